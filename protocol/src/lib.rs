@@ -1,0 +1,1 @@
+//! The words that scheduler and SDK share: messages, subjects, units and time.

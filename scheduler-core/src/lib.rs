@@ -1,0 +1,1 @@
+//! Decides when calls may start; does nothing else.

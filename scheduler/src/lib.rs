@@ -1,0 +1,1 @@
+//! Rampmeter's scheduler: NATS, KV, HTTP, metrics and the command line around the core.

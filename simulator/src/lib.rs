@@ -1,0 +1,1 @@
+//! Worlds in virtual time around the real scheduler core.

@@ -1,0 +1,1 @@
+//! Integration tests against real NATS servers, and the rules of this repository.
