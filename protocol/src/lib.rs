@@ -1,1 +1,35 @@
 //! The words that scheduler and SDK share: messages, subjects, units and time.
+//!
+//! This crate is the wire protocol, version 1, as types. What arrives from the network is
+//! checked once, while it is parsed; a value of one of these types is within the bounds of
+//! [`bounds`]. Nothing here decides, sends or asks for the time, but for [`clock`], the one
+//! place of the workspace that does.
+//!
+//! ```
+//! use rampmeter_protocol::{incoming::Incoming, request::PermitRequest};
+//!
+//! let Incoming::One(Ok(request)) = Incoming::<PermitRequest>::parse(br#"{"cost": {"requests": 1}}"#)
+//! else { panic!("a valid request") };
+//! assert_eq!(request.cost.get("requests").map(|amount| amount.micros()), Some(1_000_000));
+//! ```
+
+pub mod amount;
+pub mod answer;
+pub mod bounds;
+pub mod clock;
+pub mod code;
+pub mod cost;
+pub mod event;
+pub mod id;
+pub mod incoming;
+pub mod labels;
+pub mod millis;
+pub mod name;
+pub mod object;
+pub mod request;
+pub mod resources;
+pub mod settle;
+pub mod status;
+pub mod subject;
+pub mod text;
+pub mod time;

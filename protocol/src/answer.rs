@@ -1,0 +1,122 @@
+//! What a scheduler answers.
+
+use crate::code::Code;
+use crate::text::Text;
+use serde::{Deserialize, Serialize};
+
+/// The answer to a request for a permit. A client ignores fields that it does not know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case", from = "Flat<'_>", bound(deserialize = "'de: 'a"))]
+pub enum Answer<'a> {
+    /// Start the call `delay_ms` after receiving this.
+    Granted {
+        /// The permit.
+        id: Text<'a>,
+        /// How long to wait.
+        delay_ms: f64,
+        /// How long after its start the permit lapses.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        valid_ms: Option<f64>,
+        /// The limit that sets the delay.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limited_by: Option<Text<'a>>,
+        /// Grows with every change of leader.
+        epoch: u64,
+    },
+    /// The request waits; another answer will come.
+    Queued {
+        /// The request.
+        id: Text<'a>,
+        /// How many are ahead of it.
+        position: u64,
+        /// When it will probably start.
+        eta_ms: f64,
+        /// The limit that holds it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limited_by: Option<Text<'a>>,
+        /// Grows with every change of leader.
+        epoch: u64,
+    },
+    /// No permit, and why.
+    Refused {
+        /// The request, where its id could be read.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<Text<'a>>,
+        /// For programs.
+        code: Code,
+        /// For people.
+        message: Text<'a>,
+        /// When to come back; absent where that is useless.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<f64>,
+        /// The limit in the way.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limited_by: Option<Text<'a>>,
+        /// Grows with every change of leader.
+        epoch: u64,
+    },
+    /// A settle was taken.
+    Settled {
+        /// The permit.
+        id: Text<'a>,
+    },
+}
+
+/// All fields of all answers: serde reads a tagged enum by way of a copy, and a struct without.
+#[derive(Deserialize)]
+struct Flat<'a> {
+    status: Status,
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(default)]
+    delay_ms: f64,
+    #[serde(default)]
+    valid_ms: Option<f64>,
+    #[serde(default)]
+    position: u64,
+    #[serde(default)]
+    eta_ms: f64,
+    #[serde(default)]
+    code: Option<Code>,
+    #[serde(borrow, default)]
+    message: Option<Text<'a>>,
+    #[serde(default)]
+    retry_after_ms: Option<f64>,
+    #[serde(borrow, default)]
+    limited_by: Option<Text<'a>>,
+    #[serde(default)]
+    epoch: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Granted,
+    Queued,
+    Refused,
+    Settled,
+}
+
+impl<'a> From<Flat<'a>> for Answer<'a> {
+    fn from(flat: Flat<'a>) -> Self {
+        let Flat { id, limited_by, epoch, .. } = flat;
+        let name = |id: Option<Text<'a>>| id.unwrap_or_else(|| Text::from(""));
+        match flat.status {
+            Status::Granted => {
+                Answer::Granted { id: name(id), delay_ms: flat.delay_ms, valid_ms: flat.valid_ms, limited_by, epoch }
+            }
+            Status::Queued => {
+                Answer::Queued { id: name(id), position: flat.position, eta_ms: flat.eta_ms, limited_by, epoch }
+            }
+            Status::Refused => Answer::Refused {
+                id,
+                code: flat.code.unwrap_or(Code::Other),
+                message: flat.message.unwrap_or_else(|| Text::from("")),
+                retry_after_ms: flat.retry_after_ms,
+                limited_by,
+                epoch,
+            },
+            Status::Settled => Answer::Settled { id: name(id) },
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a request was refused.
+
+use serde::{Deserialize, Serialize};
+
+/// A refusal's code. Each has a status of its own in the header `Nats-Service-Error-Code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// It would have to wait longer than it may. Nothing is charged.
+    NotInTime,
+    /// The cost exceeds what a limit can ever hold.
+    NeverFits,
+    /// The bound of waiting requests is reached.
+    QueueFull,
+    /// No limit matches, and the resource says `unmatched = "refuse"`.
+    NoLimit,
+    /// The bound of distinct bucket keys is reached.
+    TooManyKeys,
+    /// Nobody knows this resource.
+    UnknownResource,
+    /// Nobody knows this permit, or it was given back.
+    UnknownPermit,
+    /// The resource has no such class.
+    UnknownClass,
+    /// No limit of the resource uses this unit.
+    UnknownUnit,
+    /// The message is not of the protocol.
+    InvalidRequest,
+    /// This scheduler is handing over; ask again at once.
+    Unavailable,
+    /// A code of a later protocol.
+    #[serde(other)]
+    Other,
+}
+
+impl Code {
+    /// All codes of this version.
+    pub const ALL: [Code; 11] = [
+        Code::NotInTime,
+        Code::NeverFits,
+        Code::QueueFull,
+        Code::NoLimit,
+        Code::TooManyKeys,
+        Code::UnknownResource,
+        Code::UnknownPermit,
+        Code::UnknownClass,
+        Code::UnknownUnit,
+        Code::InvalidRequest,
+        Code::Unavailable,
+    ];
+
+    /// The number that says the same to programs that know HTTP.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Code::NotInTime => 429,
+            Code::NeverFits => 422,
+            Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
+            Code::UnknownResource | Code::UnknownPermit => 404,
+            Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
+            Code::Other => 500,
+        }
+    }
+
+    /// As the wire, logs and metrics write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Code::NotInTime => "not_in_time",
+            Code::NeverFits => "never_fits",
+            Code::QueueFull => "queue_full",
+            Code::NoLimit => "no_limit",
+            Code::TooManyKeys => "too_many_keys",
+            Code::UnknownResource => "unknown_resource",
+            Code::UnknownPermit => "unknown_permit",
+            Code::UnknownClass => "unknown_class",
+            Code::UnknownUnit => "unknown_unit",
+            Code::InvalidRequest => "invalid_request",
+            Code::Unavailable => "unavailable",
+            Code::Other => "other",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What one call costs.
+
+use crate::amount::Amount;
+use crate::bounds::{MAX_NAME, MAX_UNITS};
+use crate::object::pairs;
+use crate::text::Text;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// The unit that a call costs one of when its cost does not say.
+pub const REQUESTS: &str = "requests";
+
+/// Amounts by unit: at most 16 units, none twice.
+///
+/// ```
+/// use rampmeter_protocol::{amount::Amount, cost::Cost};
+/// let cost: Cost = serde_json::from_str(r#"{"processing-units": 2.5}"#).unwrap();
+/// assert_eq!(cost.get("processing-units"), Some(Amount::new(2.5).unwrap()));
+/// assert_eq!(cost.get("requests"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost<'a>(Vec<(Text<'a>, Amount)>);
+
+/// A cost with more than 16 units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a cost has at most {MAX_UNITS} units")]
+pub struct TooManyUnits;
+
+impl<'a> Cost<'a> {
+    /// A cost that names no unit: one request.
+    #[must_use]
+    pub const fn new() -> Self {
+        Cost(Vec::new())
+    }
+
+    /// Sets the amount of `unit`.
+    ///
+    /// # Errors
+    /// If that would be the 17th unit.
+    pub fn set(&mut self, unit: impl Into<Text<'a>>, amount: Amount) -> Result<(), TooManyUnits> {
+        let unit = unit.into();
+        if let Some(known) = self.0.iter_mut().find(|(known, _)| *known == unit) {
+            known.1 = amount;
+            return Ok(());
+        }
+        if self.0.len() == MAX_UNITS {
+            return Err(TooManyUnits);
+        }
+        self.0.push((unit, amount));
+        Ok(())
+    }
+
+    /// The amount of `unit`, if the cost names it.
+    #[must_use]
+    pub fn get(&self, unit: &str) -> Option<Amount> {
+        self.iter().find(|(known, _)| *known == unit).map(|(_, amount)| amount)
+    }
+
+    /// The units and their amounts, as given.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
+        self.0.iter().map(|(unit, amount)| (&**unit, *amount))
+    }
+
+    /// Whether no unit is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same cost, independent of the message it came in.
+    #[must_use]
+    pub fn into_owned(self) -> Cost<'static> {
+        Cost(self.0.into_iter().map(|(unit, amount)| (unit.into_owned(), amount)).collect())
+    }
+}
+
+impl Serialize for Cost<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Cost<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(CostVisitor)
+    }
+}
+
+struct CostVisitor;
+
+impl<'de> Visitor<'de> for CostVisitor {
+    type Value = Cost<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of amounts by unit")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        pairs(map, MAX_UNITS, |unit: &Text, _| known_length(unit)).map(Cost)
+    }
+}
+
+fn known_length(unit: &str) -> Result<(), String> {
+    if (1..=MAX_NAME).contains(&unit.len()) {
+        return Ok(());
+    }
+    Err(format!("a unit's name has 1 to {MAX_NAME} characters"))
+}

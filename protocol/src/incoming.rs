@@ -1,0 +1,108 @@
+//! Reading a payload: one message or an array of them.
+
+use crate::bounds::MAX_BATCH;
+use crate::id::PermitId;
+use crate::object::Object;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// What a payload holds. One wrong element of an array spoils only itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Incoming<T> {
+    /// One message, or an empty payload, which stands for `{}`.
+    One(Result<T, Invalid>),
+    /// An array of at most [`MAX_BATCH`] messages.
+    Many(Vec<Result<T, Invalid>>),
+}
+
+/// Why a message is not of the protocol: the field, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The message's id, where it could be read.
+    pub id: Option<PermitId>,
+    /// Path of the field, such as `cost.requests`; absent where the whole is at fault.
+    pub field: Option<String>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.field {
+            Some(field) => write!(f, "`{field}`: {}", self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl<'a, T: Deserialize<'a>> Incoming<T> {
+    /// Reads a payload of any bytes. Never panics; recursion is bounded.
+    #[must_use]
+    pub fn parse(payload: &'a [u8]) -> Self {
+        match payload.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            None => Incoming::One(parse_one(b"{}")),
+            Some(b'[') => parse_many(payload),
+            Some(_) => Incoming::One(parse_one(payload)),
+        }
+    }
+}
+
+fn parse_one<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Invalid> {
+    match serde_json::from_slice::<Object<T>>(payload) {
+        Ok(Object(message)) => Ok(message),
+        Err(_) => Err(explain::<T>(payload)),
+    }
+}
+
+/// Arrays are read in one go; only one that has a wrong element is read element by element.
+fn parse_many<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Incoming<T> {
+    match serde_json::from_slice::<Vec<Object<T>>>(payload) {
+        Ok(all) if all.len() <= MAX_BATCH => {
+            Incoming::Many(all.into_iter().map(|Object(message)| Ok(message)).collect())
+        }
+        Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
+        Err(_) => parse_each(payload),
+    }
+}
+
+fn parse_each<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Incoming<T> {
+    match serde_json::from_slice::<Vec<&'a RawValue>>(payload) {
+        Ok(all) if all.len() <= MAX_BATCH => {
+            Incoming::Many(all.into_iter().map(|element| parse_one(element.get().as_bytes())).collect())
+        }
+        Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
+        Err(error) => Incoming::One(Err(Invalid::whole(format!("not a JSON array: {error}")))),
+    }
+}
+
+/// Reads a payload that is known to be wrong once more, slowly, to find the field.
+fn explain<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Invalid {
+    let mut json = serde_json::Deserializer::from_slice(payload);
+    let id = readable_id(payload);
+    match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
+        Ok(_) => Invalid { id, ..Invalid::whole("there is something after the JSON object".to_owned()) },
+        Err(error) => {
+            let path = error.path().to_string();
+            let field = (path != ".").then_some(path);
+            Invalid { id, field, reason: error.into_inner().to_string() }
+        }
+    }
+}
+
+/// A wrong message is still answered under its id where that is legible.
+fn readable_id(payload: &[u8]) -> Option<PermitId> {
+    #[derive(Deserialize)]
+    struct OnlyId {
+        id: PermitId,
+    }
+    serde_json::from_slice::<OnlyId>(payload).ok().map(|only| only.id)
+}
+
+impl Invalid {
+    fn whole(reason: String) -> Self {
+        Invalid { id: None, field: None, reason }
+    }
+}

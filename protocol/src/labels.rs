@@ -1,0 +1,91 @@
+//! Labels of a request.
+
+use crate::bounds::{MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS};
+use crate::object::pairs;
+use crate::text::Text;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// Strings that limits match on and key by, and that fair sharing uses: at most 16, none twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
+
+/// Labels beyond a bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LabelsError(String);
+
+impl<'a> Labels<'a> {
+    /// No labels.
+    #[must_use]
+    pub const fn new() -> Self {
+        Labels(Vec::new())
+    }
+
+    /// Sets a label.
+    ///
+    /// # Errors
+    /// If the key or the value is too long, or it would be the 17th label.
+    pub fn set(&mut self, key: impl Into<Text<'a>>, value: impl Into<Text<'a>>) -> Result<(), LabelsError> {
+        let (key, value) = (key.into(), value.into());
+        within_bounds(&key, &value).map_err(LabelsError)?;
+        if let Some(known) = self.0.iter_mut().find(|(known, _)| *known == key) {
+            known.1 = value;
+            return Ok(());
+        }
+        if self.0.len() == MAX_LABELS {
+            return Err(LabelsError(format!("at most {MAX_LABELS} labels")));
+        }
+        self.0.push((key, value));
+        Ok(())
+    }
+
+    /// The value of the label `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| &**known == key).map(|(_, value)| &**value)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Labels<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(LabelsVisitor)
+    }
+}
+
+struct LabelsVisitor;
+
+impl<'de> Visitor<'de> for LabelsVisitor {
+    type Value = Labels<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings by label")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        pairs(map, MAX_LABELS, |key: &Text, value: &Text| within_bounds(key, value)).map(Labels)
+    }
+}
+
+fn within_bounds(key: &str, value: &str) -> Result<(), String> {
+    if !(1..=MAX_LABEL_KEY).contains(&key.chars().count()) {
+        return Err(format!("a label's key has 1 to {MAX_LABEL_KEY} characters"));
+    }
+    if value.chars().count() > MAX_LABEL_VALUE {
+        return Err(format!("the value of label `{key}` has more than {MAX_LABEL_VALUE} characters"));
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! JSON objects, and only objects.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A `T` that was written as a JSON object.
+///
+/// Serde's derived structs also accept an array of their fields; the protocol does not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// Collects an object into pairs, refusing a key that comes twice and more than `most` pairs.
+///
+/// # Errors
+/// As said, and whatever `check` finds wrong with a pair.
+pub fn pairs<'de, A, K, V>(
+    mut map: A,
+    most: usize,
+    check: impl Fn(&K, &V) -> Result<(), String>,
+) -> Result<Vec<(K, V)>, A::Error>
+where
+    A: MapAccess<'de>,
+    K: Deserialize<'de> + PartialEq + fmt::Display,
+    V: Deserialize<'de>,
+{
+    let mut pairs: Vec<(K, V)> = Vec::with_capacity(map.size_hint().unwrap_or(2).min(most));
+    while let Some((key, value)) = map.next_entry::<K, V>()? {
+        if pairs.len() == most {
+            return Err(serde::de::Error::custom(format!("at most {most} entries")));
+        }
+        if pairs.iter().any(|(known, _)| *known == key) {
+            return Err(serde::de::Error::custom(format!("`{key}` is given twice")));
+        }
+        check(&key, &value).map_err(serde::de::Error::custom)?;
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,39 @@
+//! What there is.
+
+use crate::name::Name;
+use serde::{Deserialize, Serialize};
+
+/// The answer on `rampmeter.resources`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// The resources of the scheduler that answers.
+    pub resources: Vec<ResourceInfo>,
+}
+
+/// One resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResourceInfo {
+    /// Its name.
+    pub name: Name,
+    /// Its limits.
+    pub limits: Vec<LimitInfo>,
+    /// Its classes, the most urgent first.
+    pub classes: Vec<Name>,
+    /// The class of requests that name none.
+    pub default_class: Name,
+}
+
+/// One limit as configured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitInfo {
+    /// Its name.
+    pub name: Name,
+    /// What it counts.
+    pub unit: Name,
+    /// How it counts.
+    pub algorithm: String,
+    /// What a full bucket holds.
+    pub capacity: f64,
+    /// In which time an empty bucket fills.
+    pub period_ms: f64,
+}

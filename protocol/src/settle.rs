@@ -1,0 +1,114 @@
+//! Telling how a call went.
+
+use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
+use crate::cost::Cost;
+use crate::id::PermitId;
+use crate::millis::Millis;
+use crate::object::pairs;
+use crate::text::Text;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// How the call of one permit went. An unknown field is an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle<'a> {
+    /// The permit.
+    pub id: PermitId,
+    /// Whether the call was made; `false` gives the permit back.
+    #[serde(default = "yes")]
+    pub used: bool,
+    /// What the call really cost; units that are left out cost what was estimated.
+    #[serde(borrow, default, skip_serializing_if = "Cost::is_empty")]
+    pub cost: Cost<'a>,
+    /// What the upstream answered.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Response<'a>>,
+    /// How long the call took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<Millis>,
+    /// Renews the lease of limits that count calls in flight, and settles nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extend: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Settle<'_> {
+    /// The settle that gives `id` back.
+    #[must_use]
+    pub fn unused(id: PermitId) -> Self {
+        Settle { used: false, ..Self::used(id) }
+    }
+
+    /// The settle that says no more than that the call of `id` was made.
+    #[must_use]
+    pub fn used(id: PermitId) -> Self {
+        Settle { id, used: true, cost: Cost::new(), response: None, elapsed_ms: None, extend: false }
+    }
+}
+
+/// The upstream's status and those of its headers that speak of rate limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Response<'a> {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers as received.
+    #[serde(borrow, default)]
+    pub headers: Headers<'a>,
+}
+
+/// Headers of a response, names in lower case: at most 64, values of at most 1024 characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers<'a>(Vec<(Text<'a>, Text<'a>)>);
+
+impl<'a> Headers<'a> {
+    /// The first headers of `all` that are within the bounds.
+    pub fn first_of(all: impl IntoIterator<Item = (Text<'a>, Text<'a>)>) -> Self {
+        let fitting = all.into_iter().filter(|(_, value)| short_enough(value).is_ok());
+        Headers(fitting.take(MAX_HEADERS).collect())
+    }
+
+    /// The value of `name`, which is compared without regard to case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+}
+
+impl Serialize for Headers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Headers<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeadersVisitor)
+    }
+}
+
+struct HeadersVisitor;
+
+impl<'de> Visitor<'de> for HeadersVisitor {
+    type Value = Headers<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings by header")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        pairs(map, MAX_HEADERS, |_: &Text, value: &Text| short_enough(value)).map(Headers)
+    }
+}
+
+fn short_enough(value: &str) -> Result<(), String> {
+    if value.len() <= MAX_HEADER_VALUE {
+        return Ok(());
+    }
+    Err(format!("a header's value has at most {MAX_HEADER_VALUE} characters"))
+}

@@ -1,0 +1,72 @@
+//! Where to send what.
+
+use crate::name::{Name, NameError};
+
+/// The subjects under one prefix.
+///
+/// ```
+/// use rampmeter_protocol::{name::Name, subject::Subjects};
+/// let subjects = Subjects::default();
+/// let resource = Name::new("sentinel-hub").unwrap();
+/// assert_eq!(subjects.permit(&resource), "rampmeter.permit.sentinel-hub");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subjects {
+    prefix: Name,
+}
+
+impl Default for Subjects {
+    fn default() -> Self {
+        Subjects::new("rampmeter").expect("a valid name")
+    }
+}
+
+impl Subjects {
+    /// Subjects that begin with `prefix`, one token.
+    ///
+    /// # Errors
+    /// If `prefix` is not a [`Name`].
+    pub fn new(prefix: &str) -> Result<Self, NameError> {
+        Name::new(prefix).map(|prefix| Subjects { prefix })
+    }
+
+    /// The prefix.
+    #[must_use]
+    pub fn prefix(&self) -> &Name {
+        &self.prefix
+    }
+
+    /// Asking for permits.
+    #[must_use]
+    pub fn permit(&self, resource: &Name) -> String {
+        self.of("permit", resource)
+    }
+
+    /// Telling how calls went.
+    #[must_use]
+    pub fn settle(&self, resource: &Name) -> String {
+        self.of("settle", resource)
+    }
+
+    /// Levels, queues, counters.
+    #[must_use]
+    pub fn status(&self, resource: &Name) -> String {
+        self.of("status", resource)
+    }
+
+    /// News of a resource.
+    #[must_use]
+    pub fn event(&self, resource: &Name) -> String {
+        self.of("event", resource)
+    }
+
+    /// Names and limits of all resources.
+    #[must_use]
+    pub fn resources(&self) -> String {
+        format!("{}.resources", self.prefix)
+    }
+
+    fn of(&self, what: &str, resource: &Name) -> String {
+        format!("{}.{what}.{resource}", self.prefix)
+    }
+}
