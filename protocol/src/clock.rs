@@ -1,35 +1,42 @@
 //! The one place that asks what time it is.
 
-use crate::time::{Span, Time};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use crate::bounds::MAX_MILLIS;
+use crate::time::{NANOS_PER_MILLI, Span, Time};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A monotonic clock whose origin is the moment it was made.
+/// A monotonic clock. Drivers hold one and pass [`Clock::now`] down; nothing below a driver has
+/// a clock.
 ///
-/// Drivers hold one and pass [`Clock::now`] down; nothing below a driver has a clock.
+/// It starts a year after [`Time::ORIGIN`], so that what happened before it was started, such as
+/// a request's first attempt or the last save of a former process, has a [`Time`] too.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    origin: Instant,
+    started: Instant,
 }
 
 impl Clock {
-    /// A clock that reads [`Time::ORIGIN`] now.
+    /// What a new clock reads.
+    pub const START: Time = Time::from_nanos(MAX_MILLIS as u64 * NANOS_PER_MILLI);
+
+    /// A clock that reads [`Clock::START`] now.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the clock itself")]
     pub fn start() -> Self {
-        Clock { origin: Instant::now() }
+        Clock { started: Instant::now() }
     }
 
     /// The time on this clock. Never goes back.
     #[must_use]
     pub fn now(&self) -> Time {
-        Time::ORIGIN + Span::from(self.origin.elapsed())
+        Self::START + Span::from(self.started.elapsed())
     }
 
-    /// `time` of this clock for timers that want the standard library's instants.
+    /// `time` of this clock for timers that want the standard library's instants. What is past
+    /// is due at once; what is too far ahead for the platform, a year from the start.
     #[must_use]
     pub fn instant(&self, time: Time) -> Instant {
-        let ahead = Duration::from_nanos(time.nanos());
-        self.origin.checked_add(ahead).unwrap_or(self.origin + Duration::from_secs(86_400 * 366))
+        let ahead = time.since(Self::START).duration();
+        self.started.checked_add(ahead).unwrap_or(self.started + Self::START.since(Time::ORIGIN).duration())
     }
 }
 

@@ -2,20 +2,20 @@
 
 use crate::bounds::MAX_ID;
 use crate::text::Text;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
-/// The name of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
+/// The name of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`. Cheap to clone.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;
 /// assert!(PermitId::new("0199a7c2-5d1e-7000-8000-000000000001").is_ok());
 /// assert!(PermitId::new("two words").is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct PermitId(Box<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(Arc<str>);
 
 /// A text that is not a permit's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,12 @@ impl fmt::Display for PermitId {
 impl Borrow<str> for PermitId {
     fn borrow(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for PermitId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

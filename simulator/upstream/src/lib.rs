@@ -1,1 +1,72 @@
-//! An HTTP service that enforces rate limits for real, written without any code of the core.
+//! An HTTP service that enforces rate limits as Sentinel Hub does, to run a scheduler against.
+//!
+//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it: whatever it answers with
+//! 429 really was too early.
+//!
+//! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an origin that the caller
+//! chooses): an [`Account`] holds several [`Policy`]s and charges the [`Cost`] of a call to all of them or to none. The
+//! other half, [`Upstream`], puts one account behind HTTP:
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET` or `POST /process` | 200 after the response time, 429 at once, 400 for a malformed cost |
+//! | `GET /stats` | counts, levels and classes as JSON |
+//!
+//! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header (`x-cost-processing-units: 2.5`),
+//! and may carry a label for the statistics in `x-class` or `x-client`.
+//!
+//! ```
+//! use rampmeter_upstream::{Config, Upstream};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let policies = vec!["requests=50/10s".parse()?, "processing-units=200/10s".parse()?];
+//! let upstream = Upstream::start(Config::new(policies)).await?;
+//! let answer = reqwest::get(format!("{}/process?processing-units=2.5", upstream.url())).await?;
+//! assert_eq!(answer.status(), 200);
+//! assert_eq!(answer.headers()["x-processingunits-spent"], "2.5");
+//! assert_eq!(upstream.stats().total.ok, 1);
+//! upstream.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, authentication, TLS, and any
+//! state that outlives the process.
+
+mod account;
+mod admission;
+mod amount;
+mod answer;
+mod bucket;
+mod call;
+mod classes;
+mod clock;
+mod config;
+mod cost;
+mod ledger;
+mod policy;
+mod rejection;
+mod response_time;
+mod service;
+mod stats;
+mod stats_body;
+mod tally;
+mod unit;
+mod upstream;
+mod utilisation;
+
+pub use account::Account;
+pub use admission::Admission;
+pub use amount::{Amount, AmountError};
+pub use classes::{MAX_CLASS_BYTES, MAX_CLASSES, OTHER_CLASS};
+pub use config::Config;
+pub use cost::Cost;
+pub use policy::{Policy, PolicyError};
+pub use rejection::Rejection;
+pub use response_time::ResponseTime;
+pub use stats::{PolicyStats, Stats};
+pub use tally::Tally;
+pub use unit::{MAX_UNIT_BYTES, Unit, UnitError};
+pub use upstream::{StartError, Upstream};
+pub use utilisation::Utilisation;
