@@ -1,0 +1,191 @@
+//! Asking for a permit.
+
+use crate::command::Command;
+use crate::event::Ask;
+use crate::ledger::{Backlog, Offer};
+use crate::line::{Line, Place, Waiting};
+use crate::permits::{Granted, Permit, Slot, State};
+use crate::refusal::Refusal;
+use crate::resource::ClassId;
+use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::spec::MAX_PERIOD;
+use crate::timeline::Key;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Farthest start that is promised: beyond the longest period nothing can be foreseen.
+const MAX_AHEAD: Span = MAX_PERIOD;
+/// When to come back after a bound was reached: long enough for some to be served.
+const AFTER_BOUND: Span = Span::from_secs(1);
+
+impl<R: Clone> Scheduler<R> {
+    pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
+        if self.handing_over {
+            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
+        }
+        if let Some(slot) = ask.id.as_ref().and_then(|id| self.permits.find(id)) {
+            return self.ask_again(now, slot, ask);
+        }
+        if !self.permits.has_room(now) {
+            let bound = self.resource.bounds().max_permits;
+            let refusal = Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND };
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        match ask.mode {
+            Mode::Allow => self.book(now, ask, Span::ZERO),
+            Mode::Reserve => {
+                let latest = ask.max_wait.unwrap_or(MAX_AHEAD).min(MAX_AHEAD);
+                self.book(now, ask, latest);
+            }
+            Mode::Wait => self.wait(now, ask),
+        }
+    }
+
+    /// The same answer again.
+    fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
+        match &mut self.permits.get_mut(slot).state {
+            State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
+            State::Granted(granted) => {
+                let granted = *granted;
+                self.answer(now, slot, ask.to, granted, Span::ZERO, true);
+            }
+            State::Waiting(waiting) => {
+                waiting.to = ask.to;
+                waiting.progress = ask.progress;
+                self.tell(now, slot);
+            }
+        }
+    }
+
+    /// Answers at once, with a start within `latest` that nobody takes away.
+    fn book(&mut self, now: Time, ask: Ask<R>, latest: Span) {
+        let offer = self.offer_behind_line(now, &ask);
+        let delay = offer.at.since(now);
+        if delay > latest {
+            let refusal = Refusal::NotInTime { retry_after: delay, limited_by: offer.limited_by };
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        self.grant(now, ask, offer);
+        self.replan = self.waiting() > 0;
+    }
+
+    /// Waits for the turn; with nobody in line and a start within the horizon that is now.
+    fn wait(&mut self, now: Time, ask: Ask<R>) {
+        let offer = self.ledger.earliest(&self.resource, now, &ask.bill, self.tier(ask.class));
+        let delay = offer.at.since(now);
+        if ask.max_wait.is_some_and(|most| delay > most) {
+            let refusal = Refusal::NotInTime { retry_after: delay, limited_by: offer.limited_by };
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        let waiting = self.waiting();
+        if waiting == 0 && delay <= self.resource.horizon() {
+            return self.grant(now, ask, offer);
+        }
+        let bound = self.resource.bounds().max_waiting;
+        if waiting >= bound {
+            let refusal = Refusal::QueueFull { what: "waiting requests", bound, retry_after: AFTER_BOUND };
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        self.join_line(now, ask);
+    }
+
+    /// The earliest start that leaves to those of the same and of more urgent classes who wait
+    /// what they wait for.
+    fn offer_behind_line(&self, now: Time, ask: &Ask<R>) -> Offer {
+        let tier = self.tier(ask.class);
+        let mut behind = Offer { at: now, limited_by: None };
+        if self.waiting() > 0 {
+            let backlog = self.backlog_before(ask.class, self.lines[ask.class.index()].backlog());
+            behind = self.ledger.paid_behind(&self.resource, now, &backlog, &ask.bill, tier);
+        }
+        let offer = self.ledger.earliest(&self.resource, behind.at, &ask.bill, tier);
+        Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
+    }
+
+    /// What the more urgent classes wait for, and `own` of the class itself.
+    pub(crate) fn backlog_before(&self, class: ClassId, own: &Backlog) -> Backlog {
+        let mut backlog = own.clone();
+        self.lines[..class.index()].iter().map(Line::backlog).for_each(|more| backlog.add_all(more));
+        backlog
+    }
+
+    fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer) {
+        let key = Key { at: offer.at, serial: self.next_serial() };
+        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false };
+        let id = self.id_of(&ask);
+        let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Granted(granted) });
+        self.commit(now, slot, granted, self.tier(ask.class));
+        self.answer(now, slot, ask.to, granted, Span::ZERO, false);
+    }
+
+    fn join_line(&mut self, now: Time, ask: Ask<R>) {
+        let place = Place { arrived: now - ask.age, serial: self.next_serial() };
+        let deadline = ask.max_wait.map(|most| now + most);
+        let id = self.id_of(&ask);
+        let waiting = Waiting { to: ask.to, class: ask.class, place, deadline, progress: ask.progress };
+        let bill = ask.bill.clone();
+        let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Waiting(Box::new(waiting)) });
+        let line = &mut self.lines[ask.class.index()];
+        line.join(&self.resource, place, slot, &bill);
+        let leads = line.head().is_some_and(|(first, _)| first == place);
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, slot));
+            self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
+        }
+        if leads {
+            self.plan(now);
+        }
+        self.tell(now, slot);
+    }
+
+    fn plan_by(&mut self, wakeup: Wakeup) {
+        self.next_plan = Some(self.next_plan.map_or(wakeup, |planned| planned.min(wakeup)));
+    }
+
+    /// The request's id, or one that nobody uses.
+    fn id_of(&mut self, ask: &Ask<R>) -> PermitId {
+        if let Some(id) = &ask.id {
+            return id.clone();
+        }
+        loop {
+            let id = PermitId::generated(self.epoch, self.next_serial());
+            if self.permits.find(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Takes a waiting request out of its line and refuses it.
+    pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
+        let permit = self.permits.remove(slot);
+        let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
+        self.leave_line(slot, &waiting, &permit.bill);
+        self.refuse(waiting.to, Some(permit.id), refusal);
+    }
+
+    pub(crate) fn leave_line(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &crate::bill::Bill) {
+        self.lines[waiting.class.index()].leave(&self.resource, waiting.place, bill);
+        if let Some(deadline) = waiting.deadline {
+            self.deadlines.remove(&(deadline, slot));
+        }
+    }
+
+    /// Tells one who waits how it stands, if it wants to know and still waits.
+    pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
+        let permit = self.permits.get(slot);
+        let State::Waiting(waiting) = &permit.state else { return };
+        if !waiting.progress {
+            return;
+        }
+        let ahead = self.lines[waiting.class.index()].ahead_of(waiting.place) as u64;
+        let urgent: usize = self.lines[..waiting.class.index()].iter().map(Line::len).sum();
+        let backlog = self.backlog_before(waiting.class, self.lines[waiting.class.index()].backlog());
+        let mut before = backlog;
+        before.remove(&self.resource, &permit.bill);
+        let offer = self.ledger.paid_behind(&self.resource, now, &before, &permit.bill, self.tier(waiting.class));
+        let (to, id) = (waiting.to.clone(), permit.id.clone());
+        let (position, eta) = (ahead + urgent as u64, offer.at.since(now));
+        self.push(Command::Queued { to, id, position, eta, limited_by: offer.limited_by });
+    }
+}

@@ -1,0 +1,61 @@
+//! All that a scheduler wants done.
+
+use crate::refusal::Refusal;
+use crate::resource::{ClassId, LimitId};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::Span;
+
+/// What the driver has to do: every variant is an answer to send to `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command<R> {
+    /// A permit.
+    Grant(Grant<R>),
+    /// News for one who waits; the answer is still to come.
+    Queued {
+        /// Who.
+        to: R,
+        /// The request.
+        id: PermitId,
+        /// How many are ahead of it.
+        position: u64,
+        /// When it will probably start.
+        eta: Span,
+        /// The limit that holds it.
+        limited_by: Option<LimitId>,
+    },
+    /// No permit.
+    Refuse {
+        /// Who.
+        to: R,
+        /// The request.
+        id: Option<PermitId>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A settle was taken.
+    Settled {
+        /// Who.
+        to: R,
+        /// The permit.
+        id: PermitId,
+    },
+}
+
+/// A granted permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant<R> {
+    /// Who.
+    pub to: R,
+    /// The permit.
+    pub id: PermitId,
+    /// How long from now until the start.
+    pub delay: Span,
+    /// The limit that sets the delay.
+    pub limited_by: Option<LimitId>,
+    /// The class it was granted in.
+    pub class: ClassId,
+    /// How long the request waited in line.
+    pub waited: Span,
+    /// Whether this answer was given before: the permit is charged once.
+    pub repeated: bool,
+}

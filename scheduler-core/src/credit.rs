@@ -1,0 +1,159 @@
+//! Exact arithmetic of a token bucket.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+
+/// Tokens of one bucket in its own smallest part, chosen by its [`Rate`] so that a nanosecond
+/// refills a whole number of them and a millionth of a unit is a whole number of them. Nothing
+/// is ever rounded but the instant at which enough has come together, and that up.
+///
+/// Credits of different rates must not be mixed. Bounds of the protocol keep levels below 2^105
+/// and potentials below 2^114, so sums can't overflow 128 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Credit(i128);
+
+impl Credit {
+    /// Nothing.
+    pub const ZERO: Credit = Credit(0);
+    /// More than any level or potential; sums with these stay in range.
+    pub(crate) const INFINITE: Credit = Credit(1 << 120);
+    /// Less than any level or potential.
+    pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 120));
+    /// As deep as debits can push a level: corrections beyond it are not remembered.
+    pub(crate) const FLOOR: Credit = Credit(-(1 << 115));
+
+    /// The smallest parts, for tests.
+    #[cfg(test)]
+    pub(crate) const fn parts(self) -> i128 {
+        self.0
+    }
+}
+
+impl Add for Credit {
+    type Output = Credit;
+
+    fn add(self, other: Credit) -> Credit {
+        Credit(self.0 + other.0)
+    }
+}
+
+impl Sub for Credit {
+    type Output = Credit;
+
+    fn sub(self, other: Credit) -> Credit {
+        Credit(self.0 - other.0)
+    }
+}
+
+impl Neg for Credit {
+    type Output = Credit;
+
+    fn neg(self) -> Credit {
+        Credit(-self.0)
+    }
+}
+
+impl AddAssign for Credit {
+    fn add_assign(&mut self, other: Credit) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Credit {
+    fn sub_assign(&mut self, other: Credit) {
+        *self = *self - other;
+    }
+}
+
+/// How fast a bucket refills: its capacity within its period, as a reduced fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Credit per nanosecond.
+    per_nano: i128,
+    /// Credit per millionth of a unit.
+    per_micro: i128,
+}
+
+impl Rate {
+    /// The rate that refills `capacity` within `period`; both must be above zero.
+    #[must_use]
+    pub fn new(capacity: Amount, period: Span) -> Self {
+        let (micros, nanos) = (capacity.micros(), period.nanos());
+        assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
+        let common = greatest_common_divisor(micros, nanos);
+        Rate { per_nano: i128::from(micros / common), per_micro: i128::from(nanos / common) }
+    }
+
+    /// `amount` as credit, exactly.
+    #[must_use]
+    pub fn credit(&self, amount: Amount) -> Credit {
+        Credit(i128::from(amount.micros()) * self.per_micro)
+    }
+
+    /// `micros` millionths, which may be negative, as credit.
+    #[must_use]
+    pub fn credit_of_micros(&self, micros: i128) -> Credit {
+        Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
+    }
+
+    /// `credit` in millionths of a unit, rounded down: nobody is told of more than there is.
+    #[must_use]
+    pub fn micros(&self, credit: Credit) -> i128 {
+        credit.0.div_euclid(self.per_micro)
+    }
+
+    /// What comes in until `time`, counted from the origin of time.
+    #[must_use]
+    pub fn refill(&self, time: Time) -> Credit {
+        Credit(self.per_nano * i128::from(time.nanos()))
+    }
+
+    /// The first nanosecond at which [`Rate::refill`] is at least `credit`.
+    #[must_use]
+    pub fn time_to_refill(&self, credit: Credit) -> Time {
+        if credit <= Credit::ZERO {
+            return Time::ORIGIN;
+        }
+        let rounded_up = (credit.0 - 1) / self.per_nano + 1;
+        Time::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX))
+    }
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_reduced_and_exact() {
+        // capacity, period in ms, amount, its credit, its refill time in ns
+        let table = [
+            (1000.0, 60_000, 1.0, 60_000_000, 60_000_000),
+            (400_000.0, 744 * 3_600_000, 1.0, 6_696_000_000, 6_696_000_000),
+            (3.0, 1_000, 1.0, 1_000_000_000, 333_333_334),
+            (3.0, 1_000, 0.000_001, 1_000, 334),
+            (1e9, 1_000, 0.000_001, 1, 1),
+        ];
+        for (capacity, period_ms, amount, credit, nanos) in table {
+            let rate = Rate::new(Amount::new(capacity).unwrap(), Span::from_millis(period_ms));
+            let paid = rate.credit(Amount::new(amount).unwrap());
+            assert_eq!(paid.parts(), credit, "{capacity} in {period_ms} ms");
+            assert_eq!(rate.time_to_refill(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
+        }
+    }
+
+    #[test]
+    fn levels_are_rounded_down() {
+        let rate = Rate::new(Amount::new(3.0).unwrap(), Span::from_secs(1));
+        let one_part = Credit(1);
+        assert_eq!(rate.micros(one_part), 0);
+        assert_eq!(rate.micros(-one_part), -1);
+    }
+}

@@ -1,0 +1,65 @@
+//! All that can happen to a resource.
+
+use crate::bill::Bill;
+use crate::resource::ClassId;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Span;
+
+/// What the driver tells the scheduler. `R` is where an answer goes; the core carries it and
+/// never looks at it.
+#[derive(Clone, Debug)]
+pub enum Event<R> {
+    /// A worker asks for a permit.
+    Ask(Ask<R>),
+    /// A worker tells how a call went.
+    Settle(Settle<R>),
+    /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
+    Wake,
+    /// This scheduler gives the resource up: nothing is granted from now on.
+    HandOver,
+}
+
+/// A request for a permit, resolved against the resource.
+#[derive(Clone, Debug)]
+pub struct Ask<R> {
+    /// Where the answer goes.
+    pub to: R,
+    /// Names the permit; made up where there is none.
+    pub id: Option<PermitId>,
+    /// What the call takes from each bucket.
+    pub bill: Bill,
+    /// Priority class.
+    pub class: ClassId,
+    /// How to answer.
+    pub mode: Mode,
+    /// Longest time from now to the start.
+    pub max_wait: Option<Span>,
+    /// How long the request has waited already, elsewhere.
+    pub age: Span,
+    /// Whether it wants to be told how it stands while it waits.
+    pub progress: bool,
+}
+
+/// How the call of a permit went.
+#[derive(Clone, Debug)]
+pub struct Settle<R> {
+    /// Where the answer goes, if one is wanted.
+    pub to: Option<R>,
+    /// The permit.
+    pub id: PermitId,
+    /// What happened to it.
+    pub outcome: Outcome,
+}
+
+/// What became of a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The call was not made: the permit is given back, or the waiting request cancelled.
+    Unused,
+    /// The call was made and cost this, where it differs from the estimate, by unit.
+    Used(Vec<(String, Amount)>),
+    /// The call is still in flight.
+    Extend,
+}

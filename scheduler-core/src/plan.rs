@@ -1,0 +1,166 @@
+//! Late binding: who of those who wait is committed to a start now.
+//!
+//! In the order of their classes, and those who have starved first, the heads of the lines get the
+//! earliest starts that are left. A start within the horizon is committed. One beyond it is only
+//! held while the others are looked at, so that nobody less urgent takes what it waits for; it
+//! is not promised, and the next event may change it.
+
+use crate::command::Command;
+use crate::ledger::{Backlog, Offer};
+use crate::limit::Tier;
+use crate::line::Line;
+use crate::permits::{Granted, Slot, State};
+use crate::refusal::Refusal;
+use crate::resource::ClassId;
+use crate::scheduler::{PROGRESS, Reason, Scheduler, Wakeup};
+use crate::timeline::Key;
+use rampmeter_protocol::time::Time;
+
+/// The tier of a promoted request: it has left enough to others.
+const PROMOTED: Tier = 0;
+
+/// A start that a head would get, beyond the horizon.
+struct Hold {
+    class: ClassId,
+    slot: Slot,
+    key: Key,
+}
+
+/// What became of the head of a line.
+enum Turn {
+    /// It left the line, with a permit or without.
+    Left,
+    /// Its start is too far ahead.
+    Held(Hold),
+    /// There is none.
+    Nobody,
+}
+
+impl<R: Clone> Scheduler<R> {
+    pub(crate) fn plan(&mut self, now: Time) {
+        self.replan = false;
+        self.refuse_the_late(now);
+        let mut holds: Vec<Hold> = Vec::new();
+        for class in self.starving(now) {
+            if let Turn::Held(hold) = self.take_turn(now, class, PROMOTED) {
+                holds.push(hold);
+            }
+        }
+        for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
+            if !holds.iter().any(|hold| hold.class == class) {
+                holds.extend(self.serve_line(now, class));
+            }
+        }
+        self.release(&holds);
+        self.next_plan = self.next_plan_after(now, &holds);
+    }
+
+    /// Serves a line until its head has to wait.
+    fn serve_line(&mut self, now: Time, class: ClassId) -> Option<Hold> {
+        loop {
+            match self.take_turn(now, class, self.tier(class)) {
+                Turn::Left => {}
+                Turn::Held(hold) => return Some(hold),
+                Turn::Nobody => return None,
+            }
+        }
+    }
+
+    fn take_turn(&mut self, now: Time, class: ClassId, tier: Tier) -> Turn {
+        let Some((_, slot)) = self.lines[class.index()].head() else { return Turn::Nobody };
+        let permit = self.permits.get(slot);
+        let State::Waiting(waiting) = &permit.state else { unreachable!("who is in line waits") };
+        let offer = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
+        if waiting.deadline.is_some_and(|deadline| offer.at > deadline) {
+            let refusal = Refusal::NotInTime { retry_after: offer.at.since(now), limited_by: offer.limited_by };
+            self.turn_away(slot, refusal);
+            return Turn::Left;
+        }
+        if offer.at > now + self.resource.horizon() {
+            let key = Key { at: offer.at, serial: waiting.place.serial };
+            self.ledger.commit(&self.resource, now, key, &permit.bill, tier);
+            return Turn::Held(Hold { class, slot, key });
+        }
+        self.start(now, slot, offer, tier);
+        Turn::Left
+    }
+
+    /// Grants a waiting request the start of `offer`.
+    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) {
+        let permit = self.permits.get_mut(slot);
+        let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
+            unreachable!("only who waits is started")
+        };
+        let bill = permit.bill.clone();
+        self.leave_line(slot, &waiting, &bill);
+        self.lines[waiting.class.index()].serve(now);
+        let key = Key { at: offer.at, serial: waiting.place.serial };
+        let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false };
+        self.commit(now, slot, granted, tier);
+        self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
+    }
+
+    fn release(&mut self, holds: &[Hold]) {
+        for hold in holds {
+            let bill = &self.permits.get(hold.slot).bill;
+            self.ledger.withdraw(&self.resource, hold.key, bill);
+        }
+    }
+
+    fn refuse_the_late(&mut self, now: Time) {
+        while let Some((deadline, slot)) = self.deadlines.first().copied() {
+            if deadline >= now {
+                return;
+            }
+            let bill = &self.permits.get(slot).bill;
+            let offer = self.ledger.earliest(&self.resource, now, bill, PROMOTED);
+            let refusal = Refusal::NotInTime { retry_after: offer.at.since(now), limited_by: offer.limited_by };
+            self.turn_away(slot, refusal);
+        }
+    }
+
+    /// Classes whose oldest request goes ahead of everybody, the longest overdue first.
+    fn starving(&self, now: Time) -> Vec<ClassId> {
+        let mut due: Vec<(Time, ClassId)> = self.promotions().filter(|(at, _)| *at <= now).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, class)| class).collect()
+    }
+
+    fn promotions(&self) -> impl Iterator<Item = (Time, ClassId)> {
+        let lines = self.lines.iter().zip(self.resource.classes()).enumerate();
+        lines.filter_map(|(index, (line, class))| Some((line.promotion(class)?, ClassId(index as u8))))
+    }
+
+    fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {
+        let horizon = self.resource.horizon();
+        let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
+        let promotions = self.promotions().map(|(at, _)| Wakeup { at, reason: Reason::Promotion });
+        let deadline = self.deadlines.first().map(|(at, _)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
+        starts.chain(promotions).chain(deadline).filter(|wakeup| wakeup.at > now).min()
+    }
+
+    /// Tells everybody who waits how it stands, in one walk along the lines.
+    pub(crate) fn tell_everybody(&mut self, now: Time) {
+        self.next_progress = now + PROGRESS;
+        let (mut ahead, mut backlog) = (0, Backlog::none(&self.resource));
+        let mut news = Vec::new();
+        for slot in self.lines.iter().flat_map(Line::iter) {
+            let permit = self.permits.get(slot);
+            let State::Waiting(waiting) = &permit.state else { unreachable!("who is in line waits") };
+            if waiting.progress {
+                let tier = self.tier(waiting.class);
+                let offer = self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier);
+                let (to, id, eta) = (waiting.to.clone(), permit.id.clone(), offer.at.since(now));
+                news.push(Command::Queued { to, id, position: ahead, eta, limited_by: offer.limited_by });
+            }
+            ahead += 1;
+            backlog.add(&self.resource, &permit.bill);
+        }
+        news.into_iter().for_each(|command| self.push(command));
+    }
+}
+
+/// A deadline is kept at its very instant; a nanosecond later it is missed.
+fn just_past(deadline: Time) -> Time {
+    deadline + rampmeter_protocol::time::Span::from_nanos(1)
+}

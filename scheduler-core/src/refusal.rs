@@ -1,0 +1,113 @@
+//! Why there is no permit.
+
+use crate::resource::LimitId;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+
+/// A refusal is an answer: it says when to come back, or that coming back is useless.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The start would be later than the request allows. Nothing was charged.
+    #[error("the earliest start is in {retry_after}, which is later than the request allows")]
+    NotInTime {
+        /// How long until the start that could be had now.
+        retry_after: Span,
+        /// The limit that sets it.
+        limited_by: Option<LimitId>,
+    },
+    /// The cost exceeds what the limit can ever hold.
+    #[error("the cost of {cost} exceeds the limit's capacity of {capacity}; split the call")]
+    NeverFits {
+        /// The limit.
+        limit: LimitId,
+        /// What the call would take from it.
+        cost: Amount,
+        /// What it holds at most.
+        capacity: Amount,
+    },
+    /// A bound is reached.
+    #[error("{what} are at their bound of {bound}; ask again later")]
+    QueueFull {
+        /// What there are too many of.
+        what: &'static str,
+        /// The bound.
+        bound: usize,
+        /// When to come back.
+        retry_after: Span,
+    },
+    /// Nobody knows the permit, or it was given back.
+    #[error("no such permit: it was never granted, was given back, or is too old")]
+    UnknownPermit,
+    /// No class has this name.
+    #[error("`class`: no such class; there are {}", listed(known))]
+    UnknownClass {
+        /// The classes that there are.
+        known: Vec<Name>,
+    },
+    /// No limit counts this unit.
+    #[error("`cost.{unit}`: no limit counts this unit; limits count {}", listed(known))]
+    UnknownUnit {
+        /// The unit.
+        unit: String,
+        /// The units that limits count.
+        known: Vec<Name>,
+    },
+    /// A waiting request can be cancelled, but not used.
+    #[error("`used`: the request still waits; only `false`, which cancels it, is possible")]
+    StillWaiting,
+    /// The scheduler is handing over.
+    #[error("this scheduler is handing over; ask again at once")]
+    Unavailable,
+}
+
+impl Refusal {
+    /// The protocol's code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::NotInTime { .. } => Code::NotInTime,
+            Refusal::NeverFits { .. } => Code::NeverFits,
+            Refusal::QueueFull { .. } => Code::QueueFull,
+            Refusal::UnknownPermit => Code::UnknownPermit,
+            Refusal::UnknownClass { .. } => Code::UnknownClass,
+            Refusal::UnknownUnit { .. } => Code::UnknownUnit,
+            Refusal::StillWaiting => Code::InvalidRequest,
+            Refusal::Unavailable => Code::Unavailable,
+        }
+    }
+
+    /// When to come back; absent where that is useless.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Span> {
+        match self {
+            Refusal::NotInTime { retry_after, .. } | Refusal::QueueFull { retry_after, .. } => Some(*retry_after),
+            Refusal::Unavailable => Some(Span::ZERO),
+            Refusal::NeverFits { .. }
+            | Refusal::UnknownPermit
+            | Refusal::UnknownClass { .. }
+            | Refusal::UnknownUnit { .. }
+            | Refusal::StillWaiting => None,
+        }
+    }
+
+    /// The limit in the way.
+    #[must_use]
+    pub fn limited_by(&self) -> Option<LimitId> {
+        match self {
+            Refusal::NotInTime { limited_by, .. } => *limited_by,
+            Refusal::NeverFits { limit, .. } => Some(*limit),
+            Refusal::QueueFull { .. }
+            | Refusal::UnknownPermit
+            | Refusal::UnknownClass { .. }
+            | Refusal::UnknownUnit { .. }
+            | Refusal::StillWaiting
+            | Refusal::Unavailable => None,
+        }
+    }
+}
+
+fn listed(names: &[Name]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,230 @@
+//! The scheduler of one resource.
+
+use crate::command::{Command, Grant};
+use crate::event::Event;
+use crate::ledger::Ledger;
+use crate::line::Line;
+use crate::permits::{Granted, Permits, Slot, State};
+use crate::refusal::Refusal;
+use crate::resource::{ClassId, Resource};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::status::Counters;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Owns the buckets of one resource and decides when each call may start.
+///
+/// Call [`handle`](Scheduler::handle) with whatever happens, then take all commands with
+/// [`poll_command`](Scheduler::poll_command), then come back with [`Event::Wake`] at
+/// [`next_wakeup`](Scheduler::next_wakeup) if nothing happens before. Times must not go back.
+///
+/// Guarantees, as long as calls start when their permits say: no start finds less in any bucket
+/// than its call costs, beside the margin; a refused request changes nothing; a repeated id is
+/// charged once. Not promised: that a bucket which a settle has debited, because a call cost more
+/// than estimated, holds what was promised before.
+///
+/// ```
+/// use rampmeter_protocol::{amount::Amount, name::Name, request::Mode, time::{Span, Time}};
+/// use rampmeter_scheduler_core::command::Command;
+/// use rampmeter_scheduler_core::event::{Ask, Event};
+/// use rampmeter_scheduler_core::resource::Resource;
+/// use rampmeter_scheduler_core::scheduler::Scheduler;
+/// use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+///
+/// let name = |name| Name::new(name).unwrap();
+/// let two_per_second = LimitSpec {
+///     name: name("per-second"),
+///     unit: name("requests"),
+///     capacity: Amount::new(2.0)?,
+///     period: Span::from_secs(1),
+///     margin: Margin::Fixed(Amount::ZERO),
+/// };
+/// let resource = Resource::new(&ResourceSpec::new(name("api"), vec![two_per_second]))?;
+/// let bill = resource.bill([].into_iter())?;
+/// let class = resource.default_class();
+/// let mut scheduler = Scheduler::new(resource, 1, Time::ORIGIN);
+/// let mut delays = Vec::new();
+/// for worker in ["a", "b", "c"] {
+///     let ask = Ask {
+///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
+///         max_wait: None, age: Span::ZERO, progress: false,
+///     };
+///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
+///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
+///         delays.push(grant.delay);
+///     }
+/// }
+/// assert_eq!(delays, [Span::ZERO, Span::ZERO, Span::from_millis(500)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Scheduler<R> {
+    pub(crate) resource: Resource,
+    pub(crate) epoch: u64,
+    pub(crate) ledger: Ledger,
+    pub(crate) permits: Permits<R>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) deadlines: BTreeSet<(Time, Slot)>,
+    pub(crate) serial: u64,
+    pub(crate) counters: Counters,
+    /// Set by whatever may let a waiting request start earlier than planned.
+    pub(crate) replan: bool,
+    pub(crate) next_plan: Option<Wakeup>,
+    pub(crate) next_progress: Time,
+    pub(crate) handing_over: bool,
+    commands: VecDeque<Command<R>>,
+}
+
+/// When to call again, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wakeup {
+    /// The time.
+    pub at: Time,
+    /// The reason.
+    pub reason: Reason,
+}
+
+/// Why a wake-up was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// A waiting request's start comes within the horizon.
+    Start,
+    /// A class has starved for long enough.
+    Promotion,
+    /// A waiting request can't be in time any more.
+    Deadline,
+    /// Those who wait are told how they stand.
+    Progress,
+    /// Old permits are forgotten.
+    Expiry,
+}
+
+/// How often those who wait are told how they stand; the protocol promises 5 s.
+pub const PROGRESS: Span = Span::from_secs(3);
+
+impl<R: Clone> Scheduler<R> {
+    /// A scheduler that took `resource` over at `now`, in a store that never knew it.
+    #[must_use]
+    pub fn new(resource: Resource, epoch: u64, now: Time) -> Self {
+        Scheduler {
+            epoch,
+            ledger: Ledger::new(&resource, now),
+            permits: Permits::new(resource.bounds().max_permits),
+            lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
+            deadlines: BTreeSet::new(),
+            serial: 0,
+            counters: Counters::default(),
+            replan: false,
+            next_plan: None,
+            next_progress: now + PROGRESS,
+            handing_over: false,
+            commands: VecDeque::new(),
+            resource,
+        }
+    }
+
+    /// The resource.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// The leader's epoch, which ids made up here begin with.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Raises the epoch: somebody has seen a higher one.
+    pub fn raise_epoch(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
+    }
+
+    /// Takes note of what happened at `now`.
+    pub fn handle(&mut self, now: Time, event: Event<R>) {
+        // 1. What was promised until now has been spent.
+        self.ledger.advance(&self.resource, now);
+        // 2. The event.
+        match event {
+            Event::Ask(ask) => self.ask(now, ask),
+            Event::Settle(settle) => self.settle(now, settle),
+            Event::Wake => {}
+            Event::HandOver => self.hand_over(),
+        }
+        // 3. Whoever waits and can start, starts.
+        if self.replan || self.next_plan.is_some_and(|plan| plan.at <= now) {
+            self.plan(now);
+        }
+        // 4. The others are told how they stand.
+        if self.next_progress <= now {
+            self.tell_everybody(now);
+        }
+        // 5. What nobody asks for any more is forgotten.
+        if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
+            self.permits.expire(now);
+        }
+    }
+
+    /// The next thing to do; call until there is none.
+    pub fn poll_command(&mut self) -> Option<Command<R>> {
+        self.commands.pop_front()
+    }
+
+    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Wakeup> {
+        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_progress, reason: Reason::Progress });
+        let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
+        [self.next_plan, progress, expiry].into_iter().flatten().min()
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.lines.iter().map(Line::len).sum()
+    }
+
+    pub(crate) fn push(&mut self, command: Command<R>) {
+        self.commands.push_back(command);
+    }
+
+    pub(crate) fn refuse(&mut self, to: R, id: Option<PermitId>, refusal: Refusal) {
+        self.counters.refused += 1;
+        self.push(Command::Refuse { to, id, refusal });
+    }
+
+    pub(crate) fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Tells `to` of the start that the permit in `slot` was granted.
+    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
+        let id = self.permits.get(slot).id.clone();
+        let Granted { key, limited_by, class, .. } = granted;
+        self.push(Command::Grant(Grant { to, id, delay: key.at.since(now), limited_by, class, waited, repeated }));
+    }
+
+    /// Commits the permit in `slot` to `granted`.
+    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
+        let permit = self.permits.get_mut(slot);
+        self.ledger.commit(&self.resource, now, granted.key, &permit.bill, tier);
+        permit.state = State::Granted(granted);
+        self.permits.started(slot, granted.key.at);
+        self.counters.granted += 1;
+    }
+
+    pub(crate) fn tier(&self, class: ClassId) -> u8 {
+        self.resource.classes()[class.index()].tier
+    }
+
+    /// Everybody who waits is sent elsewhere.
+    fn hand_over(&mut self) {
+        self.handing_over = true;
+        let everybody: Vec<Slot> = self.lines.iter().flat_map(Line::iter).collect();
+        for slot in everybody {
+            self.turn_away(slot, Refusal::Unavailable);
+        }
+        self.next_plan = None;
+    }
+}

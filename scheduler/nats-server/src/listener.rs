@@ -1,0 +1,53 @@
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// Where a running server listens, from the file in which it tells that once it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listener {
+    pub(crate) url: String,
+    pub(crate) port: u16,
+}
+
+#[derive(Deserialize)]
+struct PortsFile {
+    nats: Vec<String>,
+}
+
+impl Listener {
+    /// What the server has told in a folder that holds nothing else; `None` until it has.
+    pub(crate) fn told_in(folder: &Path) -> Option<Self> {
+        let file = fs::read_dir(folder).ok()?.next()?.ok()?;
+        Self::parse(&fs::read_to_string(file.path()).ok()?)
+    }
+
+    /// `None` for half a file too: the server does not write it in one step.
+    fn parse(text: &str) -> Option<Self> {
+        let file: PortsFile = serde_json::from_str(text).ok()?;
+        let url = file.nats.into_iter().next()?;
+        let (_, port) = url.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        Some(Self { url, port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Listener;
+
+    #[test]
+    fn the_first_client_port_of_a_whole_file_counts() {
+        let table = [
+            (r#"{"nats":["nats://127.0.0.1:41197"],"monitoring":["http://127.0.0.1:1"]}"#, Some(41197)),
+            (r#"{"nats":["tls://127.0.0.1:1","nats://127.0.0.1:2"]}"#, Some(1)),
+            (r#"{"nats":["nats://127.0.0.1:411"#, None),
+            (r#"{"nats":["nats://127.0.0.1:70000"]}"#, None),
+            (r#"{"nats":[]}"#, None),
+            ("", None),
+        ];
+        for (text, port) in table {
+            assert_eq!(Listener::parse(text).map(|listener| listener.port), port, "{text}");
+        }
+    }
+}

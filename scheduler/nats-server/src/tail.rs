@@ -1,0 +1,51 @@
+//! The end of what a process wrote: where it says what went wrong.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::Output;
+
+/// Some forty lines: enough for a complaint with its context, short enough for an error message.
+const TAIL_BYTES: usize = 4096;
+
+/// The end of a finished process's output, what it printed before what it complained about.
+pub(crate) fn of_output(output: &Output) -> String {
+    of_bytes(&[output.stdout.as_slice(), &output.stderr].concat())
+}
+
+/// The end of a file, read without the rest of it.
+pub(crate) fn of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL_BYTES as u64);
+    file.seek(SeekFrom::Start(start))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    Ok(of_bytes(&end))
+}
+
+fn of_bytes(bytes: &[u8]) -> String {
+    let start = bytes.len().saturating_sub(TAIL_BYTES);
+    String::from_utf8_lossy(&bytes[start..]).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TAIL_BYTES, of_bytes, of_file};
+
+    #[test]
+    fn only_the_end_is_kept() {
+        let long = format!("begin{}end\n", "x".repeat(TAIL_BYTES));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &long).unwrap();
+
+        for tail in [of_bytes(long.as_bytes()), of_file(file.path()).unwrap()] {
+            assert!(tail.ends_with("xend") && !tail.contains("begin"), "{tail}");
+        }
+    }
+
+    #[test]
+    fn a_short_text_is_kept_whole() {
+        assert_eq!(of_bytes(b"  no such thing\n"), "no such thing");
+        assert_eq!(of_bytes(b""), "");
+    }
+}

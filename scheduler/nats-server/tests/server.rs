@@ -1,0 +1,199 @@
+//! Running a real nats-server: ready, restarted, killed, paused, misconfigured.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use async_nats::jetstream;
+use nix::unistd::{Pid, getpgid};
+use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError, Version};
+
+/// Far beyond what a server takes to answer, even on a loaded machine.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Many times what a server takes to answer that is not paused.
+const SILENCE: Duration = Duration::from_millis(100);
+
+async fn try_start(options: Options) -> Result<Server, StartError> {
+    let binary = Binary::find().await.unwrap();
+    Server::start(&binary, options).await
+}
+
+async fn start(options: Options) -> Server {
+    try_start(options).await.unwrap()
+}
+
+fn connect(server: &Server) -> io::Result<BufReader<TcpStream>> {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).map(BufReader::new)
+}
+
+/// The line with which a server greets.
+fn greeting(connection: &mut BufReader<TcpStream>, patience: Duration) -> io::Result<String> {
+    connection.get_ref().set_read_timeout(Some(patience))?;
+    let mut line = String::new();
+    connection.read_line(&mut line)?;
+    Ok(line)
+}
+
+fn greeting_of(server: &Server) -> String {
+    greeting(&mut connect(server).unwrap(), ANSWER).unwrap()
+}
+
+/// Whether the other end closes the connection, which the system does for a process that dies.
+fn is_closed(connection: &mut BufReader<TcpStream>) -> bool {
+    match connection.read_to_end(&mut Vec::new()) {
+        Ok(_rest) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+async fn jetstream_of(server: &Server) -> jetstream::Context {
+    jetstream::new(async_nats::connect(server.url()).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_started_server_has_jetstream_and_the_version_that_was_found() {
+    let binary = Binary::find().await.unwrap();
+    let server = Server::start(&binary, Options::default()).await.unwrap();
+    assert_eq!(server.url(), format!("nats://127.0.0.1:{}", server.port()));
+
+    let info = greeting_of(&server);
+
+    assert!(info.starts_with("INFO {"), "{info}");
+    assert!(info.contains(r#""jetstream":true"#), "{info}");
+    let version = format!(r#""version":"{}""#, binary.version());
+    assert!(info.contains(&version), "{info}");
+    assert!(binary.version() >= Version::OLDEST);
+    assert!(server.log_tail().contains("Server is ready"));
+}
+
+#[tokio::test]
+async fn a_restart_keeps_port_and_store() {
+    let mut server = start(Options::default()).await;
+    let (port, url, pid) = (server.port(), server.url().to_owned(), server.pid());
+    let jetstream = jetstream_of(&server).await;
+    jetstream.create_stream("kept").await.unwrap();
+
+    for killed_before in [true, false] {
+        if killed_before {
+            server.kill().await.unwrap();
+        }
+        server.restart().await.unwrap();
+
+        assert_eq!((server.port(), server.url()), (port, url.as_str()));
+        assert_ne!(server.pid(), pid);
+        let jetstream = jetstream_of(&server).await;
+        jetstream.get_stream("kept").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_the_owner_outlives_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { store: Some(folder.path().to_path_buf()), ..Options::default() };
+    let mut first = start(options.clone()).await;
+    assert_eq!(first.store(), folder.path());
+    jetstream_of(&first).await.create_stream("kept").await.unwrap();
+    first.stop().await.unwrap();
+    drop(first);
+
+    let second = start(options).await;
+    jetstream_of(&second).await.get_stream("kept").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_server_is_gone_at_once() {
+    let mut server = start(Options::default()).await;
+    server.kill().await.unwrap();
+
+    assert_eq!(server.pid(), None);
+    assert_eq!(connect(&server).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(server.ended().await.unwrap().signal(), Some(9));
+    assert_eq!(server.pause().unwrap_err().kind(), ErrorKind::NotFound);
+    server.kill().await.unwrap();
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_server_dies_and_a_stopped_one_leaves_nothing_behind() {
+    let dropped = start(Options::default()).await;
+    let mut connection = connect(&dropped).unwrap();
+    greeting(&mut connection, ANSWER).unwrap();
+    drop(dropped);
+    assert!(is_closed(&mut connection));
+
+    let mut stopped = start(Options::default()).await;
+    stopped.stop().await.unwrap();
+    let store = stopped.store().to_path_buf();
+    assert!(store.exists());
+    drop(stopped);
+    assert!(!store.parent().unwrap().exists());
+}
+
+#[tokio::test]
+async fn a_paused_server_is_silent_until_it_is_resumed() {
+    let server = start(Options::default()).await;
+    server.pause().unwrap();
+    let mut connection = connect(&server).unwrap();
+
+    let silence = greeting(&mut connection, SILENCE).unwrap_err();
+    assert_eq!(silence.kind(), ErrorKind::WouldBlock);
+
+    server.resume().unwrap();
+    assert!(greeting(&mut connection, ANSWER).unwrap().starts_with("INFO {"));
+}
+
+#[tokio::test]
+async fn a_stop_is_graceful_even_when_paused() {
+    let mut server = start(Options::default()).await;
+    server.pause().unwrap();
+    server.stop().await.unwrap();
+
+    assert_eq!(server.ended().await.unwrap().signal(), None);
+    assert!(server.log_tail().contains("Server Exiting"));
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_told_with_the_log() {
+    let first = start(Options::default()).await;
+    let port = first.port();
+
+    let error = try_start(Options { port, ..Options::default() }).await.unwrap_err();
+
+    assert!(matches!(error, StartError::Ended { .. }), "{error}");
+    assert!(error.to_string().contains("address already in use"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_configuration_says_holds() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let configured = || Options { configuration: Configuration::File(file.path().to_path_buf()), ..Options::default() };
+    std::fs::write(file.path(), "server_name: ramp\nport: 1\n").unwrap();
+    let info = greeting_of(&start(configured()).await);
+    assert!(info.contains(r#""server_name":"ramp""#) && info.contains(r#""jetstream":true"#));
+
+    std::fs::write(file.path(), "server_nam: ramp\n").unwrap();
+    let error = try_start(configured()).await.unwrap_err();
+    assert!(error.to_string().contains("server_nam"), "{error}");
+}
+
+/// The server refuses unknown settings, so one that has read the file does what the file says.
+#[tokio::test]
+async fn sync_always_is_a_setting_that_the_server_takes() {
+    let server = start(Options { configuration: Configuration::SyncAlways, ..Options::default() }).await;
+
+    let log = server.log_tail();
+    assert!(log.contains("Using configuration file") && log.contains("nats.conf"), "{log}");
+    assert!(greeting_of(&server).contains(r#""jetstream":true"#));
+}
+
+#[tokio::test]
+async fn a_server_that_outlives_the_interrupt_has_a_process_group_of_its_own() {
+    for outlives_interrupt in [true, false] {
+        let server = start(Options { outlives_interrupt, ..Options::default() }).await;
+        let pid = Pid::from_raw(server.pid().unwrap().try_into().unwrap());
+        assert_eq!(getpgid(Some(pid)).unwrap() == pid, outlives_interrupt);
+    }
+}

@@ -1,0 +1,54 @@
+//! What a caller reads.
+
+use crate::{Cost, Rejection, Unit, call::BadCost, ledger::Verdict};
+use axum::{
+    Json,
+    http::{StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+
+const PROCESSING_UNITS_SPENT: &str = "x-processingunits-spent";
+
+impl IntoResponse for Verdict {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Admitted { cost, .. } => admitted(&cost),
+            Self::RateLimited(rejection) => rate_limited(rejection),
+            Self::Bad(bad) => malformed(&bad),
+        }
+    }
+}
+
+fn admitted(cost: &Cost) -> Response {
+    let spent: Map<String, Value> =
+        cost.iter().map(|(unit, amount)| (unit.to_string(), amount.to_f64().into())).collect();
+    let header = (PROCESSING_UNITS_SPENT, cost.of(&Unit::PROCESSING_UNITS).to_string());
+    ([header], Json(json!({ "spent": spent }))).into_response()
+}
+
+/// As Sentinel Hub answers: the wait is in milliseconds, and missing where waiting is useless.
+fn rate_limited(rejection: Rejection) -> Response {
+    let body = error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit");
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    match rejection.retry_after_ms() {
+        Some(wait_ms) => (status, [(RETRY_AFTER, wait_ms.to_string())], body).into_response(),
+        None => (status, body).into_response(),
+    }
+}
+
+fn malformed(bad: &BadCost) -> Response {
+    let status = StatusCode::BAD_REQUEST;
+    (status, error(status, "COMMON_BAD_PAYLOAD", &bad.to_string())).into_response()
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Json<Value> {
+    Json(json!({
+        "error": {
+            "status": status.as_u16(),
+            "reason": status.canonical_reason(),
+            "message": message,
+            "code": code,
+        }
+    }))
+}

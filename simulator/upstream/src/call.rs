@@ -1,0 +1,100 @@
+//! One call as it arrives.
+
+use crate::{Amount, AmountError, Cost, OTHER_CLASS, Policy, Unit};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use std::collections::BTreeSet;
+
+/// One call, read from its query and headers.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) class: Option<String>,
+    pub(crate) cost: Result<Cost, BadCost>,
+}
+
+/// Why the cost of a call cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{parameter}: {reason}")]
+pub(crate) struct BadCost {
+    pub(crate) parameter: String,
+    pub(crate) reason: BadCostReason,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadCostReason {
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    #[error("the cost is stated twice")]
+    StatedTwice,
+}
+
+/// The units whose cost a call can state, each with its header.
+#[derive(Debug)]
+pub(crate) struct CostParameters {
+    parameters: Vec<CostParameter>,
+}
+
+#[derive(Debug)]
+struct CostParameter {
+    unit: Unit,
+    header: HeaderName,
+}
+
+impl CostParameters {
+    /// Every unit of a policy, and those two that an answer tells in any case.
+    pub(crate) fn of(policies: &[Policy]) -> Self {
+        let mut units = BTreeSet::from([Unit::REQUESTS, Unit::PROCESSING_UNITS]);
+        units.extend(policies.iter().map(|policy| policy.unit().clone()));
+        Self { parameters: units.into_iter().map(CostParameter::new).collect() }
+    }
+
+    /// Reads a call. Other parameters and headers belong to the imitated service and are ignored.
+    pub(crate) fn read(&self, headers: &HeaderMap, query: &[(String, String)]) -> Call {
+        Call { class: read_class(headers), cost: self.read_cost(headers, query) }
+    }
+
+    fn read_cost(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Cost, BadCost> {
+        self.parameters.iter().try_fold(Cost::new(), |cost, parameter| {
+            Ok(match parameter.read(headers, query)? {
+                Some(amount) => cost.with(parameter.unit.clone(), amount),
+                None => cost,
+            })
+        })
+    }
+}
+
+impl CostParameter {
+    fn new(unit: Unit) -> Self {
+        let header = HeaderName::try_from(format!("x-cost-{unit}"));
+        Self { header: header.expect("every name of a unit fits a header name"), unit }
+    }
+
+    fn read(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<Amount>, BadCost> {
+        let in_headers = headers.get_all(&self.header).iter().map(|value| (self.header.as_str(), header_text(value)));
+        let in_query = query.iter().filter(|(name, _)| name == self.unit.as_str());
+        let mut stated = in_headers.chain(in_query.map(|(name, text)| (name.as_str(), text.as_str())));
+        let Some((name, text)) = stated.next() else {
+            return Ok(None);
+        };
+        match stated.next() {
+            Some((again, _)) => Err(BadCost::new(again, BadCostReason::StatedTwice)),
+            None => Amount::parse_cost(text).map(Some).map_err(|error| BadCost::new(name, error.into())),
+        }
+    }
+}
+
+impl BadCost {
+    fn new(parameter: &str, reason: BadCostReason) -> Self {
+        Self { parameter: parameter.to_owned(), reason }
+    }
+}
+
+/// The label of the class, else that of the client.
+fn read_class(headers: &HeaderMap) -> Option<String> {
+    let label = headers.get("x-class").or_else(|| headers.get("x-client"))?;
+    Some(label.to_str().unwrap_or(OTHER_CLASS).to_owned())
+}
+
+/// Text that is no ASCII is no number either, so it may as well be empty.
+fn header_text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or_default()
+}

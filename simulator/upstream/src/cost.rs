@@ -1,0 +1,52 @@
+//! What a call takes.
+
+use crate::{Amount, Unit};
+use std::collections::BTreeMap;
+
+/// What one call takes of each unit: one request unless stated otherwise, and nothing of a unit that is not mentioned.
+///
+/// ```
+/// use rampmeter_upstream::{Amount, Cost, Unit};
+///
+/// let cost = Cost::new().with(Unit::PROCESSING_UNITS, Amount::whole(3));
+/// assert_eq!(cost.of(&Unit::REQUESTS), Amount::ONE);
+/// assert_eq!(cost.of(&Unit::PROCESSING_UNITS), Amount::whole(3));
+/// assert_eq!(cost.of(&"tokens".parse()?), Amount::ZERO);
+/// # Ok::<(), rampmeter_upstream::UnitError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    amounts: BTreeMap<Unit, Amount>,
+}
+
+impl Cost {
+    /// One request and nothing else.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { amounts: BTreeMap::from([(Unit::REQUESTS, Amount::ONE)]) }
+    }
+
+    /// The same cost, but `amount` of `unit`.
+    #[must_use]
+    pub fn with(mut self, unit: Unit, amount: Amount) -> Self {
+        self.amounts.insert(unit, amount);
+        self
+    }
+
+    /// What the call takes of `unit`.
+    #[must_use]
+    pub fn of(&self, unit: &Unit) -> Amount {
+        self.amounts.get(unit).copied().unwrap_or_default()
+    }
+
+    /// All stated amounts and the requests, in the order of the units' names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Unit, Amount)> {
+        self.amounts.iter().map(|(unit, amount)| (unit, *amount))
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::new()
+    }
+}

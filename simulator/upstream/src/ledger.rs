@@ -1,0 +1,92 @@
+//! The account with everything that is counted about it.
+
+use crate::{
+    Account, Admission, Cost, Rejection, Stats, Tally,
+    admission::AdmissionLog,
+    call::{BadCost, Call},
+    classes::Classes,
+    config::Config,
+    tally::Outcome,
+};
+use std::time::Duration;
+
+/// The account with everything that is counted about it. Pure: time is an argument.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    account: Account,
+    total: Tally,
+    classes: Classes,
+    log: AdmissionLog,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Charged; the number counts admitted calls from zero.
+    Admitted {
+        number: u64,
+        cost: Cost,
+    },
+    RateLimited(Rejection),
+    Bad(BadCost),
+}
+
+impl Ledger {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            account: Account::new(config.policies.clone()),
+            total: Tally::default(),
+            classes: Classes::default(),
+            log: AdmissionLog::keeping(config.admissions_kept),
+        }
+    }
+
+    /// Decides about a call that arrives at `now`, and counts it.
+    pub(crate) fn arrive(&mut self, now: Duration, call: Call) -> Verdict {
+        let verdict = match call.cost {
+            Ok(cost) => self.decide(now, cost),
+            Err(bad) => Verdict::Bad(bad),
+        };
+        self.count(call.class.as_deref(), verdict.outcome());
+        verdict
+    }
+
+    pub(crate) fn stats(&self, now: Duration) -> Stats {
+        Stats {
+            uptime: now,
+            total: self.total,
+            policies: self.account.policies(now),
+            classes: self.classes.tallies().clone(),
+        }
+    }
+
+    pub(crate) fn admissions(&self) -> Vec<Admission> {
+        self.log.kept()
+    }
+
+    fn decide(&mut self, now: Duration, cost: Cost) -> Verdict {
+        let decision = self.account.admit(now, &cost);
+        self.log.record(now, &cost, decision.is_ok());
+        match decision {
+            Ok(()) => Verdict::Admitted { number: self.total.ok, cost },
+            Err(rejection) => Verdict::RateLimited(rejection),
+        }
+    }
+
+    fn count(&mut self, class: Option<&str>, outcome: Outcome) {
+        self.total.count(outcome);
+        if let Some(class) = class {
+            self.classes.count(class, outcome);
+        }
+    }
+}
+
+impl Verdict {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Admitted { .. } => Outcome::Ok,
+            Self::RateLimited(_) => Outcome::RateLimited,
+            Self::Bad(_) => Outcome::Bad,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How long an admitted call takes.
+
+use std::time::Duration;
+
+/// How long admitted calls take: a fixed time, plus a random one that is uniform between zero and a bound.
+///
+/// The random part depends on nothing but the seed and the number of the call.
+///
+/// ```
+/// use rampmeter_upstream::ResponseTime;
+/// use std::time::Duration;
+///
+/// let (fixed, bound) = (Duration::from_millis(80), Duration::from_millis(40));
+/// let response_time = ResponseTime::fixed(fixed).with_jitter(bound, 7);
+/// assert!((fixed..=fixed + bound).contains(&response_time.of_call(0)));
+/// assert_eq!(response_time.of_call(3), response_time.of_call(3));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResponseTime {
+    fixed: Duration,
+    jitter_ns: u64,
+    seed: u64,
+}
+
+impl ResponseTime {
+    /// The same time for every call.
+    #[must_use]
+    pub const fn fixed(time: Duration) -> Self {
+        Self { fixed: time, jitter_ns: 0, seed: 0 }
+    }
+
+    /// The same, plus a random time up to `bound` (584 years at most).
+    #[must_use]
+    pub fn with_jitter(self, bound: Duration, seed: u64) -> Self {
+        let jitter_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        Self { jitter_ns, seed, ..self }
+    }
+
+    /// How long the admitted call of this number takes; numbers start at zero.
+    #[must_use]
+    pub fn of_call(&self, number: u64) -> Duration {
+        let span = u128::from(self.jitter_ns) + 1;
+        let scaled = u128::from(scramble(self.seed, number)) * span;
+        // The upper half of the product: below `span`, which is one above a `u64`.
+        let jitter_ns = u64::try_from(scaled >> u64::BITS).unwrap_or(u64::MAX);
+        self.fixed.saturating_add(Duration::from_nanos(jitter_ns))
+    }
+
+    /// No call takes longer.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.fixed.saturating_add(Duration::from_nanos(self.jitter_ns))
+    }
+}
+
+/// Element `number` of the `SplitMix64` sequence that starts at `seed`.
+fn scramble(seed: u64, number: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALLS: u64 = 10_000;
+
+    #[test]
+    fn scramble_is_splitmix64() {
+        // The reference implementation's first numbers for this seed.
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!([0, 1, 2].map(|number| scramble(1_234_567, number)), expected);
+    }
+
+    #[test]
+    fn jitter_fills_its_range_evenly() {
+        let response_time = ResponseTime::fixed(Duration::from_nanos(100)).with_jitter(Duration::from_nanos(9), 42);
+        let mut counts = [0_u64; 10];
+        for number in 0..CALLS {
+            let beyond_fixed = response_time.of_call(number) - Duration::from_nanos(100);
+            counts[usize::try_from(beyond_fixed.as_nanos()).unwrap()] += 1;
+        }
+        let even = CALLS / 10;
+        assert!(counts.iter().all(|count| count.abs_diff(even) < even / 5), "{counts:?}");
+    }
+
+    #[test]
+    fn extremes_stay_in_range() {
+        #[rustfmt::skip]
+        let table = [
+            (ResponseTime::default(),                                             Duration::ZERO),
+            (ResponseTime::fixed(Duration::from_secs(1)),                          Duration::from_secs(1)),
+            (ResponseTime::fixed(Duration::MAX).with_jitter(Duration::MAX, 1),     Duration::MAX),
+            (ResponseTime::default().with_jitter(Duration::MAX, u64::MAX),         Duration::from_nanos(u64::MAX)),
+        ];
+        for (response_time, longest) in table {
+            assert_eq!(response_time.longest(), longest);
+            assert!((0..100).all(|number| response_time.of_call(number) <= longest));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The account behind HTTP.
+
+use crate::{
+    Admission, ResponseTime, Stats,
+    call::{Call, CostParameters},
+    clock::Clock,
+    config::Config,
+    ledger::{Ledger, Verdict},
+    stats_body::StatsBody,
+};
+use axum::{
+    Json, Router,
+    body::{Body, to_bytes},
+    extract::{Query, State},
+    http::HeaderMap,
+    routing::get,
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// The largest body that is read, to be thrown away: a connection can only be kept alive when its request was read to the
+/// end. A larger one costs the caller its connection.
+const MAX_BODY_BYTES: usize = 1 << 20;
+
+/// What all handlers share.
+#[derive(Debug)]
+pub(crate) struct Service {
+    clock: Clock,
+    parameters: CostParameters,
+    response_time: ResponseTime,
+    /// Guards the account and its counts for one decision, about a microsecond, or for one copy of the counts; never
+    /// across an await.
+    ledger: Mutex<Ledger>,
+}
+
+impl Service {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            clock: Clock::start(),
+            parameters: CostParameters::of(&config.policies),
+            response_time: config.response_time,
+            ledger: Mutex::new(Ledger::new(config)),
+        }
+    }
+
+    pub(crate) fn router(self: Arc<Self>) -> Router {
+        Router::new().route("/process", get(process).post(process)).route("/stats", get(stats)).with_state(self)
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let (now, ledger) = self.open();
+        ledger.stats(now)
+    }
+
+    pub(crate) fn admissions(&self) -> Vec<Admission> {
+        self.open().1.admissions()
+    }
+
+    /// No call takes longer.
+    pub(crate) fn longest_response(&self) -> Duration {
+        self.response_time.longest()
+    }
+
+    fn decide(&self, call: Call) -> Verdict {
+        let (now, mut ledger) = self.open();
+        ledger.arrive(now, call)
+    }
+
+    fn response_time(&self, verdict: &Verdict) -> Duration {
+        match verdict {
+            Verdict::Admitted { number, .. } => self.response_time.of_call(*number),
+            Verdict::RateLimited(_) | Verdict::Bad(_) => Duration::ZERO,
+        }
+    }
+
+    /// The clock is read under the lock, so that times never decrease from one decision to the next.
+    fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
+        let ledger = self.ledger.lock().expect("nobody panics with the ledger in hand");
+        (self.clock.now(), ledger)
+    }
+}
+
+/// A call is decided when its head has arrived, before its body is read and before its response time passes.
+async fn process(
+    State(service): State<Arc<Service>>,
+    Query(query): Query<Vec<(String, String)>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Verdict {
+    let verdict = service.decide(service.parameters.read(&headers, &query));
+    // What is wrong with the body shows in the connection; the decision stands.
+    drop(to_bytes(body, MAX_BODY_BYTES).await);
+    pause(service.response_time(&verdict)).await;
+    verdict
+}
+
+async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {
+    Json(service.stats().into())
+}
+
+/// A timer's shortest sleep is a millisecond; no pause is none.
+async fn pause(time: Duration) {
+    if time > Duration::ZERO {
+        tokio::time::sleep(time).await;
+    }
+}

@@ -1,0 +1,43 @@
+//! Counts of answers.
+
+/// How many calls were answered how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Admitted and charged. A call counts from its arrival, before its response time has passed.
+    pub ok: u64,
+    /// Refused with 429.
+    pub rate_limited: u64,
+    /// Refused with 400, and not charged.
+    pub bad: u64,
+}
+
+/// How one call was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    RateLimited,
+    Bad,
+}
+
+impl Tally {
+    /// All calls that arrived.
+    ///
+    /// ```
+    /// use rampmeter_upstream::Tally;
+    ///
+    /// let tally = Tally { ok: 7, rate_limited: 2, bad: 1 };
+    /// assert_eq!(tally.sent(), 10);
+    /// ```
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.ok + self.rate_limited + self.bad
+    }
+
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Ok => self.ok += 1,
+            Outcome::RateLimited => self.rate_limited += 1,
+            Outcome::Bad => self.bad += 1,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is counted.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+/// The longest name of a unit, so that it fits a header name with room to spare.
+pub const MAX_UNIT_BYTES: usize = 64;
+
+/// The name of what a policy counts: lower-case letters, digits and hyphens, a letter first.
+///
+/// The alphabet is what query parameters and header names can both carry unchanged.
+///
+/// ```
+/// use rampmeter_upstream::Unit;
+///
+/// assert_eq!("requests".parse(), Ok(Unit::REQUESTS));
+/// assert!("Processing Units".parse::<Unit>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unit {
+    name: Cow<'static, str>,
+}
+
+/// Why a text is not the name of a [`Unit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a unit is a letter followed by letters, digits and hyphens, all lower case, {MAX_UNIT_BYTES} at most")]
+pub struct UnitError;
+
+impl Unit {
+    /// Calls. Every call costs one of them unless it states otherwise.
+    pub const REQUESTS: Self = Self::known("requests");
+    /// Sentinel Hub's measure of work.
+    pub const PROCESSING_UNITS: Self = Self::known("processing-units");
+
+    const fn known(name: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name) }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+}
+
+impl FromStr for Unit {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let letter_first = text.starts_with(|first: char| first.is_ascii_lowercase());
+        if !letter_first || text.len() > MAX_UNIT_BYTES || !text.bytes().all(is_allowed) {
+            return Err(UnitError);
+        }
+        Ok(Self { name: Cow::Owned(text.to_owned()) })
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+fn is_allowed(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        let longest = "u".repeat(MAX_UNIT_BYTES);
+        let too_long = "u".repeat(MAX_UNIT_BYTES + 1);
+        for good in ["requests", "processing-units", "tokens2", "a", &longest] {
+            assert_eq!(good.parse::<Unit>().unwrap().as_str(), good);
+        }
+        for bad in ["", "Requests", "2tokens", "-a", "a b", "a_b", "a=b", "é", &too_long] {
+            assert_eq!(bad.parse::<Unit>(), Err(UnitError), "{bad:?}");
+        }
+    }
+}

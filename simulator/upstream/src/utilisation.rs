@@ -1,0 +1,32 @@
+//! How much of a policy was used.
+
+use crate::{Amount, Policy};
+
+/// How much of what one policy offered was used, between two snapshots; see
+/// [`Stats::utilisation_since`](crate::Stats::utilisation_since).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Utilisation {
+    /// The policy.
+    pub policy: Policy,
+    /// What admitted calls took.
+    pub spent: Amount,
+    /// What flowed in: rate × elapsed, rounded up so that the use is never flattered.
+    pub offered: Amount,
+}
+
+impl Utilisation {
+    /// Spent divided by offered, for people to read; `None` when nothing was offered.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Amount, Utilisation};
+    ///
+    /// let policy = "requests=50/10s".parse()?;
+    /// let used = Utilisation { policy, spent: Amount::whole(30), offered: Amount::whole(40) };
+    /// assert_eq!(used.ratio(), Some(0.75));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        (self.offered > Amount::ZERO).then(|| self.spent.to_f64() / self.offered.to_f64())
+    }
+}

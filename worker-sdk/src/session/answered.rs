@@ -1,0 +1,170 @@
+//! What answers of a scheduler do to a session.
+
+use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
+use super::{Session, Settle};
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Everybody who found the queue full is told the same time to come back; this part of it is added by chance.
+const COME_BACK_JITTER: u64 = 4;
+
+/// What a grant says besides its id and epoch.
+struct Terms<'a> {
+    delay_ms: f64,
+    valid_ms: Option<f64>,
+    limited_by: Option<Text<'a>>,
+}
+
+/// What a refusal says besides its id and epoch.
+struct Refusal<'a> {
+    code: Code,
+    message: Text<'a>,
+    retry_after: Option<Span>,
+    limited_by: Option<Text<'a>>,
+}
+
+impl Session {
+    /// Takes one answer or an array of them. What is no answer is passed over: silence follows, and
+    /// the session asks again.
+    pub(super) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
+        if !payload.trim_ascii_start().starts_with(b"[") {
+            return serde_json::from_slice(payload).map_or((), |answer| self.take(now, batch, answer));
+        }
+        let answers: Vec<Answer<'_>> = serde_json::from_slice(payload).unwrap_or_default();
+        for answer in answers {
+            self.take(now, batch, answer);
+        }
+    }
+
+    fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
+        match answer {
+            Answer::Granted { id, delay_ms, valid_ms, limited_by, epoch } => {
+                if let Some(number) = self.current(now, &id, epoch) {
+                    self.granted(now, number, Terms { delay_ms, valid_ms, limited_by });
+                }
+            }
+            Answer::Queued { id, limited_by, epoch, .. } => {
+                if let Some(number) = self.current(now, &id, epoch) {
+                    self.queued(now, number, limited_by);
+                }
+            }
+            Answer::Refused { id, code, message, retry_after_ms, limited_by, epoch } => {
+                let retry_after = retry_after_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
+                let refusal = Refusal { code, message, retry_after, limited_by };
+                self.refused(now, batch, id.as_deref(), epoch, &refusal);
+            }
+            Answer::Settled { .. } => {}
+        }
+    }
+
+    /// The pending ask that an answer of an up-to-date scheduler speaks of.
+    ///
+    /// A place in line or a permit that nobody waits for is given back instead; an ask that a
+    /// scheduler of the past answers is asked again, with the epoch that tells it so.
+    fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
+        let number = self.ids.ask(id)?;
+        if let Some(resource) = self.cancelled.get(number) {
+            let settle = Settle::unused(self.ids.id(number));
+            self.lane(resource).settle(settle);
+            return None;
+        }
+        let resource = self.asks.get(number)?.resource;
+        if !self.is_current(now, resource, epoch) {
+            self.ask_later(now, number);
+            return None;
+        }
+        self.lane(resource).backoff.succeed();
+        Some(number)
+    }
+
+    /// Whether `epoch` is not of the past. One that is new means a new leader.
+    fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
+        match self.lane(resource).epoch {
+            Some(known) if epoch > known => self.new_leader(now, resource, epoch),
+            Some(known) => return epoch == known,
+            None => self.lane(resource).epoch = Some(epoch),
+        }
+        true
+    }
+
+    /// The delay counts from `now`, the receipt.
+    fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
+        let Ok(delay) = Millis::new(terms.delay_ms) else { return };
+        let Some(ask) = self.remove(number) else { return };
+        let grant = Grant {
+            request: ask.request,
+            received: now,
+            start: now + delay.span(),
+            valid: terms.valid_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span),
+            limited_by: boxed(terms.limited_by),
+        };
+        self.complete(number, Ok(grant));
+    }
+
+    fn queued(&mut self, now: Time, number: AskNumber, limited_by: Option<Text<'_>>) {
+        if let Some(ask) = self.asks.get_mut(number) {
+            ask.hear(now);
+            ask.limited_by = boxed(limited_by);
+        }
+    }
+
+    /// A refusal without an id is of the whole batch.
+    fn refused(&mut self, now: Time, batch: BatchNumber, id: Option<&str>, epoch: u64, refusal: &Refusal<'_>) {
+        let meant = match id {
+            Some(id) => self.ids.ask(id).into_iter().collect(),
+            None => self.asks.of_batch(batch),
+        };
+        for number in meant {
+            self.refuse(now, number, epoch, refusal);
+        }
+    }
+
+    /// An epoch of 0 is no leader's: whoever refuses so does not own the resource.
+    fn refuse(&mut self, now: Time, number: AskNumber, epoch: u64, refusal: &Refusal<'_>) {
+        let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
+        let current = epoch == 0 || self.is_current(now, resource, epoch);
+        if !current || refusal.code == Code::Unavailable {
+            return self.ask_later(now, number);
+        }
+        self.lane(resource).backoff.succeed();
+        match self.comes_back(now, number, refusal) {
+            Some(then) => self.postpone(number, then),
+            None => self.deny(number, refusal),
+        }
+    }
+
+    /// When to ask again instead of telling the caller: who is willing to wait in the queue is also
+    /// willing to wait for the queue.
+    fn comes_back(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) -> Option<Time> {
+        let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
+        let after = refusal.retry_after.filter(|_| refusal.code == Code::QueueFull)?;
+        let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
+        Some(now + after + jitter).filter(|then| *then < ask.deadline)
+    }
+
+    fn postpone(&mut self, number: AskNumber, until: Time) {
+        self.asks.postpone(number, until);
+        if let Some(resource) = self.asks.get(number).map(|ask| ask.resource) {
+            self.lane(resource).unsent.remove(&number);
+        }
+    }
+
+    fn deny(&mut self, number: AskNumber, refusal: &Refusal<'_>) {
+        self.remove(number);
+        let why = Denial::Refused {
+            code: refusal.code,
+            message: Box::from(&*refusal.message),
+            retry_after: refusal.retry_after,
+            limited_by: refusal.limited_by.as_deref().map(Box::from),
+        };
+        self.complete(number, Err(why));
+    }
+}
+
+fn boxed(text: Option<Text<'_>>) -> Option<Box<str>> {
+    text.map(|text| Box::from(&*text))
+}

@@ -1,0 +1,104 @@
+//! The asks that are pending, by number.
+
+use super::ask::{Ask, Due, Numbered};
+use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::time::Time;
+use std::collections::BTreeMap;
+
+/// Bounded by the tasks of the process: each ask has a caller that waits for it.
+#[derive(Debug)]
+pub(super) struct Asks {
+    by_number: BTreeMap<AskNumber, Ask>,
+    /// No ask wants attention before this. A bound instead of a queue: nearly all asks are answered
+    /// long before they are due, so that a scan of all of them every few seconds costs less than
+    /// keeping them in order.
+    earliest_due: Time,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Asks { by_number: BTreeMap::new(), earliest_due: Time::NEVER }
+    }
+}
+
+impl Asks {
+    pub(super) fn insert(&mut self, number: AskNumber, ask: Ask) {
+        self.earliest_due = self.earliest_due.min(ask.next_due());
+        let before = self.by_number.insert(number, ask);
+        assert!(before.is_none(), "the driver used {number:?} twice");
+    }
+
+    pub(super) fn get(&self, number: AskNumber) -> Option<&Ask> {
+        self.by_number.get(&number)
+    }
+
+    /// For changes that make an ask due no earlier than it was.
+    pub(super) fn get_mut(&mut self, number: AskNumber) -> Option<&mut Ask> {
+        self.by_number.get_mut(&number)
+    }
+
+    pub(super) fn remove(&mut self, number: AskNumber) -> Option<Ask> {
+        self.by_number.remove(&number)
+    }
+
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Numbered> + use<> {
+        std::mem::take(self).by_number.into_iter()
+    }
+
+    /// Marks an unsent ask as sent with `batch` and returns what to write.
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        number: AskNumber,
+        batch: BatchNumber,
+        epoch: Option<u64>,
+    ) -> &PermitRequest<'static> {
+        let ask = self.by_number.get_mut(&number).expect("a lane's line holds pending asks only");
+        ask.send(now, batch, epoch);
+        self.earliest_due = self.earliest_due.min(ask.next_due());
+        &ask.request
+    }
+
+    pub(super) fn postpone(&mut self, number: AskNumber, until: Time) {
+        if let Some(ask) = self.by_number.get_mut(&number) {
+            ask.postpone(until);
+            self.earliest_due = self.earliest_due.min(ask.next_due());
+        }
+    }
+
+    pub(super) fn of_batch(&self, batch: BatchNumber) -> Vec<AskNumber> {
+        self.numbers(|ask| ask.is_out_with(batch))
+    }
+
+    /// Takes back whatever was sent to `resource`; the numbers of what has to be sent again.
+    pub(super) fn unsend_all_of(&mut self, resource: ResourceNumber) -> Vec<AskNumber> {
+        let sent = self.by_number.iter_mut().filter(|(_, ask)| ask.resource == resource && !ask.is_unsent());
+        sent.map(|(number, ask)| {
+            ask.unsend();
+            *number
+        })
+        .collect()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        (!self.by_number.is_empty()).then_some(self.earliest_due)
+    }
+
+    /// Those that are due, and why.
+    pub(super) fn take_due(&mut self, now: Time) -> Vec<(AskNumber, Due)> {
+        if now < self.earliest_due {
+            return Vec::new();
+        }
+        let due = self.by_number.iter().filter_map(|(number, ask)| Some((*number, ask.due(now)?))).collect();
+        let later = self.by_number.values().filter(|ask| ask.due(now).is_none());
+        // Those that are due end or wait for their deadline from now on.
+        let deadlines = self.by_number.values().map(|ask| ask.deadline).filter(|deadline| *deadline > now);
+        self.earliest_due = later.map(Ask::next_due).chain(deadlines).min().unwrap_or(Time::NEVER);
+        due
+    }
+
+    fn numbers(&self, chosen: impl Fn(&Ask) -> bool) -> Vec<AskNumber> {
+        self.by_number.iter().filter(|(_, ask)| chosen(ask)).map(|(number, _)| *number).collect()
+    }
+}

@@ -1,0 +1,38 @@
+//! Asks that nobody waits for any more, but that a scheduler may still grant.
+
+use super::vocabulary::{AskNumber, ResourceNumber};
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A scheduler keeps a permit at least this long; a later answer has nothing to give back.
+const KEPT: Span = Span::from_secs(60);
+/// Above this the oldest is forgotten: its permit, if one comes, counts as used, which is safe.
+const MOST: usize = 16_384;
+
+/// The numbers of given-up asks, for as long as an answer to them has to be given back.
+#[derive(Debug, Default)]
+pub(super) struct Cancelled {
+    resources: BTreeMap<AskNumber, ResourceNumber>,
+    oldest_first: VecDeque<(Time, AskNumber)>,
+}
+
+impl Cancelled {
+    pub(super) fn insert(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
+        if self.resources.insert(number, resource).is_some() {
+            return;
+        }
+        self.oldest_first.push_back((now, number));
+        while self.oldest_first.len() > MOST || self.oldest_is_over(now) {
+            let (_, number) = self.oldest_first.pop_front().expect("there is an oldest one");
+            self.resources.remove(&number);
+        }
+    }
+
+    pub(super) fn get(&self, number: AskNumber) -> Option<ResourceNumber> {
+        self.resources.get(&number).copied()
+    }
+
+    fn oldest_is_over(&self, now: Time) -> bool {
+        self.oldest_first.front().is_some_and(|(since, _)| now.since(*since) > KEPT)
+    }
+}

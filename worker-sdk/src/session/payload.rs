@@ -1,0 +1,41 @@
+//! Several messages in one.
+
+use serde::Serialize;
+
+/// More in one array saves nothing: the cost per message is spread thin already.
+const MOST_ELEMENTS: usize = 64;
+/// With one more element of the largest size still far below the 1 MiB that servers accept.
+const ENOUGH_BYTES: usize = 256 * 1024;
+
+/// A JSON array while it grows. One alone is written without its brackets.
+#[derive(Debug, Default)]
+pub(super) struct ArrayPayload {
+    bytes: Vec<u8>,
+    elements: usize,
+}
+
+impl ArrayPayload {
+    pub(super) fn push(&mut self, element: &impl Serialize) {
+        if self.elements > 0 {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, element).expect("messages are plain data, and memory takes them");
+        self.elements += 1;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.elements == MOST_ELEMENTS || self.bytes.len() >= ENOUGH_BYTES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.elements == 0
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if self.elements > 1 {
+            self.bytes.insert(0, b'[');
+            self.bytes.push(b']');
+        }
+        self.bytes
+    }
+}
