@@ -70,10 +70,6 @@ impl Line {
         self.places.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     /// Everybody in line, the first first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.places.values().copied()

@@ -91,10 +91,6 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.root == NIL
-    }
-
     /// All that is committed.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum

@@ -133,7 +133,7 @@ impl Session {
         self.lane(resource).backoff.succeed();
         match self.comes_back(now, number, refusal) {
             Some(then) => self.postpone(number, then),
-            None => self.deny(number, refusal),
+            None => self.deny(now, number, refusal),
         }
     }
 
@@ -153,8 +153,12 @@ impl Session {
         }
     }
 
-    fn deny(&mut self, number: AskNumber, refusal: &Refusal<'_>) {
-        self.remove(number);
+    /// A copy of the request may still be granted, as when it was refused for a moment's shortage.
+    fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) {
+        let Some(ask) = self.remove(number) else { return };
+        if ask.was_sent_again() {
+            self.cancelled.insert(now, number, ask.resource);
+        }
         let why = Denial::Refused {
             code: refusal.code,
             message: Box::from(&*refusal.message),

@@ -21,6 +21,7 @@ pub(super) struct Ask {
     pub(super) heard: bool,
     stage: Stage,
     last_batch: Option<BatchNumber>,
+    sendings: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +60,7 @@ impl Ask {
             heard: false,
             stage: Stage::Unsent,
             last_batch: None,
+            sendings: 0,
         }
     }
 
@@ -66,6 +68,7 @@ impl Ask {
     pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<u64>) -> &PermitRequest<'static> {
         self.stage = Stage::Sent { silent_until: now + self.patience() };
         self.last_batch = Some(batch);
+        self.sendings = self.sendings.saturating_add(1);
         self.request.age_ms = whole_millis(now.since(self.asked)).into();
         self.request.max_wait_ms = self.max_wait(now);
         self.request.epoch = epoch;
@@ -95,7 +98,12 @@ impl Ask {
 
     /// Whether a scheduler may know of it.
     pub(super) fn was_sent(&self) -> bool {
-        self.last_batch.is_some()
+        self.sendings > 0
+    }
+
+    /// Whether a copy of it may be on its way to a scheduler that has answered already.
+    pub(super) fn was_sent_again(&self) -> bool {
+        self.sendings > 1
     }
 
     /// Whether it travelled in `batch` and was not sent since.
@@ -109,6 +117,12 @@ impl Ask {
             Stage::Unsent => self.deadline,
             Stage::Sent { silent_until: then } | Stage::Postponed { until: then } => self.deadline.min(then),
         }
+    }
+
+    /// The same once it has had the attention that it wants now.
+    pub(super) fn next_due_after(&self, now: Time) -> Time {
+        let next = self.next_due();
+        if next > now { next } else { self.deadline }
     }
 
     /// What it wants attention for.

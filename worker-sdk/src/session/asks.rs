@@ -91,10 +91,8 @@ impl Asks {
             return Vec::new();
         }
         let due = self.by_number.iter().filter_map(|(number, ask)| Some((*number, ask.due(now)?))).collect();
-        let later = self.by_number.values().filter(|ask| ask.due(now).is_none());
-        // Those that are due end or wait for their deadline from now on.
-        let deadlines = self.by_number.values().map(|ask| ask.deadline).filter(|deadline| *deadline > now);
-        self.earliest_due = later.map(Ask::next_due).chain(deadlines).min().unwrap_or(Time::NEVER);
+        let remain = self.by_number.values().filter(|ask| ask.deadline > now);
+        self.earliest_due = remain.map(|ask| ask.next_due_after(now)).min().unwrap_or(Time::NEVER);
         due
     }
 

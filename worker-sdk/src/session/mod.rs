@@ -113,9 +113,8 @@ impl Session {
     /// end of a back-off. May be early, is never late.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let sends = self.lanes.iter().filter(|_| self.connected).filter_map(Lane::opens);
-        let next = sends.chain(self.asks.next_due()).min()?;
-        (next < Time::NEVER).then_some(next)
+        let sends = self.lanes.iter().filter_map(Lane::opens).filter(|_| self.connected);
+        sends.chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
 
     /// The name of `ask`'s permit on the wire.
@@ -277,7 +276,8 @@ impl Session {
         self.batches += 1;
         let lane = &mut self.lanes[resource.0 as usize];
         let mut array = ArrayPayload::default();
-        while let Some(number) = lane.unsent.pop_first().filter(|_| !array.is_full()) {
+        while !array.is_full() {
+            let Some(number) = lane.unsent.pop_first() else { break };
             array.push(self.asks.send(now, number, batch, lane.epoch));
         }
         Command::Ask { resource, batch, payload: array.finish() }
