@@ -58,7 +58,7 @@ impl<'a> Cost<'a> {
     }
 
     /// The units and their amounts, as given.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
         self.0.iter().map(|(unit, amount)| (&**unit, *amount))
     }
 

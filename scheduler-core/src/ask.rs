@@ -1,5 +1,6 @@
 //! Asking for a permit.
 
+use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
@@ -60,11 +61,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Answers at once, with a start within `latest` that nobody takes away.
     fn book(&mut self, now: Time, ask: Ask<R>, latest: Span) {
-        let offer = self.offer_behind_line(now, &ask);
-        let delay = offer.at.since(now);
-        if delay > latest {
-            let refusal = Refusal::NotInTime { retry_after: delay, limited_by: offer.limited_by };
-            return self.refuse(ask.to, ask.id, refusal);
+        let offer = self.offer_behind_line(now, ask.class, &ask.bill);
+        if offer.at.since(now) > latest {
+            return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
         self.grant(now, ask, offer);
         self.replan = self.waiting() > 0;
@@ -75,8 +74,8 @@ impl<R: Clone> Scheduler<R> {
         let offer = self.ledger.earliest(&self.resource, now, &ask.bill, self.tier(ask.class));
         let delay = offer.at.since(now);
         if ask.max_wait.is_some_and(|most| delay > most) {
-            let refusal = Refusal::NotInTime { retry_after: delay, limited_by: offer.limited_by };
-            return self.refuse(ask.to, ask.id, refusal);
+            let behind = self.offer_behind_line(now, ask.class, &ask.bill);
+            return self.refuse(ask.to, ask.id, behind.not_in_time(now));
         }
         let waiting = self.waiting();
         if waiting == 0 && delay <= self.resource.horizon() {
@@ -92,14 +91,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// The earliest start that leaves to those of the same and of more urgent classes who wait
     /// what they wait for.
-    fn offer_behind_line(&self, now: Time, ask: &Ask<R>) -> Offer {
-        let tier = self.tier(ask.class);
+    fn offer_behind_line(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
+        let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
-        if self.waiting() > 0 {
-            let backlog = self.backlog_before(ask.class, self.lines[ask.class.index()].backlog());
-            behind = self.ledger.paid_behind(&self.resource, now, &backlog, &ask.bill, tier);
+        if self.lines[..=class.index()].iter().any(|line| !line.is_empty()) {
+            let backlog = self.backlog_before(class, self.lines[class.index()].backlog());
+            behind = self.ledger.paid_behind(&self.resource, now, &backlog, bill, tier);
         }
-        let offer = self.ledger.earliest(&self.resource, behind.at, &ask.bill, tier);
+        let offer = self.ledger.earliest(&self.resource, behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
@@ -133,10 +132,13 @@ impl<R: Clone> Scheduler<R> {
             self.deadlines.insert((deadline, slot));
             self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
         }
+        // Planning may start it, or refuse it for good.
         if leads {
             self.plan(now);
         }
-        self.tell(now, slot);
+        if self.lines[ask.class.index()].has(place) {
+            self.tell(now, slot);
+        }
     }
 
     fn plan_by(&mut self, wakeup: Wakeup) {
@@ -164,28 +166,36 @@ impl<R: Clone> Scheduler<R> {
         self.refuse(waiting.to, Some(permit.id), refusal);
     }
 
-    pub(crate) fn leave_line(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &crate::bill::Bill) {
+    pub(crate) fn leave_line(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.lines[waiting.class.index()].leave(&self.resource, waiting.place, bill);
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, slot));
         }
     }
 
-    /// Tells one who waits how it stands, if it wants to know and still waits.
+    /// Tells one who waits how it stands, if it wants to know.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
+        let (position, offer) = self.outlook(now, slot);
         let permit = self.permits.get(slot);
-        let State::Waiting(waiting) = &permit.state else { return };
-        if !waiting.progress {
-            return;
+        let State::Waiting(waiting) = &permit.state else { unreachable!("only who waits is told") };
+        if waiting.progress {
+            let (to, id, eta) = (waiting.to.clone(), permit.id.clone(), offer.at.since(now));
+            self.push(Command::Queued { to, id, position, eta, limited_by: offer.limited_by });
         }
-        let ahead = self.lines[waiting.class.index()].ahead_of(waiting.place) as u64;
-        let urgent: usize = self.lines[..waiting.class.index()].iter().map(Line::len).sum();
-        let backlog = self.backlog_before(waiting.class, self.lines[waiting.class.index()].backlog());
-        let mut before = backlog;
-        before.remove(&self.resource, &permit.bill);
-        let offer = self.ledger.paid_behind(&self.resource, now, &before, &permit.bill, self.tier(waiting.class));
-        let (to, id) = (waiting.to.clone(), permit.id.clone());
-        let (position, eta) = (ahead + urgent as u64, offer.at.since(now));
-        self.push(Command::Queued { to, id, position, eta, limited_by: offer.limited_by });
+    }
+
+    /// How many are ahead of one who waits, and the start that they leave to it.
+    pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
+        let permit = self.permits.get(slot);
+        let State::Waiting(waiting) = &permit.state else { unreachable!("only who waits has an outlook") };
+        let line = &self.lines[waiting.class.index()];
+        let mut backlog = self.backlog_before(waiting.class, line.backlog());
+        let mut ahead: usize = self.lines[..=waiting.class.index()].iter().map(Line::len).sum();
+        for not_ahead in line.from(waiting.place) {
+            backlog.remove(&self.resource, &self.permits.get(not_ahead).bill);
+            ahead -= 1;
+        }
+        let tier = self.tier(waiting.class);
+        (ahead as u64, self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier))
     }
 }

@@ -77,13 +77,12 @@ impl Bucket {
         let room = (limit.full() - highest).max(Credit::ZERO);
         let returned = credit.min(room);
         self.peaks.raise_after(since, returned);
-        self.base = level + returned - limit.rate().refill(now);
+        self.set_level(limit, now, level + returned);
     }
 
     /// Takes `credit` that a call needed on top of its estimate. The level may fall below zero.
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
-        let level = self.level_now(limit, now) - credit;
-        self.base = level.max(Credit::FLOOR) - limit.rate().refill(now);
+        self.set_level(limit, now, self.level_now(limit, now) - credit);
     }
 
     /// What could be spent at `now` if every promise were paid now: the level of the plain formula.
@@ -134,7 +133,11 @@ impl Bucket {
     fn spend(&mut self, limit: &Limit, start: Start) {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
-        self.base = level - start.cost - limit.rate().refill(start.key.at);
+        self.set_level(limit, start.key.at, level - start.cost);
+    }
+
+    fn set_level(&mut self, limit: &Limit, now: Time, level: Credit) {
+        self.base = level.max(Credit::FLOOR) - limit.rate().refill(now);
     }
 
     /// The level behind what is past, before what is promised.

@@ -4,6 +4,7 @@ use crate::bill::Bill;
 use crate::bucket::{Bucket, Draw};
 use crate::credit::Credit;
 use crate::limit::{Limit, Tier};
+use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::spec;
 use crate::timeline::Key;
@@ -14,6 +15,13 @@ use rampmeter_protocol::time::Time;
 pub(crate) struct Offer {
     pub(crate) at: Time,
     pub(crate) limited_by: Option<LimitId>,
+}
+
+impl Offer {
+    /// The refusal of one that can't wait so long.
+    pub(crate) fn not_in_time(self, now: Time) -> Refusal {
+        Refusal::NotInTime { retry_after: self.at.since(now), limited_by: self.limited_by }
+    }
 }
 
 /// The buckets. All or nothing: what is not committed changes none of them.

@@ -70,17 +70,22 @@ impl Line {
         self.places.len()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Everybody in line, the first first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.places.values().copied()
     }
 
-    /// How many stand ahead of `place`.
-    pub(crate) fn ahead_of(&self, place: Place) -> usize {
-        match self.places.last_key_value() {
-            Some((last, _)) if *last == place => self.len() - 1,
-            Some(_) | None => self.places.range(..place).count(),
-        }
+    /// Who stands at `place` and behind it. Newcomers have few behind them.
+    pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = Slot> {
+        self.places.range(place..).map(|(_, slot)| *slot)
+    }
+
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.places.contains_key(&place)
     }
 
     pub(crate) fn backlog(&self) -> &Backlog {

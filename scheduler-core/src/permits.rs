@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 /// How long an id is known after its start: long enough for calls that take minutes to settle.
-pub const RETENTION: Span = Span::from_secs(300);
+pub(crate) const RETENTION: Span = Span::from_secs(300);
 /// How long it is known at least, when the bound of remembered permits presses.
-pub const MIN_RETENTION: Span = Span::from_secs(60);
+pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 /// Permits are forgotten by the second.
 const SLOT: Span = Span::from_secs(1);
 

@@ -10,7 +10,6 @@ use crate::ledger::{Backlog, Offer};
 use crate::limit::Tier;
 use crate::line::Line;
 use crate::permits::{Granted, Slot, State};
-use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::scheduler::{PROGRESS, Reason, Scheduler, Wakeup};
 use crate::timeline::Key;
@@ -72,8 +71,7 @@ impl<R: Clone> Scheduler<R> {
         let State::Waiting(waiting) = &permit.state else { unreachable!("who is in line waits") };
         let offer = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
         if waiting.deadline.is_some_and(|deadline| offer.at > deadline) {
-            let refusal = Refusal::NotInTime { retry_after: offer.at.since(now), limited_by: offer.limited_by };
-            self.turn_away(slot, refusal);
+            self.turn_away(slot, offer.not_in_time(now));
             return Turn::Left;
         }
         if offer.at > now + self.resource.horizon() {
@@ -112,10 +110,8 @@ impl<R: Clone> Scheduler<R> {
             if deadline >= now {
                 return;
             }
-            let bill = &self.permits.get(slot).bill;
-            let offer = self.ledger.earliest(&self.resource, now, bill, PROMOTED);
-            let refusal = Refusal::NotInTime { retry_after: offer.at.since(now), limited_by: offer.limited_by };
-            self.turn_away(slot, refusal);
+            let (_, offer) = self.outlook(now, slot);
+            self.turn_away(slot, offer.not_in_time(now));
         }
     }
 

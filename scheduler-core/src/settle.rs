@@ -6,6 +6,7 @@ use crate::event::{Outcome, Settle};
 use crate::permits::{Granted, Slot, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
@@ -67,13 +68,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// A call that was made before its start is spent now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, cost: &[(String, Amount)]) -> Result<(), Refusal> {
+        let tier = self.tier(granted.class);
         let permit = self.permits.get_mut(slot);
         let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
         let actual = self.resource.corrected(&permit.bill, by_unit)?;
         permit.state = State::Granted(Granted { settled: true, ..granted });
         if granted.key.at > now {
             self.ledger.withdraw(&self.resource, granted.key, &permit.bill);
-            self.ledger.correct(&self.resource, now, now, &Bill::new(), &actual);
+            let early = Key { at: now, ..granted.key };
+            self.ledger.commit(&self.resource, now, early, &actual, tier);
         } else {
             self.ledger.correct(&self.resource, now, granted.key.at, &permit.bill, &actual);
         }

@@ -153,7 +153,7 @@ impl Timeline {
         let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
             let pays = potential + run.peak > demand;
             if !pays {
-                potential = potential - run.sum;
+                potential -= run.sum;
             }
             pays
         });
@@ -197,7 +197,7 @@ impl Timeline {
         let start = self.seek(limit, self.root, Some(from), &mut |run, _| {
             let overflows = run.overflows(limit, potential);
             if !overflows {
-                potential = potential - run.sum;
+                potential -= run.sum;
             }
             overflows
         });

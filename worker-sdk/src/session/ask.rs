@@ -1,6 +1,6 @@
 //! One wish for a permit that is not fulfilled yet.
 
-use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
+use super::vocabulary::{BatchNumber, ResourceNumber};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
@@ -148,6 +148,3 @@ impl Ask {
 fn whole_millis(span: Span) -> Span {
     Span::from_millis(span.nanos() / NANOS_PER_MILLI)
 }
-
-/// An ask by its number.
-pub(super) type Numbered = (AskNumber, Ask);

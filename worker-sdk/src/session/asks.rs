@@ -1,6 +1,6 @@
 //! The asks that are pending, by number.
 
-use super::ask::{Ask, Due, Numbered};
+use super::ask::{Ask, Due};
 use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
@@ -42,7 +42,7 @@ impl Asks {
         self.by_number.remove(&number)
     }
 
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Numbered> + use<> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (AskNumber, Ask)> + use<> {
         std::mem::take(self).by_number.into_iter()
     }
 

@@ -29,12 +29,14 @@ mod asks;
 mod backoff;
 mod cancelled;
 mod dice;
+mod freeze;
 mod ids;
 mod lane;
 mod payload;
 mod vocabulary;
 
-pub use vocabulary::{AskNumber, BatchNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber};
+pub use freeze::Freeze;
+pub use vocabulary::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber};
 
 use ask::{Ask, Due};
 use asks::Asks;

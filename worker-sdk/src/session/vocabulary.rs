@@ -1,5 +1,6 @@
 //! All that can happen to a session, and all that it can want done.
 
+use super::freeze::Freeze;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
@@ -147,30 +148,4 @@ pub enum Denial {
     },
     /// The client was closed.
     Closed,
-}
-
-/// Starts that were granted before `seen` and fall into the time up to `until` are void.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Freeze {
-    /// When the news came.
-    pub seen: Time,
-    /// When the freeze ends.
-    pub until: Time,
-}
-
-impl Freeze {
-    /// A freeze that is over.
-    pub const NONE: Freeze = Freeze { seen: Time::ORIGIN, until: Time::ORIGIN };
-
-    /// Both freezes as one. It may void a start that neither does, which costs one more question.
-    #[must_use]
-    pub fn and(self, later: Freeze) -> Freeze {
-        Freeze { seen: later.seen, until: self.until.max(later.until) }
-    }
-
-    /// Whether this makes the permit's start void.
-    #[must_use]
-    pub fn voids(self, grant: &Grant) -> bool {
-        (self.seen..self.until).contains(&grant.start) && grant.received <= self.seen
-    }
 }

@@ -1,0 +1,157 @@
+//! Scenarios as text.
+//!
+//! A line is `<ms> <action> -> <answers>`: time passes until then, with every wake-up that is asked
+//! for, then the action is taken. All answers since the line before are listed, in order:
+//!
+//! | action | what happens |
+//! |---|---|
+//! | nothing | only time passes |
+//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `within=<ms>`, `age=<ms>`, `progress` |
+//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs |
+//! | `hand-over` | the scheduler gives the resource up |
+//! | `levels` | the levels of all limits are answered |
+//!
+//! | answer | meaning |
+//! |---|---|
+//! | `a@300` | `a` may start at 300 ms |
+//! | `a#2~300` | `a` is told that 2 are ahead of it and that it will start in 300 ms |
+//! | `a:not_in_time+300` | `a` is refused with this code, and told to come back in 300 ms |
+//! | `a:settled` | the settle of `a` was taken |
+//! | `requests=7.5` | the limit's level |
+
+use super::amount;
+use super::world::{SETTLER, Said, Wish, World, wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::spec::ResourceSpec;
+
+/// Plays `script` from the beginning of time; every line must be answered as it says.
+pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {
+    play_on(World::new(spec), script)
+}
+
+/// Plays `script` in a world that exists already.
+pub(crate) fn play_on(world: World, script: &str) -> World {
+    let mut player = Player { world, names: Vec::new(), told: 0 };
+    player.told = player.world.answers.len();
+    player.names = (0..player.world.asked).map(|request| format!("earlier-{request}")).collect();
+    let lines = script.lines().map(normal).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let (mut played, mut expected) = (Vec::new(), Vec::new());
+    for line in lines {
+        let (action, _) = line.split_once("->").expect("a line has an arrow");
+        played.push(normal(&format!("{action} -> {}", player.play(action))));
+        expected.push(line);
+    }
+    assert_eq!(played, expected, "\nplayed:\n{}\n", played.join("\n"));
+    player.world
+}
+
+struct Player {
+    world: World,
+    /// By the number of the request.
+    names: Vec<String>,
+    /// How many answers earlier lines have listed.
+    told: usize,
+}
+
+impl Player {
+    fn play(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let now = Time::ORIGIN + millis(words[0]);
+        self.world.run_until(now);
+        match words[1..] {
+            [] => self.world.handle(now, Event::Wake),
+            ["levels"] => return self.levels(now),
+            ["hand-over"] => self.world.handle(now, Event::HandOver),
+            ["unused", id] => return self.settle(now, id, Outcome::Unused),
+            ["extend", id] => return self.settle(now, id, Outcome::Extend),
+            ["used", id, ref cost @ ..] => return self.settle(now, id, Outcome::Used(actual(cost))),
+            [mode, id, ref options @ ..] => self.ask(now, mode, id, options),
+            [_] => panic!("no such action: {line}"),
+        }
+        self.answers("")
+    }
+
+    fn ask(&mut self, now: Time, mode: &str, id: &str, options: &[&str]) {
+        self.names.push(id.to_owned());
+        let mut asked = wish(mode_of(mode), &[]).named(id);
+        options.iter().for_each(|option| read_option(&mut asked, option));
+        self.world.ask(now, &asked);
+    }
+
+    fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> String {
+        self.world.settle(now, id, outcome);
+        self.answers(id)
+    }
+
+    /// What was said since the last time; `settled` is what the settler asked about.
+    fn answers(&mut self, settled: &str) -> String {
+        let news = &self.world.answers[self.told..];
+        let tell = |(at, to, said): &(Time, usize, Said)| {
+            let name = if *to == SETTLER { settled } else { &self.names[*to] };
+            told(name, *at, said)
+        };
+        let told = news.iter().map(tell).collect::<Vec<_>>().join(" ");
+        self.told = self.world.answers.len();
+        told
+    }
+
+    fn levels(&mut self, now: Time) -> String {
+        let before = self.answers("");
+        let status = self.world.scheduler.limit_status(now);
+        let levels = status.iter().map(|limit| format!("{}={}", limit.name, limit.level));
+        std::iter::once(before).chain(levels).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
+    match option.split_once('=') {
+        None if option == "progress" => wish.progress = true,
+        Some(("class", class)) => wish.class = Some(class),
+        Some(("within", most)) => wish.max_wait = Some(millis(most)),
+        Some(("age", age)) => wish.age = millis(age),
+        Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
+        None => panic!("no such option: {option}"),
+    }
+}
+
+fn mode_of(mode: &str) -> Mode {
+    match mode {
+        "allow" => Mode::Allow,
+        "reserve" => Mode::Reserve,
+        "wait" => Mode::Wait,
+        other => panic!("no such mode: {other}"),
+    }
+}
+
+fn actual(cost: &[&str]) -> Vec<(String, rampmeter_protocol::amount::Amount)> {
+    let read = |item: &&str| {
+        let (unit, units) = item.split_once('=').expect("a cost is <unit>=<units>");
+        (unit.to_owned(), amount(units.parse().unwrap()))
+    };
+    cost.iter().map(read).collect()
+}
+
+fn told(name: &str, at: Time, said: &Said) -> String {
+    match said {
+        Said::Granted(delay) => format!("{name}@{}", (at + *delay).since(Time::ORIGIN).millis()),
+        Said::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
+        Said::Settled => format!("{name}:settled"),
+        Said::Refused(refusal) => {
+            let retry = refusal.retry_after().map_or(String::new(), |after| format!("+{}", after.millis()));
+            format!("{name}:{}{retry}", refusal.code().as_str())
+        }
+    }
+}
+
+/// Milliseconds with up to six decimals.
+fn millis(text: &str) -> Span {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let nanos: u64 = format!("{fraction:0<6}").parse().unwrap();
+    Span::from_nanos(whole.parse::<u64>().unwrap() * 1_000_000 + nanos)
+}
+
+fn normal(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}

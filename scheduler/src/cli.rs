@@ -1,0 +1,52 @@
+//! The command line as users type it.
+
+use crate::commands::{bench, check, demo, serve, status, upstream};
+use crate::logging::LogFormat;
+use clap::{Parser, Subcommand};
+
+/// Permits for rate-limited APIs: thousands of workers, one account, no 429.
+#[derive(Debug, Parser)]
+#[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// How log lines look; what is logged is set by `RAMPMETER_LOG`, such as `debug`.
+    #[arg(long, global = true, value_enum, default_value_t, env = "RAMPMETER_LOG_FORMAT")]
+    log_format: LogFormat,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the scheduler.
+    Serve(serve::Args),
+    /// See it work: NATS, scheduler, upstream and workers in one command, with and without permits.
+    Demo(demo::Args),
+    /// Validate a configuration, or print one to start from.
+    Check(check::Args),
+    /// Show levels, queues and counters of running schedulers.
+    Status(status::Args),
+    /// Run an HTTP service that enforces rate limits, to try workers against.
+    Upstream(upstream::Args),
+    /// Measure permits per second side by side with a bare echo.
+    Bench(bench::Args),
+}
+
+impl Cli {
+    /// Does what was asked.
+    ///
+    /// # Errors
+    /// What went wrong, for people.
+    pub async fn run(self) -> anyhow::Result<()> {
+        let quiet = !matches!(self.command, Command::Serve(_));
+        crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" });
+        match self.command {
+            Command::Serve(args) => serve::run(args).await,
+            Command::Demo(args) => demo::run(args).await,
+            Command::Check(args) => check::run(&args),
+            Command::Status(args) => status::run(args).await,
+            Command::Upstream(args) => upstream::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What each subcommand does.
+
+pub mod bench;
+pub mod check;
+pub mod demo;
+pub mod nats_arg;
+pub mod serve;
+pub mod signal;
+pub mod status;
+pub mod upstream;

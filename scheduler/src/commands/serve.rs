@@ -1,0 +1,87 @@
+//! `rampmeter serve`
+
+use super::signal::asked_to_stop;
+use crate::config::{self, Config};
+use crate::serve;
+use anyhow::Context;
+use rampmeter_nats_server::{Binary, Options, Server};
+use std::path::PathBuf;
+
+/// What `serve` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration.
+    #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
+    config: PathBuf,
+    /// The NATS server, in place of `nats.url`.
+    #[arg(long, value_name = "URL", env = "RAMPMETER_NATS")]
+    nats: Option<String>,
+    /// Where to serve health and metrics, in place of `http.listen`.
+    #[arg(long, value_name = "ADDRESS", env = "RAMPMETER_LISTEN")]
+    listen: Option<String>,
+    /// Start a private nats-server with `JetStream` beside the scheduler, on the port of `nats.url`.
+    #[arg(long, env = "RAMPMETER_EMBEDDED_NATS")]
+    embedded_nats: bool,
+    /// Where the private nats-server keeps its data.
+    #[arg(long, value_name = "FOLDER", default_value = "rampmeter-data", env = "RAMPMETER_DATA")]
+    data: PathBuf,
+}
+
+/// Serves until a signal, then hands over.
+///
+/// # Errors
+/// What kept the scheduler from starting, or from handing over in time.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let config = configuration(&args)?;
+    let mut embedded = match args.embedded_nats {
+        true => Some(start_nats(&config.nats.url, args.data).await?),
+        false => None,
+    };
+    let running = serve::start(config).await?;
+    if let Some(http) = running.http() {
+        tracing::info!("health and metrics at http://{http}/metrics");
+    }
+    let signal = tokio::select! {
+        signal = asked_to_stop() => signal?,
+        () = ended(&mut embedded) => "the end of the embedded nats-server",
+    };
+    tracing::info!("{signal}: handing over");
+    running.stop().await?;
+    if let Some(mut server) = embedded {
+        server.stop().await?;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn configuration(args: &Args) -> anyhow::Result<Config> {
+    let mut config = config::load(&args.config)?;
+    for note in &config.notes {
+        tracing::warn!("{note}");
+    }
+    if let Some(nats) = &args.nats {
+        config.nats.url.clone_from(nats);
+    }
+    if let Some(listen) = &args.listen {
+        config.http.listen.clone_from(listen);
+    }
+    Ok(config)
+}
+
+async fn start_nats(url: &str, data: PathBuf) -> anyhow::Result<Server> {
+    let address: async_nats::ServerAddr =
+        url.parse().with_context(|| format!("`nats.url`: {url} is not an address"))?;
+    let binary = Binary::find().await?;
+    let options = Options { port: address.port(), store: Some(data), outlives_interrupt: true, ..Options::default() };
+    let server = Server::start(&binary, options).await?;
+    tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
+    Ok(server)
+}
+
+/// Never returns if there is none.
+async fn ended(embedded: &mut Option<Server>) {
+    match embedded {
+        Some(server) => drop(server.ended().await),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,16 @@
+//! Being asked to stop.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Returns at SIGTERM or SIGINT, with the signal's name.
+///
+/// # Errors
+/// If the system gives no signal handler.
+pub async fn asked_to_stop() -> std::io::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}

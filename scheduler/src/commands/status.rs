@@ -1,0 +1,152 @@
+//! `rampmeter status`
+
+use super::nats_arg::NatsArg;
+use crate::connection::connect;
+use anyhow::{Context, bail};
+use async_nats::{Client, RequestErrorKind};
+use comfy_table::{CellAlignment, Table, presets};
+use futures::StreamExt;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::resources::Resources;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::subject::Subjects;
+use std::time::Duration;
+
+/// How long schedulers have to say what they have.
+const COLLECT: Duration = Duration::from_millis(300);
+/// How long one has to say how it is doing.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What `status` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The resource; all that there are, if none is named.
+    resource: Option<Name>,
+    /// Print an array of the protocol's status messages.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// Prints how resources are doing.
+///
+/// # Errors
+/// If NATS can't be reached, or nobody answers.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let NatsArg { nats, credentials_file, prefix } = &args.nats;
+    let client = connect(nats, credentials_file.as_deref(), "rampmeter-status").await?;
+    let subjects = Subjects::new(prefix)?;
+    let names = match args.resource {
+        Some(name) => vec![name],
+        None => resource_names(&client, &subjects).await?,
+    };
+    let mut all = Vec::new();
+    for name in names {
+        all.push(status(&client, &subjects, &name).await?);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        all.iter().for_each(|status| println!("{}", render(status)));
+    }
+    Ok(())
+}
+
+/// Every scheduler answers with its own resources.
+async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
+    let inbox = client.new_inbox();
+    let answers = client.subscribe(inbox.clone()).await?;
+    client.publish_with_reply(subjects.resources(), inbox, "".into()).await?;
+    let mut names = Vec::new();
+    let mut in_time = Box::pin(answers.take_until(tokio::time::sleep(COLLECT)));
+    while let Some(answer) = in_time.next().await {
+        if let Ok(resources) = serde_json::from_slice::<Resources>(&answer.payload) {
+            names.extend(resources.resources.into_iter().map(|resource| resource.name));
+        }
+    }
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
+    }
+    Ok(names)
+}
+
+async fn status(client: &Client, subjects: &Subjects, name: &Name) -> anyhow::Result<Status> {
+    let answer = client.request(subjects.status(name), "".into());
+    match tokio::time::timeout(ANSWER, answer).await {
+        Ok(Ok(message)) => serde_json::from_slice(&message.payload).context("the answer is not a status"),
+        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
+            bail!("no running scheduler owns resource `{name}`")
+        }
+        Ok(Err(error)) => Err(error).with_context(|| format!("resource `{name}`")),
+        Err(_) => bail!("the scheduler of resource `{name}` does not answer"),
+    }
+}
+
+/// One resource as tables.
+fn render(status: &Status) -> String {
+    let counters = &status.counters;
+    let delayed = status.limited_by.as_ref().map_or("nothing delays the next request".to_owned(), |limit| {
+        format!("the next request is delayed by `{limit}`")
+    });
+    format!(
+        "{} · epoch {} · led by {}\n{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
+        status.resource,
+        status.epoch,
+        status.leader,
+        counters.granted,
+        counters.refused,
+        counters.settled,
+        counters.returned,
+        counters.upstream_429,
+        limits(status),
+        classes(status),
+    )
+}
+
+fn limits(status: &Status) -> Table {
+    let mut table = table(&["limit", "unit", "level", "capacity", "margin", "period", "next free"]);
+    for limit in &status.limits {
+        table.add_row([
+            limit.name.to_string(),
+            limit.unit.to_string(),
+            format!("{:.2}", limit.level),
+            limit.capacity.to_string(),
+            limit.margin.to_string(),
+            seconds(limit.period_ms),
+            seconds(limit.next_free_ms),
+        ]);
+    }
+    right_aligned(table, 2..7)
+}
+
+fn classes(status: &Status) -> Table {
+    let mut table = table(&["class", "queued", "oldest"]);
+    for class in &status.classes {
+        table.add_row([class.name.to_string(), class.queued.to_string(), seconds(class.oldest_ms)]);
+    }
+    right_aligned(table, 1..3)
+}
+
+/// A table with thin lines and this head.
+fn table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
+    table
+}
+
+fn right_aligned(mut table: Table, columns: std::ops::Range<usize>) -> Table {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn seconds(millis: f64) -> String {
+    format!("{:.3} s", millis / 1e3)
+}

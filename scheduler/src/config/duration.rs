@@ -1,0 +1,33 @@
+//! Durations as people write them.
+
+use jiff::SignedDuration;
+use rampmeter_protocol::time::Span;
+
+/// Reads ISO 8601 (`PT1M`) or the friendly form (`60s`, `1h 30m`).
+///
+/// # Errors
+/// What would be right, if it is neither, or negative.
+pub(super) fn parse(text: &str) -> Result<Span, String> {
+    let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
+    let duration: SignedDuration = text.parse().map_err(|error| format!("{right}: {error}"))?;
+    let nanos = u64::try_from(duration.as_nanos())
+        .map_err(|_| format!("{right}, and is neither negative nor above 584 years"))?;
+    Ok(Span::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_writing() {
+        let table =
+            [("PT1M", 60_000), ("PT744H", 744 * 3_600_000), ("60s", 60_000), ("1h 30m", 5_400_000), ("60ms", 60)];
+        for (text, millis) in table {
+            assert_eq!(parse(text), Ok(Span::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "60", "P1M", "-5s", "soon"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

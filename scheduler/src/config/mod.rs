@@ -1,0 +1,15 @@
+//! The configuration file: read, checked, and turned into what the core takes.
+//!
+//! [`table`] is the file as written, [`load`] finds what is wrong with it and where.
+
+mod duration;
+mod load;
+mod place;
+mod table;
+
+pub use load::{Config, Note, load, parse};
+pub use place::ConfigError;
+pub use table::{HttpTable, NatsTable};
+
+/// The commented configuration that `rampmeter check --print-default` prints.
+pub const DEFAULT: &str = include_str!("../../../deploy/rampmeter.toml");

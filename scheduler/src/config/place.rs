@@ -1,0 +1,60 @@
+//! Where in a file something is wrong.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A fault of the configuration: file, line, column and reason.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error("{}: {source}; `rampmeter check --print-default` prints one to start from", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}:{place}: {reason}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: Place,
+        /// What would be right.
+        reason: String,
+    },
+}
+
+/// A line and a column, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// A file's text, to turn offsets into places.
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Source<'_> {
+    pub(super) fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
+        ConfigError::Wrong { path: self.path.to_owned(), place: self.place(span.start), reason: reason.into() }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        Place { line, column: before[line_start..].chars().count() + 1 }
+    }
+}

@@ -1,0 +1,67 @@
+//! Connecting to NATS.
+
+use anyhow::{Context, bail};
+use async_nats::{Client, ConnectOptions, Event};
+use std::time::Duration;
+
+/// Oldest server that does all that is needed.
+const OLDEST: (i64, i64, i64) = (2, 12, 0);
+/// A dead connection is noticed after two of these.
+const PING: Duration = Duration::from_secs(2);
+/// Longest pause between attempts to connect again.
+const MAX_DELAY: Duration = Duration::from_millis(250);
+/// Messages that may wait for the loop: a burst of a fleet that asks again.
+const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
+
+/// Connects to `url` under `name`; later losses are made good by themselves.
+///
+/// # Errors
+/// If the server can't be reached, refuses, or is too old.
+pub async fn connect(url: &str, credentials_file: Option<&str>, name: &str) -> anyhow::Result<Client> {
+    let client = options(credentials_file, name)
+        .await?
+        .connect(url)
+        .await
+        .with_context(|| format!("no NATS server answers at {url}; start one, or use --embedded-nats"))?;
+    let version = client.server_info().version;
+    if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
+        bail!("the NATS server at {url} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
+    }
+    Ok(client)
+}
+
+async fn options(credentials_file: Option<&str>, name: &str) -> anyhow::Result<ConnectOptions> {
+    let options = match credentials_file {
+        Some(file) => ConnectOptions::with_credentials_file(file)
+            .await
+            .with_context(|| format!("`nats.credentials_file` {file} can't be read"))?,
+        None => ConnectOptions::new(),
+    };
+    Ok(options
+        .name(name)
+        .ping_interval(PING)
+        .connection_timeout(Duration::from_secs(5))
+        .subscription_capacity(SUBSCRIPTION_CAPACITY)
+        .skip_subject_validation(true)
+        .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0)))
+        .event_callback(log))
+}
+
+/// Doubles up to the longest pause; the jitter keeps schedulers apart.
+fn delay(attempt: usize, jitter: f64) -> Duration {
+    let doubled = Duration::from_millis(5) * (1 << attempt.min(10));
+    doubled.min(MAX_DELAY).mul_f64(jitter)
+}
+
+async fn log(event: Event) {
+    match event {
+        Event::Connected => tracing::info!("connected to NATS"),
+        Event::Disconnected => tracing::warn!("disconnected from NATS"),
+        Event::LameDuckMode
+        | Event::Draining
+        | Event::Closed
+        | Event::SlowConsumer(_)
+        | Event::ServerError(_)
+        | Event::ClientError(_) => tracing::warn!(%event, "NATS"),
+    }
+}

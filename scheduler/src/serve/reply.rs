@@ -1,0 +1,114 @@
+//! Where answers go, and what they look like.
+
+use async_nats::{HeaderMap, Subject};
+use bytes::{BufMut, Bytes, BytesMut};
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::text::Text;
+use serde::Serialize;
+
+/// The protocol's headers of a refusal.
+const ERROR_CODE: &str = "Nats-Service-Error-Code";
+const ERROR: &str = "Nats-Service-Error";
+
+/// Where the answer to one element of a message goes. The core carries it along.
+#[derive(Clone, Debug)]
+pub enum ReplyTo {
+    /// In a message of its own.
+    Alone(Subject),
+    /// Into the array that answers the message being read.
+    InArray,
+}
+
+/// A message to be published.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Where to.
+    pub subject: Subject,
+    /// Only refusals have some: they cost the receiver time.
+    pub headers: Option<HeaderMap>,
+    /// The content.
+    pub payload: Bytes,
+}
+
+/// Writes answers, and keeps them until they are published.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    outgoing: Vec<Outgoing>,
+    array: Vec<u8>,
+    buffer: BytesMut,
+}
+
+impl Outbox {
+    /// Answers one element.
+    pub fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
+        match to {
+            ReplyTo::Alone(subject) => self.send_answer(subject, answer),
+            ReplyTo::InArray => self.extend_array(answer),
+        }
+    }
+
+    /// Sends what has come together of an array, even if that is nothing and `always` is set.
+    pub fn close_array(&mut self, subject: Subject, always: bool) {
+        if self.array.is_empty() && !always {
+            return;
+        }
+        self.buffer.put_u8(b'[');
+        self.buffer.put_slice(&self.array);
+        self.buffer.put_u8(b']');
+        self.array.clear();
+        self.push(subject, None);
+    }
+
+    /// Sends any other message.
+    pub fn send(&mut self, subject: Subject, message: &impl Serialize) {
+        write((&mut self.buffer).writer(), message);
+        self.push(subject, None);
+    }
+
+    /// What is to be published.
+    pub fn drain(&mut self) -> impl Iterator<Item = Outgoing> {
+        self.outgoing.drain(..)
+    }
+
+    fn send_answer(&mut self, subject: Subject, answer: &Answer<'_>) {
+        write((&mut self.buffer).writer(), answer);
+        self.push(subject, headers(answer));
+    }
+
+    fn extend_array(&mut self, answer: &Answer<'_>) {
+        if !self.array.is_empty() {
+            self.array.push(b',');
+        }
+        write(&mut self.array, answer);
+    }
+
+    fn push(&mut self, subject: Subject, headers: Option<HeaderMap>) {
+        let payload = self.buffer.split().freeze();
+        self.outgoing.push(Outgoing { subject, headers, payload });
+    }
+}
+
+fn write(to: impl std::io::Write, message: &impl Serialize) {
+    serde_json::to_writer(to, message).expect("answers are plain data");
+}
+
+fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
+    let Answer::Refused { code, message, .. } = answer else { return None };
+    let mut headers = HeaderMap::new();
+    headers.insert(ERROR_CODE, code.status().to_string());
+    headers.insert(ERROR, one_line(message));
+    Some(headers)
+}
+
+/// A header ends with its line.
+fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A refusal as the wire has it.
+#[must_use]
+pub fn refusal<'a>(id: Option<&'a str>, code: Code, message: String, epoch: u64) -> Answer<'a> {
+    let (id, message) = (id.map(Text::from), Text::from(message));
+    Answer::Refused { id, code, message, retry_after_ms: None, limited_by: None, epoch }
+}

@@ -1,0 +1,93 @@
+//! Between the wire's words and the core's.
+
+use super::reply::ReplyTo;
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
+use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::event;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::{LimitId, Resource};
+
+/// A request as the core takes it.
+///
+/// # Errors
+/// What the resource does not know, and where the answer goes.
+pub fn ask(
+    resource: &Resource,
+    to: ReplyTo,
+    request: &PermitRequest<'_>,
+) -> Result<event::Ask<ReplyTo>, (ReplyTo, Refusal)> {
+    let bill = match resource.bill(request.cost.iter()) {
+        Ok(bill) => bill,
+        Err(refusal) => return Err((to, refusal)),
+    };
+    let class = match request.class.as_deref().map(|class| resource.class(class)) {
+        Some(Err(refusal)) => return Err((to, refusal)),
+        Some(Ok(class)) => class,
+        None => resource.default_class(),
+    };
+    Ok(event::Ask {
+        to,
+        id: request.id.clone(),
+        bill,
+        class,
+        mode: request.mode,
+        max_wait: request.max_wait_ms.map(Millis::span),
+        age: request.age_ms.span(),
+        progress: request.progress,
+    })
+}
+
+/// A settle as the core takes it.
+#[must_use]
+pub fn settle(to: Option<ReplyTo>, settle: &Settle<'_>) -> event::Settle<ReplyTo> {
+    let outcome = match settle {
+        Settle { extend: true, .. } => event::Outcome::Extend,
+        Settle { used: false, .. } => event::Outcome::Unused,
+        Settle { cost, .. } => {
+            event::Outcome::Used(cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect())
+        }
+    };
+    event::Settle { to, id: settle.id.clone(), outcome }
+}
+
+/// Tells `say` where a command's answer goes and what it says.
+pub fn answer(resource: &Resource, epoch: u64, command: Command<ReplyTo>, say: impl FnOnce(ReplyTo, &Answer<'_>)) {
+    match command {
+        Command::Grant(grant) => {
+            let limited_by = limit_name(resource, grant.limited_by);
+            let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
+            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch });
+        }
+        Command::Queued { to, id, position, eta, limited_by } => {
+            let limited_by = limit_name(resource, limited_by);
+            let id = Text::from(id.as_str());
+            say(to, &Answer::Queued { id, position, eta_ms: eta.millis(), limited_by, epoch });
+        }
+        Command::Refuse { to, id, refusal } => {
+            say(to, &refused(resource, epoch, id.as_ref(), &refusal));
+        }
+        Command::Settled { to, id } => say(to, &Answer::Settled { id: Text::from(id.as_str()) }),
+    }
+}
+
+/// A refusal of the core's as the wire has it, with the limit's name in the message.
+#[must_use]
+pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
+    let limited_by = limit_name(resource, why.limited_by());
+    let message = match &limited_by {
+        Some(limit) => format!("`{limit}`: {why}"),
+        None => why.to_string(),
+    };
+    let (id, code, message) = (id.map(|id| Text::from(id.as_str())), why.code(), Text::from(message));
+    let retry_after_ms = why.retry_after().map(|span| span.millis());
+    Answer::Refused { id, code, message, retry_after_ms, limited_by, epoch }
+}
+
+fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {
+    limit.map(|limit| Text::from(&**resource.limits()[limit.index()].name()))
+}

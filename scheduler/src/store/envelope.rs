@@ -1,0 +1,79 @@
+//! A value that notices damage: magic, version, length and checksum in front of the content.
+
+/// Tells our values from others.
+const MAGIC: &str = "rampmeter";
+/// The version of the content.
+const VERSION: u32 = 1;
+
+/// Why a value can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// It does not begin as our values do.
+    #[error("not a value of rampmeter's")]
+    Foreign,
+    /// It is of a later version.
+    #[error("written in format {0}, this build reads {VERSION}")]
+    Newer(u32),
+    /// It is shorter or longer than it was.
+    #[error("{found} bytes long instead of {expected}")]
+    Length {
+        /// What the value says.
+        expected: usize,
+        /// What there is.
+        found: usize,
+    },
+    /// Bits have changed.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// The content can't be read.
+    #[error("its content can't be read: {0}")]
+    Content(String),
+}
+
+/// Puts `content` into an envelope.
+pub(super) fn seal(content: &[u8]) -> Vec<u8> {
+    let header = format!("{MAGIC} {VERSION} {} {:08x}\n", content.len(), crc32c::crc32c(content));
+    [header.as_bytes(), content].concat()
+}
+
+/// Takes the content out of an envelope.
+pub(super) fn open(value: &[u8]) -> Result<&[u8], Damage> {
+    let end = value.iter().position(|byte| *byte == b'\n').ok_or(Damage::Foreign)?;
+    let (header, content) = (&value[..end], &value[end + 1..]);
+    let header = std::str::from_utf8(header).map_err(|_| Damage::Foreign)?;
+    let [magic, version, length, checksum] = header.split(' ').collect::<Vec<_>>()[..] else {
+        return Err(Damage::Foreign);
+    };
+    let version: u32 = version.parse().map_err(|_| Damage::Foreign)?;
+    let expected: usize = length.parse().map_err(|_| Damage::Foreign)?;
+    match () {
+        () if magic != MAGIC => Err(Damage::Foreign),
+        () if version > VERSION => Err(Damage::Newer(version)),
+        () if content.len() != expected => Err(Damage::Length { expected, found: content.len() }),
+        () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(Damage::Checksum),
+        () => Ok(content),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_can_be_opened() {
+        assert_eq!(open(&seal(b"content")), Ok(&b"content"[..]));
+    }
+
+    #[test]
+    fn every_bit_flip_and_every_truncation_is_noticed() {
+        let sealed = seal(b"{\"epoch\":7}");
+        for bit in 0..sealed.len() * 8 {
+            let mut flipped = sealed.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(open(&flipped), Ok(&b"{\"epoch\":7}"[..]), "bit {bit}");
+        }
+        for length in 0..sealed.len() {
+            assert!(open(&sealed[..length]).is_err(), "length {length}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A request for a permit, before it is made.
+
+use crate::asking::Asking;
+use crate::{Cost, Error, Permit, Resource};
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Time;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Yes or no is worth little if it is late: how long `try_acquire` waits for its answer unless told.
+const PATIENCE_OF_ALLOW: Duration = Duration::from_secs(5);
+
+/// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
+///
+/// To drop the future is to cancel the request, at no cost.
+///
+/// ```no_run
+/// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+/// use std::time::Duration;
+/// let asking = hub.acquire(1).class("bulk").label("client", "team-a").deadline(Duration::from_secs(30));
+/// let permit = asking.await?;
+/// # drop(permit);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is asked for until this is awaited"]
+pub struct Acquire {
+    resource: Resource,
+    request: Result<Box<PermitRequest<'static>>, Error>,
+    longest_wait: Option<Duration>,
+}
+
+/// A request on its way.
+pub(crate) struct Wanted {
+    pub(crate) resource: Resource,
+    pub(crate) request: Box<PermitRequest<'static>>,
+    pub(crate) deadline: Time,
+}
+
+impl Acquire {
+    pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
+        let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
+        let longest_wait = (mode == Mode::Allow).then_some(PATIENCE_OF_ALLOW);
+        Acquire { resource, request, longest_wait }
+    }
+
+    /// The priority class; the resource's default where none is set.
+    pub fn class(self, class: &str) -> Self {
+        self.with(|request| {
+            let name = Name::new(class).map_err(|error| Error::invalid(format!("class {class:?}: {error}")))?;
+            request.class = Some(Text::from(name.to_string()));
+            Ok(())
+        })
+    }
+
+    /// A label that limits match on and key by, and that fair sharing uses.
+    pub fn label(self, key: &str, value: &str) -> Self {
+        self.with(|request| set(&mut request.labels, key, value))
+    }
+
+    /// The longest wait, from now to the start of the call. Without one `acquire` and `reserve` wait
+    /// for as long as it takes, and `try_acquire` gives its scheduler five seconds to answer.
+    pub fn deadline(self, longest_wait: Duration) -> Self {
+        Acquire { longest_wait: Some(longest_wait), ..self }
+    }
+
+    pub(crate) fn wanted(self) -> Result<Wanted, Error> {
+        let deadline = self.resource.link().deadline(self.longest_wait);
+        Ok(Wanted { resource: self.resource, request: self.request?, deadline })
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut PermitRequest<'static>) -> Result<(), Error>) -> Self {
+        self.request = self.request.and_then(|mut request| set(&mut request).map(|()| request));
+        self
+    }
+}
+
+fn set(labels: &mut Labels<'static>, key: &str, value: &str) -> Result<(), Error> {
+    labels.set(key.to_owned(), value.to_owned()).map_err(|error| Error::invalid(format!("label {key:?}: {error}")))
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Permit, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(acquire(self))
+    }
+}
+
+async fn acquire(options: Acquire) -> Result<Permit, Error> {
+    let wanted = options.wanted()?;
+    let may_be_far = wanted.request.mode == Mode::Reserve;
+    let permit = Asking::begin(wanted).await?;
+    if may_be_far { Ok(permit) } else { permit.ready().await }
+}

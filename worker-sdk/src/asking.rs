@@ -1,0 +1,60 @@
+//! Waiting for an answer.
+
+use crate::acquire::Wanted;
+use crate::link::{Message, Wish};
+use crate::session::{AskNumber, Denial, Grant};
+use crate::stats::count;
+use crate::{Error, Permit, Resource};
+use rampmeter_protocol::time::Time;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::oneshot;
+
+/// A request that the driver works on. Dropped before its answer, it is cancelled.
+pub(crate) struct Asking {
+    resource: Resource,
+    ask: AskNumber,
+    deadline: Time,
+    answer: oneshot::Receiver<Result<Grant, Denial>>,
+    answered: bool,
+}
+
+impl Asking {
+    pub(crate) fn begin(wanted: Wanted) -> Self {
+        let Wanted { resource, request, deadline } = wanted;
+        let ask = resource.link().next_ask();
+        let (sender, answer) = oneshot::channel();
+        let wish = Wish { ask, resource: resource.number(), request, deadline, answer: sender };
+        resource.link().send(Message::Ask(wish));
+        Asking { resource, ask, deadline, answer, answered: false }
+    }
+
+    fn permit(&self, answer: Result<Grant, Denial>) -> Result<Permit, Error> {
+        let counters = &self.resource.link().counters;
+        count(if answer.is_ok() { &counters.granted } else { &counters.denied });
+        match answer {
+            Ok(grant) => Ok(Permit::new(self.resource.clone(), grant, self.deadline)),
+            Err(denial) => Err(Error::denied(self.resource.wire_name(), denial)),
+        }
+    }
+}
+
+impl Future for Asking {
+    type Output = Result<Permit, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        self.answered = true;
+        Poll::Ready(self.permit(answer.unwrap_or(Err(Denial::Closed))))
+    }
+}
+
+impl Drop for Asking {
+    /// The answer may be there already, unread: the session gives its permit back as well.
+    fn drop(&mut self) {
+        if !self.answered {
+            let cancel = Message::Cancel { ask: self.ask, resource: self.resource.number() };
+            self.resource.link().send(cancel);
+        }
+    }
+}

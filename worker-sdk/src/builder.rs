@@ -1,0 +1,112 @@
+//! How to connect.
+
+use crate::driver::Driver;
+use crate::link::Link;
+use crate::session::Session;
+use crate::transport::{Transport, watched};
+use crate::{Client, Error};
+use async_nats::ConnectOptions;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::subject::Subjects;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A server that is gone is noticed after two of these; the default takes two minutes.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// The longest pause between attempts to connect again, before jitter.
+const MOST_RECONNECT_DELAY_MS: u64 = 250;
+
+/// Options of a [`Client`].
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use rampmeter_worker_sdk::{Client, ConnectOptions};
+/// let client = Client::builder()
+///     .name("tile-worker")
+///     .options(ConnectOptions::new().credentials_file("worker.creds").await?)
+///     .inbox_prefix("_INBOX_worker")
+///     .connect("tls://nats.example.com:4222")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens until `connect`"]
+pub struct ClientBuilder {
+    options: ConnectOptions,
+    prefix: Option<String>,
+    wait_for_server: bool,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        let options = ConnectOptions::new().name("rampmeter-worker");
+        ClientBuilder { options, prefix: None, wait_for_server: false }
+    }
+}
+
+impl ClientBuilder {
+    /// Credentials, TLS and everything else that NATS knows; set this first. The ping interval, the
+    /// delay between reconnects and the event callback are the client's own.
+    pub fn options(self, options: ConnectOptions) -> Self {
+        ClientBuilder { options, ..self }
+    }
+
+    /// What the server's monitoring calls this connection.
+    pub fn name(self, name: &str) -> Self {
+        ClientBuilder { options: self.options.name(name), ..self }
+    }
+
+    /// Subjects that begin with something else than `rampmeter`, as configured for the scheduler.
+    pub fn prefix(self, prefix: &str) -> Self {
+        ClientBuilder { prefix: Some(prefix.to_owned()), ..self }
+    }
+
+    /// Where replies go: the prefix that this user is permitted to subscribe to.
+    pub fn inbox_prefix(self, prefix: &str) -> Self {
+        ClientBuilder { options: self.options.custom_inbox_prefix(prefix), ..self }
+    }
+
+    /// Waits for a server that is not there yet, instead of failing: for daemons. The wait is in
+    /// the first request for a permit.
+    pub fn wait_for_server(self) -> Self {
+        ClientBuilder { wait_for_server: true, ..self }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// If the prefix is not one token of a subject, if there is no server at `url`, or if it refuses.
+    pub async fn connect(self, url: impl AsRef<str>) -> Result<Client, Error> {
+        let url = url.as_ref();
+        let subjects = self.subjects()?;
+        let (sender, messages) = mpsc::unbounded_channel();
+        let options = watched(self.tuned(), sender.downgrade());
+        let transport = Transport::connect(options, url, subjects).await.map_err(|error| Error::connect(url, error))?;
+        let clock = Clock::start();
+        tokio::spawn(Driver::new(clock, Session::new(entropy()), transport).run(messages));
+        Ok(Client::new(Link::new(clock, sender)))
+    }
+
+    fn subjects(&self) -> Result<Subjects, Error> {
+        let Some(prefix) = &self.prefix else { return Ok(Subjects::default()) };
+        Subjects::new(prefix).map_err(|error| Error::invalid(format!("prefix {prefix:?}: {error}")))
+    }
+
+    fn tuned(self) -> ConnectOptions {
+        let tuned = self.options.ping_interval(PING_INTERVAL).reconnect_delay_callback(reconnect_delay);
+        if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned }
+    }
+}
+
+/// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
+fn reconnect_delay(attempts: usize) -> Duration {
+    let most = MOST_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
+    Duration::from_millis(entropy() % (most + 1))
+}
+
+/// The standard library seeds its hashers with the system's randomness.
+fn entropy() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,172 @@
+//! The one task of a client: it owns the session and the connection.
+
+use crate::link::{Message, Wish};
+use crate::session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
+use crate::transport::{Arrival, Transport};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Time;
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Sleep;
+
+/// Things that happen before what they lead to is done: enough to fill arrays, few enough that the
+/// first of them does not wait for the last.
+const MOST_AT_ONCE: usize = 256;
+
+pub(crate) struct Driver {
+    clock: Clock,
+    session: Session,
+    transport: Transport,
+    waiting: BTreeMap<AskNumber, oneshot::Sender<Result<Grant, Denial>>>,
+    freezes: Vec<watch::Sender<Freeze>>,
+    closing: Vec<oneshot::Sender<()>>,
+}
+
+impl Driver {
+    pub(crate) fn new(clock: Clock, session: Session, transport: Transport) -> Self {
+        let (waiting, freezes, closing) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Driver { clock, session, transport, waiting, freezes, closing }
+    }
+
+    /// Runs until the last handle of the client is dropped.
+    pub(crate) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+        let mut alarm = Alarm::new(self.clock);
+        let mut sleep = pin!(tokio::time::sleep(std::time::Duration::ZERO));
+        loop {
+            // 1. Do whatever follows from what has happened.
+            self.carry_out().await;
+            alarm.set(self.session.next_wakeup(), sleep.as_mut());
+            // 2. Wait for one thing to happen.
+            tokio::select! {
+                message = messages.recv() => match message {
+                    Some(message) => self.hear(message).await,
+                    None => break,
+                },
+                arrival = self.transport.next() => self.receive(&arrival),
+                () = sleep.as_mut(), if alarm.is_set() => alarm.rings(),
+            }
+            // 3. Take what else has happened meanwhile: it travels together.
+            self.catch_up(&mut messages).await;
+        }
+        self.close(None);
+        self.carry_out().await;
+    }
+
+    async fn catch_up(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(arrival) = self.transport.try_next() else { break };
+            self.receive(&arrival);
+        }
+        for _ in 0..MOST_AT_ONCE {
+            let Ok(message) = messages.try_recv() else { break };
+            self.hear(message).await;
+        }
+    }
+
+    async fn hear(&mut self, message: Message) {
+        match message {
+            Message::Ask(wish) => self.wish(wish),
+            Message::Cancel { ask, resource } => self.cancel(ask, resource),
+            Message::Tell(event) => self.session.handle(self.clock.now(), event),
+            Message::Open { name, freezes } => {
+                self.freezes.push(freezes);
+                self.transport.open(&name).await;
+            }
+            Message::Close { done } => self.close(done),
+        }
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        let Wish { ask, resource, request, deadline, answer } = wish;
+        self.waiting.insert(ask, answer);
+        self.session.handle(self.clock.now(), Event::Asked { ask, resource, request, deadline });
+    }
+
+    fn cancel(&mut self, ask: AskNumber, resource: ResourceNumber) {
+        self.waiting.remove(&ask);
+        self.session.handle(self.clock.now(), Event::Cancelled { ask, resource });
+    }
+
+    /// Delays count from here: the clock is read for each message.
+    fn receive(&mut self, arrival: &Arrival) {
+        let now = self.clock.now();
+        match arrival {
+            Arrival::Answer { batch, payload } => self.session.handle(now, Event::Answered { batch: *batch, payload }),
+            Arrival::NobodyThere { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
+            Arrival::News { resource, payload } => {
+                self.session.handle(now, Event::News { resource: *resource, payload });
+            }
+        }
+    }
+
+    fn close(&mut self, done: Option<oneshot::Sender<()>>) {
+        self.session.handle(self.clock.now(), Event::Closed);
+        self.closing.extend(done);
+    }
+
+    async fn carry_out(&mut self) {
+        // What NATS buffers while disconnected it delivers long after it has lost its sense.
+        if !self.transport.is_connected() {
+            self.session.handle(self.clock.now(), Event::Disconnected);
+        }
+        while let Some(command) = self.session.poll(self.clock.now()) {
+            self.execute(command).await;
+        }
+        if !self.closing.is_empty() {
+            self.transport.flush().await;
+            for done in self.closing.drain(..) {
+                done.send(()).ok();
+            }
+        }
+    }
+
+    async fn execute(&mut self, command: Command) {
+        match command {
+            Command::Ask { resource, batch, payload } => {
+                if !self.transport.ask(resource, batch, payload).await {
+                    self.session.handle(self.clock.now(), Event::Undelivered { batch });
+                }
+            }
+            Command::Settle { resource, payload } => self.transport.settle(resource, payload).await,
+            Command::Complete { ask, result } => {
+                // Who has stopped waiting has said so, and the session gives the permit back.
+                self.waiting.remove(&ask).map(|waiting| waiting.send(result));
+            }
+            Command::Freeze { resource, freeze } => {
+                let merge = |known: &mut Freeze| *known = known.and(freeze);
+                self.freezes[resource.0 as usize].send_modify(merge);
+            }
+        }
+    }
+}
+
+/// The timer of the driver, touched only when the time changes: it seldom does.
+struct Alarm {
+    clock: Clock,
+    at: Option<Time>,
+}
+
+impl Alarm {
+    fn new(clock: Clock) -> Self {
+        Alarm { clock, at: None }
+    }
+
+    fn set(&mut self, at: Option<Time>, sleep: Pin<&mut Sleep>) {
+        if self.at == at {
+            return;
+        }
+        self.at = at;
+        if let Some(at) = at {
+            sleep.reset(self.clock.instant(at).into());
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        self.at.is_some()
+    }
+
+    fn rings(&mut self) {
+        self.at = None;
+    }
+}

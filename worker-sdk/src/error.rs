@@ -1,0 +1,159 @@
+//! Why there is no permit.
+
+use crate::Code;
+use crate::session::Denial;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+/// What went wrong: [`Error::kind`] to match on, the text for people.
+///
+/// ```
+/// use rampmeter_worker_sdk::{Code, Error, ErrorKind};
+///
+/// fn advice(error: &Error) -> String {
+///     match (error.kind(), error.retry_after()) {
+///         (ErrorKind::Refused(Code::NeverFits), _) => "split the call".to_owned(),
+///         (_, Some(pause)) => format!("come back in {pause:?}"),
+///         _ => error.to_string(),
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    retry_after: Option<Duration>,
+    limited_by: Option<Box<str>>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// Who must act on an [`Error`].
+///
+/// ```
+/// use rampmeter_worker_sdk::{Code, ErrorKind};
+/// assert_ne!(ErrorKind::Refused(Code::NotInTime), ErrorKind::TimedOut);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The scheduler said no, and why.
+    Refused(Code),
+    /// The deadline came before the permit.
+    TimedOut,
+    /// The caller gave something that cannot be asked for.
+    InvalidArgument,
+    /// There is no connection to NATS, or it was refused.
+    Connect,
+    /// The client was closed, or the runtime that it lived on.
+    Closed,
+}
+
+impl Error {
+    /// Who must act.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// When to come back; `None` where that is of no use or not known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// The limit in the way, where the scheduler named one.
+    #[must_use]
+    pub fn limited_by(&self) -> Option<&str> {
+        self.0.limited_by.as_deref()
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Error::new(ErrorKind::Closed, "the client is closed; connect a new one")
+    }
+
+    pub(crate) fn connect(url: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        let mut error = Error::new(ErrorKind::Connect, format!("no connection to NATS at {url}: {source}"));
+        error.0.source = Some(source);
+        error
+    }
+
+    pub(crate) fn denied(resource: &Name, why: Denial) -> Self {
+        match why {
+            Denial::Closed => Error::closed(),
+            Denial::TimedOut { waited, limited_by, heard } => {
+                let mut error = Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), heard));
+                error.0.limited_by = limited_by;
+                error
+            }
+            Denial::Refused { code, message, retry_after, limited_by } => {
+                let text = format!("{resource} refused the permit ({}): {message}", code.as_str());
+                let mut error = Error::new(ErrorKind::Refused(code), text);
+                error.0.retry_after = retry_after.map(Span::duration);
+                error.0.limited_by = limited_by;
+                error
+            }
+        }
+    }
+
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, message: message.into(), retry_after: None, limited_by: None, source: None }))
+    }
+}
+
+fn late(resource: &Name, waited: Span, limited_by: Option<&str>, heard: bool) -> String {
+    match (heard, limited_by) {
+        (false, _) => format!("no scheduler of {resource} answered within {waited}; is one running?"),
+        (true, None) => format!("no permit of {resource} within {waited}"),
+        (true, Some(limit)) => format!("no permit of {resource} within {waited}: held by limit {limit}"),
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(why: Denial, kind: ErrorKind, text: &str) {
+        let error = Error::denied(&Name::new("hub").unwrap(), why);
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+    }
+
+    #[test]
+    fn errors_say_what_would_be_right() {
+        let waited = Span::from_secs(2);
+        let timed_out =
+            |heard, limited_by: Option<&str>| Denial::TimedOut { waited, limited_by: limited_by.map(Box::from), heard };
+        let refused = Denial::Refused {
+            code: Code::NeverFits,
+            message: "at most 300".into(),
+            retry_after: None,
+            limited_by: Some("pu".into()),
+        };
+        check(timed_out(false, None), ErrorKind::TimedOut, "no scheduler of hub answered within 2s; is one running?");
+        check(timed_out(true, Some("pu")), ErrorKind::TimedOut, "no permit of hub within 2s: held by limit pu");
+        check(refused, ErrorKind::Refused(Code::NeverFits), "hub refused the permit (never_fits): at most 300");
+        check(Denial::Closed, ErrorKind::Closed, "the client is closed; connect a new one");
+    }
+}

@@ -1,0 +1,96 @@
+//! What callers hold of the driver.
+
+use crate::session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
+use crate::stats::Counters;
+use rampmeter_protocol::bounds::MAX_MILLIS;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What callers tell the driver.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A resource is used for the first time. Resources are numbered in the order of these.
+    Open { name: Name, freezes: watch::Sender<Freeze> },
+    /// Somebody wants a permit.
+    Ask(Wish),
+    /// Nobody waits for this one any more.
+    Cancel { ask: AskNumber, resource: ResourceNumber },
+    /// Something else that the session has to know.
+    Tell(Event<'static>),
+    /// The session ends; `done` hears when all has been sent.
+    Close { done: Option<oneshot::Sender<()>> },
+}
+
+/// An ask and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) ask: AskNumber,
+    pub(crate) resource: ResourceNumber,
+    pub(crate) request: Box<PermitRequest<'static>>,
+    pub(crate) deadline: Time,
+    pub(crate) answer: oneshot::Sender<Result<Grant, Denial>>,
+}
+
+/// One per client, shared by all its handles. The driver ends when the last of them is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) clock: Clock,
+    pub(crate) counters: Counters,
+    messages: mpsc::UnboundedSender<Message>,
+    asks: AtomicU64,
+    /// Guards the numbering of resources, for as long as it takes to open one.
+    resources: Mutex<BTreeMap<Name, Opened>>,
+}
+
+/// A resource that the driver knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) number: ResourceNumber,
+    pub(crate) freezes: watch::Receiver<Freeze>,
+}
+
+impl Link {
+    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>) -> Self {
+        Link {
+            clock,
+            counters: Counters::default(),
+            messages,
+            asks: AtomicU64::new(0),
+            resources: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// The resource of this name. Its opening reaches the driver before any ask for it.
+    pub(crate) fn open(&self, name: &Name) -> Opened {
+        let mut resources = self.resources.lock().expect("opening a resource does not panic");
+        let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));
+        let opened = resources.entry(name.clone()).or_insert_with(|| {
+            let (sender, freezes) = watch::channel(Freeze::NONE);
+            self.send(Message::Open { name: name.clone(), freezes: sender });
+            Opened { number, freezes }
+        });
+        opened.clone()
+    }
+
+    /// A driver that is gone drops the message and what hangs on it: who waits is told so.
+    pub(crate) fn send(&self, message: Message) {
+        self.messages.send(message).ok();
+    }
+
+    pub(crate) fn next_ask(&self) -> AskNumber {
+        AskNumber(self.asks.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// When a wait of `longest` that begins now ends. What is too long for the wire has no end.
+    pub(crate) fn deadline(&self, longest: Option<Duration>) -> Time {
+        let bounded = longest.map(Span::from).filter(|longest| longest.millis() <= MAX_MILLIS);
+        bounded.map_or(Time::NEVER, |longest| self.clock.now() + longest)
+    }
+}

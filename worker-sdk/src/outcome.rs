@@ -1,0 +1,131 @@
+//! How a call went.
+
+use crate::Cost;
+use rampmeter_protocol::settle::{Headers, Response};
+use rampmeter_protocol::text::Text;
+
+/// How a call went: the upstream's status, its headers that speak of rate limits, the actual cost.
+///
+/// All of it may be left out. A status of 429 freezes the limit that was violated for everybody.
+///
+/// ```
+/// use rampmeter_worker_sdk::{Cost, Outcome};
+/// let outcome = Outcome::status(429).header("Retry-After", "1500").cost(Cost::of("processing-units", 0));
+/// assert!(outcome.is_throttled());
+/// assert!(!Outcome::default().is_throttled());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    status: Option<u16>,
+    headers: Vec<(String, String)>,
+    cost: Option<Cost>,
+}
+
+/// What [`Resource::run`](crate::Resource::run) needs to know of what a call returned.
+///
+/// It is there for [`http::Response`], for [`Outcome`], and for a pair of an `Outcome` and anything.
+///
+/// ```
+/// use rampmeter_worker_sdk::{Cost, Outcome, Reply};
+///
+/// struct Tile {
+///     status: u16,
+///     units: f64,
+/// }
+///
+/// impl Reply for Tile {
+///     fn outcome(&self) -> Outcome {
+///         Outcome::status(self.status).cost(Cost::of("processing-units", self.units))
+///     }
+/// }
+/// # assert_eq!(Tile { status: 200, units: 1.0 }.outcome(), Outcome::status(200).cost(Cost::of("processing-units", 1)));
+/// ```
+pub trait Reply {
+    /// How the call went.
+    fn outcome(&self) -> Outcome;
+}
+
+const THROTTLED: u16 = 429;
+
+impl Outcome {
+    /// The upstream answered with this HTTP status.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Outcome { status: Some(status), ..Outcome::default() }
+    }
+
+    /// Adds a header of the answer; of use only beside a status. One that is there already gets the
+    /// value appended, as HTTP has it.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        match self.headers.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => *values = format!("{values}, {value}"),
+            None => self.headers.push((name, value.to_owned())),
+        }
+        self
+    }
+
+    /// What the call really cost; units that are left out cost what was estimated.
+    #[must_use]
+    pub fn cost(self, cost: impl Into<Cost>) -> Self {
+        Outcome { cost: Some(cost.into()), ..self }
+    }
+
+    /// Whether the upstream said that it was called too often.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.status == Some(THROTTLED)
+    }
+
+    pub(crate) fn into_wire(self) -> (Option<Response<'static>>, Option<Cost>) {
+        let headers = self.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
+        let headers = Headers::first_of(headers);
+        (self.status.map(|status| Response { status, headers }), self.cost)
+    }
+}
+
+impl Reply for Outcome {
+    fn outcome(&self) -> Outcome {
+        self.clone()
+    }
+}
+
+impl<T> Reply for (Outcome, T) {
+    fn outcome(&self) -> Outcome {
+        self.0.clone()
+    }
+}
+
+impl<B> Reply for http::Response<B> {
+    fn outcome(&self) -> Outcome {
+        let told = self.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        told.fold(Outcome::status(self.status().as_u16()), |outcome, (name, value)| outcome.header(name, value))
+    }
+}
+
+/// Headers of all known dialects; no other leaves the worker, as it may hold a secret.
+fn speaks_of_limits(name: &str) -> bool {
+    ["ratelimit", "rate-limit", "retry-after", "processingunits"].iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_headers_that_speak_of_limits_leave_the_worker() {
+        let response = http::Response::builder()
+            .status(429)
+            .header("Retry-After", "1500")
+            .header("X-RateLimit-Remaining", "0")
+            .header("RateLimit", "\"a\";r=0")
+            .header("RateLimit", "\"b\";r=5")
+            .header("Set-Cookie", "secret");
+        let (response, cost) = response.body(()).unwrap().outcome().into_wire();
+        let json = serde_json::to_string(&response).unwrap();
+        let expected = r#"{"status":429,"headers":{"retry-after":"1500","x-ratelimit-remaining":"0","ratelimit":"\"a\";r=0, \"b\";r=5"}}"#;
+        assert_eq!((json.as_str(), cost), (expected, None));
+    }
+}

@@ -1,0 +1,117 @@
+//! One rate-limited account.
+
+use crate::link::{Link, Opened};
+use crate::session::{Freeze, ResourceNumber};
+use crate::{Acquire, Cost, Reply, RunError};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::Mode;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// One upstream account with its limits, as a scheduler owns it. Cheap to clone.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
+/// use rampmeter_worker_sdk::{Client, Cost};
+/// let hub = Client::connect("nats://127.0.0.1:4222").await?.resource("sentinel-hub")?;
+/// let permit = hub.acquire(Cost::requests(1).and("processing-units", 2.5)).class("interactive").await?;
+/// # drop(permit);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Resource(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Arc<Link>,
+    name: Name,
+    opened: Opened,
+}
+
+impl Resource {
+    pub(crate) fn new(link: Arc<Link>, name: Name) -> Self {
+        let opened = link.open(&name);
+        Resource(Arc::new(Inner { link, name, opened }))
+    }
+
+    /// Waits in the scheduler's queue and until the permit's start: the call may be made at once.
+    ///
+    /// More urgent requests may overtake; to stop waiting costs nothing.
+    pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire {
+        Acquire::new(self.clone(), Mode::Wait, cost.into())
+    }
+
+    /// Promises a start at once, however far away; [`Permit::ready`](crate::Permit::ready) waits for it.
+    ///
+    /// ```no_run
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let permit = hub.reserve(1).await?;
+    /// println!("starts in {:?}", permit.delay());
+    /// let call = permit.ready().await?.begin();
+    /// # drop(call);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reserve(&self, cost: impl Into<Cost>) -> Acquire {
+        Acquire::new(self.clone(), Mode::Reserve, cost.into())
+    }
+
+    /// A permit for now, or none.
+    ///
+    /// ```no_run
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) {
+    /// match hub.try_acquire(1).await {
+    ///     Ok(permit) => drop(permit.begin()),
+    ///     Err(busy) => println!("not now; in {:?}", busy.retry_after()),
+    /// }
+    /// # }
+    /// ```
+    pub fn try_acquire(&self, cost: impl Into<Cost>) -> Acquire {
+        Acquire::new(self.clone(), Mode::Allow, cost.into())
+    }
+
+    /// Permit, wait, call, settle, and the failsafe: [`Acquire::run`] of an [`acquire`](Resource::acquire)
+    /// without options.
+    ///
+    /// ```no_run
+    /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), Box<dyn std::error::Error>> {
+    /// let response = hub.run(1, || fetch()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Acquire::run`].
+    pub async fn run<F, Fut, R, E>(&self, cost: impl Into<Cost>, call: F) -> Result<R, RunError<E>>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+        R: Reply,
+    {
+        self.acquire(cost).run(call).await
+    }
+
+    /// The resource's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub(crate) fn wire_name(&self) -> &Name {
+        &self.0.name
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.0.link
+    }
+
+    pub(crate) fn number(&self) -> ResourceNumber {
+        self.0.opened.number
+    }
+
+    pub(crate) fn freezes(&self) -> &watch::Receiver<Freeze> {
+        &self.0.opened.freezes
+    }
+}

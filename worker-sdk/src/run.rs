@@ -1,0 +1,68 @@
+//! A call with everything around it.
+
+use crate::acquire::Wanted;
+use crate::asking::Asking;
+use crate::{Acquire, Error, Reply};
+
+/// Why [`Resource::run`](crate::Resource::run) returned nothing.
+///
+/// ```
+/// use rampmeter_worker_sdk::{Error, RunError};
+///
+/// fn blame<E>(error: &RunError<E>) -> &'static str {
+///     match error {
+///         RunError::Permit(_) => "no permit, no call",
+///         RunError::Call(_) => "the call itself",
+///     }
+/// }
+/// assert_eq!(blame(&RunError::Call("connection reset")), "the call itself");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    /// There was no permit; the call was not made, or was answered 429 and may not be made again.
+    #[error(transparent)]
+    Permit(#[from] Error),
+    /// The call failed. Its permit was settled as used.
+    #[error("{0}")]
+    Call(E),
+}
+
+impl Acquire {
+    /// Gets a permit, waits for its start, calls, and settles.
+    ///
+    /// The failsafe: an answer with status 429 is settled with its headers, so that everybody pauses,
+    /// and the call is made anew with a new permit, until there is another answer or the deadline
+    /// has come. `call` must therefore be safe to repeat after a 429.
+    ///
+    /// ```no_run
+    /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// let tile = hub.acquire(1).class("bulk").deadline(Duration::from_secs(60)).run(|| fetch()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::Permit`] if there is no permit (any more), [`RunError::Call`] with what `call` returned.
+    pub async fn run<F, Fut, R, E>(self, mut call: F) -> Result<R, RunError<E>>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+        R: Reply,
+    {
+        let Wanted { resource, mut request, deadline } = self.wanted()?;
+        loop {
+            let permit = Asking::begin(Wanted { resource: resource.clone(), request, deadline }).await?;
+            let begun = permit.ready().await?.begin();
+            let reply = call().await.map_err(RunError::Call)?;
+            let outcome = reply.outcome();
+            let throttled = outcome.is_throttled();
+            request = begun.end(outcome);
+            if !throttled {
+                return Ok(reply);
+            }
+            tracing::warn!(resource = resource.name(), "the upstream answered 429; asking for a new permit");
+        }
+    }
+}

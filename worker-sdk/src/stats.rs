@@ -1,0 +1,47 @@
+//! What a client has counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Totals of one client since it was connected.
+///
+/// ```
+/// # fn show(client: &rampmeter_worker_sdk::Client) {
+/// let stats = client.stats();
+/// assert!(stats.throttled <= stats.granted);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Permits that callers received.
+    pub granted: u64,
+    /// Asks that ended without one: refused, late, or closed.
+    pub denied: u64,
+    /// Permits that were given back unused.
+    pub returned: u64,
+    /// Calls that the upstream answered with 429.
+    pub throttled: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) granted: AtomicU64,
+    pub(crate) denied: AtomicU64,
+    pub(crate) returned: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> Stats {
+        Stats {
+            granted: self.granted.load(Ordering::Relaxed),
+            denied: self.denied.load(Ordering::Relaxed),
+            returned: self.returned.load(Ordering::Relaxed),
+            throttled: self.throttled.load(Ordering::Relaxed),
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

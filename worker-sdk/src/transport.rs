@@ -1,0 +1,168 @@
+//! The connection to NATS, and nothing that decides.
+
+use crate::link::Message;
+use crate::session::{BatchNumber, Event, ResourceNumber};
+use async_nats::{Client, ConnectOptions, StatusCode, Subject, Subscriber};
+use bytes::Bytes;
+use futures::stream::SelectAll;
+use futures::{FutureExt, Stream, StreamExt};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::mpsc::WeakUnboundedSender;
+
+/// Sending waits for room in the client's buffer; longer than this it is as good as disconnected.
+const SEND_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A connection with an inbox of its own: one subscription for all replies.
+///
+/// The client's own `request()` keeps some memory for every request that is never answered.
+pub(crate) struct Transport {
+    client: Client,
+    subjects: Subjects,
+    /// With the dot that the number of the batch follows.
+    inbox: String,
+    replies: Subscriber,
+    news: SelectAll<Pin<Box<dyn Stream<Item = Arrival> + Send + Sync>>>,
+    resources: Vec<Targets>,
+}
+
+struct Targets {
+    permit: Subject,
+    settle: Subject,
+}
+
+/// What came in.
+pub(crate) enum Arrival {
+    Answer { batch: BatchNumber, payload: Bytes },
+    NobodyThere { batch: BatchNumber },
+    News { resource: ResourceNumber, payload: Bytes },
+}
+
+impl Transport {
+    pub(crate) async fn connect(
+        options: ConnectOptions,
+        url: &str,
+        subjects: Subjects,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let client = options.connect(url).await?;
+        let inbox = format!("{}.", client.new_inbox());
+        let replies = client.subscribe(format!("{inbox}*")).await?;
+        Ok(Transport { client, subjects, inbox, replies, news: SelectAll::new(), resources: Vec::new() })
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// Resources are numbered in the order of these calls.
+    pub(crate) async fn open(&mut self, name: &Name) {
+        let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
+        let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
+        self.resources.push(Targets { permit, settle });
+        match bounded(self.client.subscribe(self.subjects.event(name))).await {
+            Some(news) => {
+                let arrival = move |message: async_nats::Message| Arrival::News { resource, payload: message.payload };
+                self.news.push(Box::pin(news.map(arrival)));
+            }
+            None => tracing::warn!(resource = %name, "no subscription to the resource's events"),
+        }
+    }
+
+    /// Whether the batch could be sent.
+    pub(crate) async fn ask(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
+        let subject = self.resources[resource.0 as usize].permit.clone();
+        let reply = Subject::from(format!("{}{}", self.inbox, batch.0));
+        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+    }
+
+    /// A settle that cannot be sent is lost: its permit counts as used, which is safe.
+    pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>) {
+        let subject = self.resources[resource.0 as usize].settle.clone();
+        bounded(self.client.publish(subject, payload.into())).await;
+    }
+
+    /// Waits until all that was published is on its way.
+    pub(crate) async fn flush(&self) {
+        bounded(self.client.flush()).await;
+    }
+
+    /// The next message, when it comes.
+    pub(crate) async fn next(&mut self) -> Arrival {
+        loop {
+            tokio::select! {
+                Some(message) = self.replies.next() => {
+                    if let Some(arrival) = reply(&self.inbox, message) {
+                        return arrival;
+                    }
+                }
+                Some(arrival) = self.news.next() => return arrival,
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The next message, if it is there.
+    pub(crate) fn try_next(&mut self) -> Option<Arrival> {
+        self.next().now_or_never()
+    }
+}
+
+async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T, E>>) -> Option<T> {
+    match tokio::time::timeout(SEND_PATIENCE, sending).await {
+        Ok(Ok(sent)) => return Some(sent),
+        Ok(Err(error)) => tracing::warn!(%error, "NATS did not take a message"),
+        Err(_) => tracing::warn!("NATS took no message for {SEND_PATIENCE:?}"),
+    }
+    None
+}
+
+/// Anybody may write to an inbox; what has no number of a batch is not for us.
+fn reply(inbox: &str, message: async_nats::Message) -> Option<Arrival> {
+    let batch = BatchNumber(message.subject.strip_prefix(inbox)?.parse().ok()?);
+    match message.status {
+        Some(StatusCode::NO_RESPONDERS) => Some(Arrival::NobodyThere { batch }),
+        Some(_) | None => Some(Arrival::Answer { batch, payload: message.payload }),
+    }
+}
+
+/// What the connection says of itself, as the driver has to know it.
+///
+/// The callback lives as long as the connection: it must not keep the driver alive.
+pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Message>) -> ConnectOptions {
+    options.event_callback(move |event| {
+        log(&event);
+        if let (Some(message), Some(driver)) = (message(&event), driver.upgrade()) {
+            driver.send(message).ok();
+        }
+        std::future::ready(())
+    })
+}
+
+fn message(event: &async_nats::Event) -> Option<Message> {
+    match event {
+        async_nats::Event::Connected => Some(Message::Tell(Event::Connected)),
+        async_nats::Event::Disconnected => Some(Message::Tell(Event::Disconnected)),
+        async_nats::Event::Closed => Some(Message::Close { done: None }),
+        async_nats::Event::LameDuckMode
+        | async_nats::Event::Draining
+        | async_nats::Event::SlowConsumer(_)
+        | async_nats::Event::ServerError(_)
+        | async_nats::Event::ClientError(_) => None,
+    }
+}
+
+/// A client error comes with every attempt to connect, several times a second.
+fn log(event: &async_nats::Event) {
+    match event {
+        async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {
+            tracing::info!(%event, "connection to NATS");
+        }
+        async_nats::Event::Disconnected
+        | async_nats::Event::Closed
+        | async_nats::Event::SlowConsumer(_)
+        | async_nats::Event::ServerError(_) => tracing::warn!(%event, "connection to NATS"),
+        async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
+    }
+}

@@ -1,0 +1,53 @@
+//! A permit whose scheduler still has to hear how it ended.
+
+use crate::Resource;
+use crate::link::Message;
+use crate::session::Event;
+use crate::stats::count;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::settle::Settle;
+
+/// Settles when dropped: as used or as unused, whichever is true at that time.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    pub(crate) resource: Resource,
+    pub(crate) used: bool,
+    id: Option<PermitId>,
+}
+
+impl Unsettled {
+    pub(crate) fn new(resource: Resource, id: Option<PermitId>) -> Self {
+        Unsettled { resource, used: false, id }
+    }
+
+    pub(crate) fn id(&self) -> Option<&PermitId> {
+        self.id.as_ref()
+    }
+
+    /// Settles with what `write` knows besides.
+    pub(crate) fn settle(mut self, write: impl FnOnce(&mut Settle<'static>)) {
+        self.tell(write);
+    }
+
+    /// Says something of the permit that is not its end.
+    pub(crate) fn mention(&self, settle: Settle<'static>) {
+        let event = Event::Settled { resource: self.resource.number(), settle };
+        self.resource.link().send(Message::Tell(event));
+    }
+
+    fn tell(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
+        let Some(id) = self.id.take() else { return };
+        let mut settle = Settle { used: self.used, ..Settle::used(id) };
+        write(&mut settle);
+        self.mention(settle);
+        if !self.used {
+            count(&self.resource.link().counters.returned);
+        }
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.tell(|_| ());
+    }
+}

@@ -1,0 +1,439 @@
+//! One script for each rule of the session.
+
+use crate::script::check;
+
+#[test]
+fn the_start_counts_from_the_receipt_of_the_answer() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        40 answer 0 {"status":"granted","id":$1,"delay_ms":2.5,"epoch":1}
+        > 40 granted 1 starts 42.5ms
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn what_comes_together_travels_together() {
+    check(
+        r#"
+        0 ask 1-70 wait
+        5 ask 71 allow
+        10 connect
+        > 10 ask 0: 64 from 1 age_ms=10
+        > 10 ask 1: 7 from 65 age_ms=10
+        11 answer 1 {"status":"granted","id":$65,"delay_ms":0,"epoch":1}
+        > 11 granted 65 starts 11ms
+        12 answer 1 [{"status":"refused","id":$71,"code":"not_in_time","message":"","epoch":1}]
+        > 12 refused not_in_time 71
+        "#,
+    );
+}
+
+#[test]
+fn settles_travel_together_and_before_asks() {
+    check(
+        r#"
+        0 settle 1
+        0 settle 2
+        0 ask 3 reserve
+        1 connect
+        > 1 settle [1 used, 2 used]
+        > 1 ask 0: 3 age_ms=1
+        "#,
+    );
+}
+
+#[test]
+fn a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 reserve 5000
+        > 0 ask 0: 1 max_wait_ms=5000
+        > 2000 ask 1: 1 age_ms=2000 max_wait_ms=3000
+        > 4000 ask 2: 1 age_ms=4000 max_wait_ms=1000
+        > 5000 timed out unheard 1
+        > 5000 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn yes_or_no_is_asked_again_after_two_seconds_and_needs_no_bound() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 allow 3000
+        > 0 ask 0: 1
+        > 2000 ask 1: 1 age_ms=2000
+        2001 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":5,"epoch":1}
+        > 2001 refused not_in_time 1
+        "#,
+    );
+}
+
+#[test]
+fn a_waiting_request_is_asked_again_after_twelve_seconds_of_silence() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        5000 answer 0 {"status":"queued","id":$1,"position":3,"eta_ms":1,"epoch":4}
+        16999 wait
+        > 17000 ask 1: 1 age_ms=17000 epoch=4
+        17001 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":4}
+        > 17001 granted 1 starts 17.001s
+        "#,
+    );
+}
+
+#[test]
+fn who_finds_nobody_backs_off_for_longer_and_longer() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-2 wait
+        > 0 ask 0: [1, 2]
+        1 undelivered 0
+        > 6..11 ask 1: [1 *
+        20 undelivered 1
+        > 25..40 ask 2: [1 *
+        50 undelivered 2
+        > 55..90 ask 3: [1 *
+        100 undelivered 3
+        > 105..180 ask 4: [1 *
+        200 undelivered 4
+        > 205..360 ask 5: [1 *
+        400 undelivered 5
+        > 405..650 ask 6: [1 *
+        1000 undelivered 6
+        > 1005..1250 ask 7: [1 *
+        "#,
+    );
+}
+
+#[test]
+fn an_answer_ends_the_growth_of_the_back_off() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 undelivered 0
+        > 6..11 ask 1: 1 *
+        20 undelivered 1
+        > 25..40 ask 2: 1 *
+        50 answer 2 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
+        60 ask 2 wait
+        > 60 ask 3: 2 epoch=1
+        70 undelivered 3
+        > 75..80 ask 4: 2 *
+        "#,
+    );
+}
+
+#[test]
+fn nobody_is_bothered_when_nobody_asks() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 undelivered 0
+        2 cancel 1
+        > 6..11 settle 1 unused
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_scheduler_that_hands_over_is_asked_again_at_once() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 reserve
+        > 0 ask 0: 1
+        1 answer 0 {"status":"refused","id":$1,"code":"unavailable","message":"","epoch":3}
+        > 6..11 ask 1: 1 *
+        15 answer 1 {"status":"granted","id":$1,"delay_ms":10,"epoch":4}
+        > 15 granted 1 starts 25ms
+        "#,
+    );
+}
+
+#[test]
+fn a_refusal_without_an_id_is_of_the_whole_batch() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-2 reserve
+        > 0 ask 0: [1, 2]
+        0 ask 3 reserve
+        > 0 ask 1: 3
+        1 answer 0 {"status":"refused","code":"invalid_request","message":"too long","epoch":0}
+        > 1 refused invalid_request 1
+        > 1 refused invalid_request 2
+        > 2000 ask 2: 3 *
+        "#,
+    );
+}
+
+#[test]
+fn one_wrong_element_spoils_only_itself() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-3 reserve
+        > 0 ask 0: [1, 2, 3]
+        1 answer 0 [{"status":"granted","id":$1,"delay_ms":0,"epoch":1}, {"status":"refused","id":$2,"code":"unknown_class","message":"","epoch":1}, {"status":"granted","id":$3,"delay_ms":9,"epoch":1}]
+        > 1 granted 1 starts 1ms
+        > 1 refused unknown_class 2
+        > 1 granted 3 starts 10ms
+        "#,
+    );
+}
+
+#[test]
+fn after_a_reconnect_everything_pending_is_asked_again() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-3 wait
+        > 0 ask 0: [1, 2, 3]
+        10 disconnect
+        11 ask 4 wait
+        12 settle 9
+        13 cancel 2
+        500 connect
+        > 500..520 settle [9 used, 2 unused]
+        > 500..520 ask 1: [1 *
+        530 ask 5 wait
+        > 530 ask 2: 5
+        "#,
+    );
+}
+
+#[test]
+fn a_new_leader_is_asked_everything_again() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        100 news {"event":"leader","epoch":8,"leader":"b"}
+        > 100..120 ask 1: 1 *
+        200 news {"event":"leader","epoch":8,"leader":"b"}
+        300 news {"event":"leader","epoch":6,"leader":"a"}
+        400 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
+        > 400 granted 1 starts 400ms
+        "#,
+    );
+}
+
+#[test]
+fn a_new_leader_shows_in_its_answers_too() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        20 ask 2 wait
+        > 20 ask 1: 2 epoch=7
+        30 answer 1 {"status":"granted","id":$2,"delay_ms":0,"epoch":8}
+        > 30 granted 2 starts 30ms
+        > 30..50 ask 2: 1 *
+        "#,
+    );
+}
+
+#[test]
+fn a_leader_of_the_past_is_not_believed_and_told_so() {
+    check(
+        r#"
+        0 connect
+        0 news {"event":"leader","epoch":8,"leader":"b"}
+        0 ask 1 reserve
+        > 0 ask 0: 1 epoch=8
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":7}
+        > 15..20 ask 1: 1 *
+        30 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":7}
+        > 35..50 ask 2: 1 *
+        60 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
+        > 60 granted 1 starts 60ms
+        "#,
+    );
+}
+
+#[test]
+fn who_would_wait_in_the_queue_waits_for_the_queue() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait 2000
+        > 0 ask 0: 1 max_wait_ms=2000
+        0 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
+        > 1000..1250 ask 1: 1 *
+        1300 answer 1 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
+        > 1300 refused queue_full 1
+        "#,
+    );
+}
+
+#[test]
+fn who_would_not_wait_is_told_that_the_queue_is_full() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 reserve
+        > 0 ask 0: 1
+        1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
+        > 1 refused queue_full 1
+        "#,
+    );
+}
+
+#[test]
+fn who_stops_waiting_gives_the_permit_back_even_if_it_comes_later() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 cancel 1
+        > 1 settle 1 unused
+        2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 2 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn who_stops_reading_after_the_grant_gives_it_back() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 1 granted 1 starts 1ms
+        2 cancel 1
+        > 2 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn what_was_never_sent_is_cancelled_in_silence() {
+    check(
+        r#"
+        0 ask 1 wait
+        0 ask 2 wait 10
+        1 cancel 1
+        > 10 timed out unheard 2
+        20 connect
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_grant_that_comes_too_late_is_given_back() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait 100
+        > 0 ask 0: 1 max_wait_ms=100
+        1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":90,"epoch":1}
+        > 100 timed out 1
+        > 100 settle 1 unused
+        101 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 101 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn a_copy_that_is_granted_after_the_refusal_is_given_back() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 allow
+        > 0 ask 0: 1
+        > 2000 ask 1: 1 *
+        2001 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":1}
+        > 2001 refused not_in_time 1
+        2002 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 2002 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn an_answer_that_comes_twice_counts_once() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 1 granted 1 starts 1ms
+        2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn noise_is_passed_over() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 reserve
+        > 0 ask 0: 1
+        1 answer 0 {"status":"granted"
+        1 answer 0 [{"status":"granted","id":"of-another","delay_ms":0,"epoch":1}]
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":-5,"epoch":1}
+        1 answer 0 {"status":"settled","id":$1}
+        1 news {"event":"eclipse"}
+        1 news x
+        > 2000 ask 1: 1 *
+        "#,
+    );
+}
+
+#[test]
+fn a_freeze_reaches_the_holders_of_reservations() {
+    check(
+        r#"
+        0 connect
+        5 news {"event":"freeze","limits":["a"],"for_ms":3000}
+        > 5 freeze 3.005s
+        "#,
+    );
+}
+
+#[test]
+fn a_closed_session_ends_all_waiting_and_settles() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 undelivered 0
+        2 settle 9
+        2 close
+        > 2 closed 1
+        > 2 settle [9 used, 1 unused]
+        3 ask 2 wait
+        > 3 closed 2
+        "#,
+    );
+}
