@@ -21,7 +21,7 @@ pub struct Amount(u64);
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum AmountError {
     /// Below zero, above [`MAX_AMOUNT`], or not a number.
-    #[error("an amount is a number from 0 to 1e9, not {0}")]
+    #[error("an amount is a number from 0 to 1e9, not {0:e}")]
     OutOfRange(f64),
     /// Finer than a millionth.
     #[error("an amount has at most 6 decimals, not {0}; round it up")]

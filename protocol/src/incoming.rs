@@ -42,36 +42,40 @@ impl<'a, T: Deserialize<'a>> Incoming<T> {
     /// Reads a payload of any bytes. Never panics; recursion is bounded.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Self {
-        match payload.iter().find(|byte| !byte.is_ascii_whitespace()) {
-            None => Incoming::One(parse_one(b"{}")),
-            Some(b'[') => parse_many(payload),
-            Some(_) => Incoming::One(parse_one(payload)),
+        let text = match std::str::from_utf8(payload) {
+            Ok(text) => text.trim_ascii_start(),
+            Err(error) => return Incoming::One(Err(Invalid::whole(format!("not UTF-8: {error}")))),
+        };
+        match text.as_bytes().first() {
+            None => Incoming::One(parse_one("{}")),
+            Some(b'[') => parse_many(text),
+            Some(_) => Incoming::One(parse_one(text)),
         }
     }
 }
 
-fn parse_one<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Invalid> {
-    match serde_json::from_slice::<Object<T>>(payload) {
+fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
+    match serde_json::from_str::<Object<T>>(text) {
         Ok(Object(message)) => Ok(message),
-        Err(_) => Err(explain::<T>(payload)),
+        Err(_) => Err(explain::<T>(text)),
     }
 }
 
 /// Arrays are read in one go; only one that has a wrong element is read element by element.
-fn parse_many<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Incoming<T> {
-    match serde_json::from_slice::<Vec<Object<T>>>(payload) {
+fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
+    match serde_json::from_str::<Vec<Object<T>>>(text) {
         Ok(all) if all.len() <= MAX_BATCH => {
             Incoming::Many(all.into_iter().map(|Object(message)| Ok(message)).collect())
         }
         Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
-        Err(_) => parse_each(payload),
+        Err(_) => parse_each(text),
     }
 }
 
-fn parse_each<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Incoming<T> {
-    match serde_json::from_slice::<Vec<&'a RawValue>>(payload) {
+fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
+    match serde_json::from_str::<Vec<&'a RawValue>>(text) {
         Ok(all) if all.len() <= MAX_BATCH => {
-            Incoming::Many(all.into_iter().map(|element| parse_one(element.get().as_bytes())).collect())
+            Incoming::Many(all.into_iter().map(|element| parse_one(element.get())).collect())
         }
         Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
         Err(error) => Incoming::One(Err(Invalid::whole(format!("not a JSON array: {error}")))),
@@ -79,26 +83,43 @@ fn parse_each<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Incoming<T> {
 }
 
 /// Reads a payload that is known to be wrong once more, slowly, to find the field.
-fn explain<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Invalid {
-    let mut json = serde_json::Deserializer::from_slice(payload);
-    let id = readable_id(payload);
+fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let id = readable_id(text);
     match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
         Ok(_) => Invalid { id, ..Invalid::whole("there is something after the JSON object".to_owned()) },
         Err(error) => {
             let path = error.path().to_string();
-            let field = (path != ".").then_some(path);
-            Invalid { id, field, reason: error.into_inner().to_string() }
+            let error = error.into_inner();
+            match path == "." && !error.is_data() {
+                true => Invalid { id, ..Invalid::whole(format!("not a JSON object: {error}")) },
+                false => Invalid {
+                    id,
+                    field: (path != ".").then(|| shortened(&path)),
+                    reason: shortened(&error.to_string()),
+                },
+            }
         }
     }
 }
 
 /// A wrong message is still answered under its id where that is legible.
-fn readable_id(payload: &[u8]) -> Option<PermitId> {
+fn readable_id(text: &str) -> Option<PermitId> {
     #[derive(Deserialize)]
     struct OnlyId {
         id: PermitId,
     }
-    serde_json::from_slice::<OnlyId>(payload).ok().map(|only| only.id)
+    serde_json::from_str::<OnlyId>(text).ok().map(|only| only.id)
+}
+
+/// Names and values of a sender's are quoted up to this length.
+const MAX_QUOTE: usize = 400;
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 impl Invalid {

@@ -12,7 +12,7 @@ pub struct Millis(Span);
 
 /// A number that is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("a duration is a number of milliseconds from 0 to 3.16e10 (366 days), not {0}")]
+#[error("a duration is a number of milliseconds from 0 to 3.16e10 (366 days), not {0:e}")]
 pub struct MillisError(f64);
 
 impl Millis {

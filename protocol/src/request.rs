@@ -70,7 +70,7 @@ fn unix_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D:
     let millis = Option::<f64>::deserialize(deserializer)?;
     match millis {
         Some(millis) if !(0.0..=MAX_EPOCH as f64).contains(&millis) => {
-            Err(serde::de::Error::custom(format!("a wall clock is milliseconds since 1970, not {millis}")))
+            Err(serde::de::Error::custom(format!("a wall clock is milliseconds since 1970, not {millis:e}")))
         }
         millis => Ok(millis.map(|millis| millis as u64)),
     }

@@ -27,10 +27,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket with `level` at `now`.
+    /// A bucket with `level` at `now`. What it was before is unknown: it may have been full, so that
+    /// calls from then return nothing.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
         let level = level.min(limit.full());
-        Bucket { base: level - limit.rate().refill(now), promised: Timeline::default(), peaks: Peaks::default() }
+        let mut peaks = Peaks::default();
+        peaks.note(now, limit.full());
+        Bucket { base: level - limit.rate().refill(now), promised: Timeline::default(), peaks }
     }
 
     /// The earliest time from `from` on at which `draw` can be committed. The bucket must be
@@ -39,7 +42,7 @@ impl Bucket {
         let mut from = from;
         loop {
             match self.try_from(limit, from, draw) {
-                Ok(start) => return start,
+                Ok(start) | Err(start @ Time::NEVER) => return start,
                 Err(later) => from = later,
             }
         }
@@ -102,10 +105,10 @@ impl Bucket {
     fn try_from(&self, limit: &Limit, from: Time, draw: Draw) -> Result<Time, Time> {
         let demand = limit.demand(draw.cost, draw.tier);
         let mut gap = self.promised.gap_at(limit, self.base, from);
-        let mut start = self.pays_at(limit, gap, demand).max(from);
+        let mut start = pays_at(limit, gap, from, demand);
         if gap.end.is_some_and(|end| start >= end.at) {
             gap = self.promised.gap_that_pays(limit, gap, demand);
-            start = self.pays_at(limit, gap, demand).max(from);
+            start = pays_at(limit, gap, from, demand);
         }
         if let Some(end) = gap.end {
             if start >= end.at {
@@ -114,10 +117,6 @@ impl Bucket {
             self.spares(limit, gap, start, draw)?;
         }
         Ok(start)
-    }
-
-    fn pays_at(&self, limit: &Limit, gap: Gap, demand: Credit) -> Time {
-        limit.rate().time_to_refill(demand - gap.potential)
     }
 
     /// Whether every start behind one at `start` can still pay; if not, the time from which on to
@@ -144,4 +143,12 @@ impl Bucket {
     fn level_now(&self, limit: &Limit, now: Time) -> Credit {
         (self.base + limit.rate().refill(now)).min(limit.full())
     }
+}
+
+/// When the gap pays `demand`, from `from` on. Mostly it does at once, which needs no division.
+fn pays_at(limit: &Limit, gap: Gap, from: Time, demand: Credit) -> Time {
+    if gap.potential + limit.rate().refill(from) >= demand {
+        return from;
+    }
+    limit.rate().time_to_refill(demand - gap.potential)
 }

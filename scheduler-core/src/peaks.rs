@@ -18,6 +18,10 @@ pub(crate) struct Peaks(Vec<(Time, Credit)>);
 impl Peaks {
     /// Notes that the level was `level` just before a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
+        // Of one instant only the highest level is ever asked for.
+        if self.0.last().is_some_and(|(last, higher)| *last == at && *higher >= level) {
+            return;
+        }
         while self.0.last().is_some_and(|(_, lower)| *lower <= level) {
             self.0.pop();
         }
@@ -52,10 +56,10 @@ impl Peaks {
 
     /// Of two neighbours stay the later time and the higher level.
     fn merge_older_half(&mut self) {
-        let newer = self.0.split_off(MAX_PEAKS / 2);
-        let merged = self.0.chunks(2).map(|pair| (pair[pair.len() - 1].0, pair[0].1)).collect();
-        self.0 = merged;
-        self.0.extend(newer);
+        for pair in 0..MAX_PEAKS / 4 {
+            self.0[pair] = (self.0[2 * pair + 1].0, self.0[2 * pair].1);
+        }
+        self.0.drain(MAX_PEAKS / 4..MAX_PEAKS / 2);
     }
 }
 

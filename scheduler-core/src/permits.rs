@@ -14,11 +14,6 @@ use std::hash::BuildHasher;
 pub(crate) const RETENTION: Span = Span::from_secs(300);
 /// How long it is known at least, when the bound of remembered permits presses.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
-/// Permits are forgotten by the second.
-const SLOT: Span = Span::from_secs(1);
-
-/// Where a permit is kept.
-pub(crate) type Slot = u32;
 
 /// A request that was granted or waits.
 #[derive(Clone, Debug)]
@@ -48,62 +43,58 @@ pub(crate) struct Granted {
     pub(crate) settled: bool,
 }
 
-/// Permits by id, and by the second in which they started.
+/// Permits by id, and by the second in which they started: they are forgotten by the second.
+///
+/// Spread over shards, so that no request waits while a table of millions grows.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
-    slots: Vec<Option<Permit<R>>>,
-    free: Vec<Slot>,
-    by_id: HashTable<Slot>,
+    shards: Vec<Shard<R>>,
     hasher: DefaultHashBuilder,
     by_start: BTreeMap<u64, Vec<Slot>>,
+    count: usize,
     bound: usize,
 }
+
+/// Sixty-four: growing one of them takes a millisecond where growing all would take a tenth of a second.
+const SHARD_BITS: u32 = 6;
 
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         Permits {
-            slots: Vec::new(),
-            free: Vec::new(),
-            by_id: HashTable::new(),
+            shards: (0..1_usize << SHARD_BITS).map(|_| Shard::default()).collect(),
             hasher: DefaultHashBuilder::default(),
             by_start: BTreeMap::new(),
+            count: 0,
             bound,
         }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
         let hash = self.hasher.hash_one(id);
-        self.by_id.find(hash, |slot| self.get(*slot).id == *id).copied()
+        let index = self.shards[shard_of(hash)].find(hash, id)?;
+        Some(Slot::new(shard_of(hash), index))
     }
 
     pub(crate) fn get(&self, slot: Slot) -> &Permit<R> {
-        self.slots[slot as usize].as_ref().expect("a slot in use")
+        self.shards[slot.shard()].permits[slot.index()].as_ref().expect("a slot in use")
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
-        self.slots[slot as usize].as_mut().expect("a slot in use")
+        self.shards[slot.shard()].permits[slot.index()].as_mut().expect("a slot in use")
     }
 
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, permit: Permit<R>) -> Slot {
         let hash = self.hasher.hash_one(&permit.id);
-        let slot = self.put(permit);
-        let Permits { slots, hasher, by_id, .. } = self;
-        by_id.insert_unique(hash, slot, |other| {
-            hasher.hash_one(&slots[*other as usize].as_ref().expect("a slot in use").id)
-        });
-        slot
+        self.count += 1;
+        Slot::new(shard_of(hash), self.shards[shard_of(hash)].insert(hash, permit))
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
-        let permit = self.slots[slot as usize].take().expect("a slot in use");
-        let hash = self.hasher.hash_one(&permit.id);
-        if let Ok(entry) = self.by_id.find_entry(hash, |other| *other == slot) {
-            entry.remove();
-        }
-        self.free.push(slot);
-        permit
+        let hash = self.hasher.hash_one(&self.get(slot).id);
+        self.count -= 1;
+        self.shards[slot.shard()].remove(hash, slot.index())
     }
 
     /// Starts the clock of retention for a permit.
@@ -113,34 +104,34 @@ impl<R> Permits<R> {
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
     pub(crate) fn has_room(&mut self, now: Time) -> bool {
-        if self.by_id.len() >= self.bound {
-            self.forget(now - MIN_RETENTION);
+        if self.count >= self.bound {
+            self.forget(now, MIN_RETENTION);
         }
-        self.by_id.len() < self.bound
+        self.count < self.bound
     }
 
     /// Forgets permits that started before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
-        self.forget(now - RETENTION);
+        self.forget(now, RETENTION);
     }
 
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let (second, _) = self.by_start.first_key_value()?;
-        Some(Time::from_nanos(second * SLOT.nanos()) + RETENTION)
+        Some(end_of(*second) + RETENTION)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Permit<R>> {
-        self.slots.iter().flatten()
+        self.shards.iter().flat_map(|shard| shard.permits.iter().flatten())
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.count
     }
 
-    fn forget(&mut self, started_before: Time) {
+    fn forget(&mut self, now: Time, retention: Span) {
         while let Some(entry) = self.by_start.first_entry() {
-            if *entry.key() * SLOT.nanos() > started_before.nanos() {
+            if end_of(*entry.key()) + retention > now {
                 return;
             }
             for slot in entry.remove() {
@@ -148,22 +139,89 @@ impl<R> Permits<R> {
             }
         }
     }
+}
 
-    fn put(&mut self, permit: Permit<R>) -> Slot {
+/// Where a permit is kept: its place within a shard, and the shard in the lowest bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    fn new(shard: usize, index: u32) -> Self {
+        Slot(index << SHARD_BITS | shard as u32)
+    }
+
+    fn shard(self) -> usize {
+        (self.0 & ((1 << SHARD_BITS) - 1)) as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> SHARD_BITS) as usize
+    }
+}
+
+/// The permits whose ids have hashes alike.
+#[derive(Debug)]
+struct Shard<R> {
+    permits: Vec<Option<Permit<R>>>,
+    free: Vec<u32>,
+    /// Hashes beside the places, so that growing reads nothing else.
+    by_id: HashTable<(u64, u32)>,
+}
+
+impl<R> Default for Shard<R> {
+    fn default() -> Self {
+        Shard { permits: Vec::new(), free: Vec::new(), by_id: HashTable::new() }
+    }
+}
+
+impl<R> Shard<R> {
+    fn find(&self, hash: u64, id: &PermitId) -> Option<u32> {
+        let is_it = |(known, index): &(u64, u32)| *known == hash && self.is_at(*index, id);
+        self.by_id.find(hash, is_it).map(|(_, index)| *index)
+    }
+
+    fn is_at(&self, index: u32, id: &PermitId) -> bool {
+        self.permits[index as usize].as_ref().is_some_and(|permit| permit.id == *id)
+    }
+
+    fn insert(&mut self, hash: u64, permit: Permit<R>) -> u32 {
+        let index = self.put(permit);
+        self.by_id.insert_unique(hash, (hash, index), |(hash, _)| *hash);
+        index
+    }
+
+    fn remove(&mut self, hash: u64, index: usize) -> Permit<R> {
+        if let Ok(entry) = self.by_id.find_entry(hash, |(_, other)| *other as usize == index) {
+            entry.remove();
+        }
+        self.free.push(index as u32);
+        self.permits[index].take().expect("a slot in use")
+    }
+
+    fn put(&mut self, permit: Permit<R>) -> u32 {
         match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(permit);
-                slot
+            Some(index) => {
+                self.permits[index as usize] = Some(permit);
+                index
             }
             None => {
-                self.slots.push(Some(permit));
-                (self.slots.len() - 1) as Slot
+                self.permits.push(Some(permit));
+                (self.permits.len() - 1) as u32
             }
         }
     }
 }
 
+/// By the middle bits: the table inside goes by the lowest and the highest.
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize & ((1 << SHARD_BITS) - 1)
+}
+
+fn end_of(second: u64) -> Time {
+    Time::ORIGIN + Span::from_secs(second)
+}
+
 /// The number of the first whole second at or after `at`.
 fn second_after(at: Time) -> u64 {
-    at.nanos().div_ceil(SLOT.nanos())
+    at.nanos().div_ceil(Span::from_secs(1).nanos())
 }

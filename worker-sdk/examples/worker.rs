@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example worker -- sentinel-hub`, with the server's URL in `RAMPMETER_NATS`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use rampmeter_worker_sdk::{Client, Outcome};
 
 #[tokio::main(flavor = "current_thread")]

@@ -96,5 +96,9 @@ async fn acquire(options: Acquire) -> Result<Permit, Error> {
     let wanted = options.wanted()?;
     let may_be_far = wanted.request.mode == Mode::Reserve;
     let permit = Asking::begin(wanted).await?;
-    if may_be_far { Ok(permit) } else { permit.ready().await }
+    if may_be_far || permit.may_start() {
+        return Ok(permit);
+    }
+    // In a box, so that thousands who wait for their answer do not carry its size about.
+    Box::pin(permit.ready()).await
 }

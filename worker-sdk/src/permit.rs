@@ -77,13 +77,19 @@ impl Permit {
         self.unsettled.id().map_or("", PermitId::as_str)
     }
 
+    /// Whether there is nothing to wait for.
+    pub(crate) fn may_start(&self) -> bool {
+        self.delay().is_zero() && self.is_good()
+    }
+
     /// Waits for the start; whether the permit is still good then.
     async fn starts(&self) -> bool {
         if self.delay().is_zero() {
-            return !self.is_void() && !self.has_lapsed();
+            return self.is_good();
         }
         let start = self.unsettled.resource.link().clock.instant(self.grant.start);
         tokio::select! {
+            biased;
             () = self.voided() => false,
             () = tokio::time::sleep_until(start.into()) => true,
         }
@@ -98,12 +104,10 @@ impl Permit {
         }
     }
 
-    fn is_void(&self) -> bool {
-        self.unsettled.resource.freezes().borrow().voids(&self.grant)
-    }
-
-    fn has_lapsed(&self) -> bool {
-        self.grant.valid.is_some_and(|valid: Span| self.now() > self.grant.start + valid)
+    fn is_good(&self) -> bool {
+        let void = self.unsettled.resource.freezes().borrow().voids(&self.grant);
+        let lapsed = self.grant.valid.is_some_and(|valid: Span| self.now() > self.grant.start + valid);
+        !void && !lapsed
     }
 
     fn now(&self) -> Time {

@@ -7,4 +7,5 @@ pub mod nats_arg;
 pub mod serve;
 pub mod signal;
 pub mod status;
+mod table;
 pub mod upstream;

@@ -1,10 +1,11 @@
 //! `rampmeter status`
 
 use super::nats_arg::NatsArg;
+use super::table::{right_aligned, table};
 use crate::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
@@ -129,22 +130,6 @@ fn classes(status: &Status) -> Table {
         table.add_row([class.name.to_string(), class.queued.to_string(), seconds(class.oldest_ms)]);
     }
     right_aligned(table, 1..3)
-}
-
-/// A table with thin lines and this head.
-fn table(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
-    table
-}
-
-fn right_aligned(mut table: Table, columns: std::ops::Range<usize>) -> Table {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn seconds(millis: f64) -> String {

@@ -36,3 +36,25 @@ impl Cancelled {
         self.oldest_first.front().is_some_and(|(since, _)| now.since(*since) > KEPT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(asks: u64, gap: Span) -> Cancelled {
+        let mut cancelled = Cancelled::default();
+        for ask in 0..asks {
+            let now = Time::from_nanos(ask * gap.nanos());
+            cancelled.insert(now, AskNumber(ask), ResourceNumber(0));
+        }
+        cancelled
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_by_number_or_by_age() {
+        let by_number = filled(MOST as u64 + 1, Span::ZERO);
+        assert_eq!((by_number.get(AskNumber(0)), by_number.resources.len()), (None, MOST));
+        let by_age = filled(100, Span::from_secs(1));
+        assert_eq!((by_age.get(AskNumber(38)), by_age.get(AskNumber(39))), (None, Some(ResourceNumber(0))));
+    }
+}

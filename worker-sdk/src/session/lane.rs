@@ -50,3 +50,19 @@ impl Lane {
         (!array.is_empty()).then(|| array.finish())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::id::PermitId;
+
+    #[test]
+    fn the_oldest_settle_is_dropped_when_nobody_takes_them() {
+        let mut lane = Lane::default();
+        for serial in 0..=MOST_SETTLES as u64 {
+            lane.settle(Settle::used(PermitId::generated(1, serial)));
+        }
+        assert_eq!(lane.settles.len(), MOST_SETTLES);
+        assert_eq!(lane.settles[0].id, PermitId::generated(1, 1));
+    }
+}

@@ -187,15 +187,16 @@ impl Session {
         lane.backoff.fail(now, &mut self.dice);
     }
 
-    /// Whoever answers from now on may never have heard of what was sent before.
+    /// Whoever answers from now on may never have heard of what was sent before, and is there now: a
+    /// back-off ends. What was never sent need not wait, as no other worker does so just now.
     fn ask_all_again(&mut self, now: Time, resource: ResourceNumber) {
         let again = self.asks.unsend_all_of(resource);
         let opens = now + self.dice.span_up_to(REASK_JITTER);
         let lane = self.lane(resource);
-        if !again.is_empty() {
+        if !again.is_empty() || lane.backoff.until() > now {
             lane.backoff.hold_until(opens);
-            lane.unsent.extend(again);
         }
+        lane.unsent.extend(again);
     }
 
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8]) {

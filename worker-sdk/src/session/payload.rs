@@ -39,3 +39,22 @@ impl ArrayPayload {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(element: &str, most: usize) {
+        let mut array = ArrayPayload::default();
+        while !array.is_full() {
+            array.push(&element);
+        }
+        assert_eq!(array.elements, most);
+    }
+
+    #[test]
+    fn an_array_is_full_by_number_or_by_size() {
+        check("x", MOST_ELEMENTS);
+        check(&"x".repeat(ENOUGH_BYTES / 4), 4);
+    }
+}

@@ -280,11 +280,14 @@ impl World {
     }
 }
 
-fn elements(payload: &[u8]) -> Vec<Value> {
-    match serde_json::from_slice(payload).expect("the session writes JSON") {
-        Value::Array(all) => all,
-        one => vec![one],
+/// The messages of a payload, which is one or an array of several.
+pub(crate) fn elements(payload: &[u8]) -> Vec<Value> {
+    let message: Value = serde_json::from_slice(payload).expect("the session writes JSON");
+    let several = message.as_array().cloned();
+    if let Some(several) = &several {
+        assert!(several.len() > 1, "one alone travels without brackets");
     }
+    several.unwrap_or_else(|| vec![message])
 }
 
 fn number(id: &str) -> u64 {

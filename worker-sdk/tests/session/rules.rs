@@ -238,6 +238,30 @@ fn a_new_leader_is_asked_everything_again() {
 }
 
 #[test]
+fn a_new_leader_ends_the_back_off() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 undelivered 0
+        > 6..11 ask 1: 1 *
+        20 undelivered 1
+        > 25..40 ask 2: 1 *
+        50 undelivered 2
+        > 55..90 ask 3: 1 *
+        100 undelivered 3
+        > 105..180 ask 4: 1 *
+        200 undelivered 4
+        200 news {"event":"leader","epoch":1,"leader":"a"}
+        > 200..220 ask 5: 1 *
+        230 undelivered 5
+        > 235..240 ask 6: 1 *
+        "#,
+    );
+}
+
+#[test]
 fn a_new_leader_shows_in_its_answers_too() {
     check(
         r#"
@@ -283,6 +307,33 @@ fn who_would_wait_in_the_queue_waits_for_the_queue() {
         > 1000..1250 ask 1: 1 *
         1300 answer 1 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
         > 1300 refused queue_full 1
+        "#,
+    );
+}
+
+#[test]
+fn who_cannot_be_served_in_time_is_told() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait 9000
+        > 0 ask 0: 1 max_wait_ms=9000
+        1 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":1000,"epoch":1}
+        > 1 refused not_in_time 1
+        "#,
+    );
+}
+
+#[test]
+fn a_resource_that_is_gone_has_no_epoch() {
+    check(
+        r#"
+        0 connect
+        0 news {"event":"leader","epoch":8,"leader":"b"}
+        0 ask 1 wait
+        > 0 ask 0: 1 epoch=8
+        1 answer 0 {"status":"refused","id":$1,"code":"unknown_resource","message":"","epoch":0}
+        > 1 refused unknown_resource 1
         "#,
     );
 }

@@ -5,11 +5,13 @@
 //! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. In answers `$1`
 //! stands for the id of ask 1.
 
+use crate::network::elements;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
 use serde_json::Value;
+use std::str::FromStr;
 
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
@@ -78,21 +80,21 @@ impl Play {
             "wait" => {}
             "ask" => self.ask(now, rest),
             "cancel" => {
-                let (ask, resource) = (AskNumber(rest.parse().unwrap()), ResourceNumber(0));
+                let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
                 self.session.handle(now, Event::Cancelled { ask, resource });
             }
             "settle" => {
-                let settle = Settle::used(self.session.id(AskNumber(rest.parse().unwrap())));
+                let settle = Settle::used(self.session.id(AskNumber(parsed(rest))));
                 self.session.handle(now, Event::Settled { resource: ResourceNumber(0), settle });
             }
-            "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(rest.parse().unwrap()) }),
+            "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
             "news" => {
                 let resource = ResourceNumber(0);
                 self.session.handle(now, Event::News { resource, payload: payload.as_bytes() });
             }
             "answer" => {
                 let (batch, payload) = payload.split_once(' ').expect("a batch and its answer");
-                let batch = BatchNumber(batch.parse().unwrap());
+                let batch = BatchNumber(parsed(batch));
                 self.session.handle(now, Event::Answered { batch, payload: payload.as_bytes() });
             }
             other => panic!("no such event: {other}"),
@@ -102,8 +104,8 @@ impl Play {
     /// `<number> <mode> [deadline in ms]`; a number range `1-70` asks as often.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
-        let numbers = words.next().unwrap();
-        let mode = match words.next().unwrap() {
+        let numbers = words.next().expect("an ask has a number and a mode");
+        let mode = match words.next().expect("an ask has a number and a mode") {
             "wait" => Mode::Wait,
             "reserve" => Mode::Reserve,
             "allow" => Mode::Allow,
@@ -111,7 +113,7 @@ impl Play {
         };
         let deadline = words.next().map_or(Time::NEVER, |deadline| now + millis(deadline).since(Time::ORIGIN));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-        for ask in first.parse().unwrap()..=last.parse().unwrap() {
+        for ask in parsed(first)..=parsed(last) {
             let request = Box::new(PermitRequest { mode, ..PermitRequest::default() });
             let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
             self.session.handle(now, Event::Asked { ask, resource, request, deadline });
@@ -120,11 +122,11 @@ impl Play {
 
     fn with_ids(&mut self, text: &str) -> String {
         let mut parts = text.split('$');
-        let mut whole = parts.next().unwrap().to_owned();
+        let mut whole = parts.next().expect("a split has a first part").to_owned();
         for part in parts {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             let (number, rest) = part.split_at(digits);
-            whole += &format!("\"{}\"{rest}", self.session.id(AskNumber(number.parse().unwrap())));
+            whole += &format!("\"{}\"{rest}", self.session.id(AskNumber(parsed(number))));
         }
         whole
     }
@@ -162,10 +164,11 @@ impl Play {
 
 /// More than three elements are a matter of their count.
 fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
-    match serde_json::from_slice(payload).unwrap() {
-        Value::Array(all) if all.len() > 3 => format!("{} from {}", all.len(), text(&all[0])),
-        Value::Array(all) => format!("[{}]", all.iter().map(text).collect::<Vec<_>>().join(", ")),
-        one => text(&one),
+    let all = elements(payload);
+    match &*all {
+        [one] => text(one),
+        [first, _, _, _, ..] => format!("{} from {}", all.len(), text(first)),
+        few => format!("[{}]", few.iter().map(text).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -182,6 +185,10 @@ fn denial(why: &Denial) -> String {
     }
 }
 
+fn parsed<T: FromStr>(text: &str) -> T {
+    text.parse().ok().unwrap_or_else(|| panic!("not a number: {text}"))
+}
+
 fn millis(text: &str) -> Time {
-    Time::ORIGIN + Span::from_nanos((text.parse::<f64>().expect("milliseconds") * 1e6) as u64)
+    Time::ORIGIN + Span::from_nanos((parsed::<f64>(text) * 1e6) as u64)
 }

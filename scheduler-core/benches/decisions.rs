@@ -1,0 +1,167 @@
+//! Decisions per second on one core, beside three limits: an event is handled and its commands are taken.
+//!
+//! Virtual time goes on by a millisecond with every decision, so that permits are forgotten as fast as
+//! they are remembered: 300 000 of them are, in the steady state that is measured.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
+use std::hint::black_box;
+
+/// More than are remembered at once, so that none is known when its turn comes again.
+const IDS: usize = 1_000_000;
+const STEP: Span = Span::from_millis(1);
+
+fn name(name: &str) -> Name {
+    Name::new(name).expect("a name")
+}
+
+fn amount(units: f64) -> Amount {
+    Amount::new(units).expect("an amount")
+}
+
+/// Three limits, of which the first refills one request per step.
+fn resource() -> Resource {
+    let limit = |unit, capacity, period| {
+        let (unit, capacity) = (name(unit), amount(capacity));
+        LimitSpec { name: unit.clone(), unit, capacity, period, margin: Margin::Auto }
+    };
+    let limits = vec![
+        limit("requests", 60_000.0, Span::from_secs(60)),
+        limit("units", 200_000.0, Span::from_secs(60)),
+        limit("tokens", 400_000_000.0, Span::from_secs(744 * 3600)),
+    ];
+    let bulk = ClassSpec { headroom: 0.2, ..ClassSpec::new(name("bulk")) };
+    let classes = vec![ClassSpec::new(name("urgent")), bulk];
+    Resource::new(&ResourceSpec { classes, ..ResourceSpec::new(name("api"), limits) }).expect("a resource")
+}
+
+/// A scheduler and everything that is to be said to it.
+struct World {
+    scheduler: Scheduler<u64>,
+    now: Time,
+    ids: Vec<PermitId>,
+    next: usize,
+    bill: Bill,
+}
+
+impl World {
+    /// Every request costs a request, and this much of the other units.
+    fn new(units: f64, tokens: f64) -> Self {
+        let resource = resource();
+        let cost = [("units", amount(units)), ("tokens", amount(tokens))];
+        let bill = resource.bill(cost.into_iter()).expect("a bill");
+        let ids = (0..IDS).map(|number| PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")));
+        let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
+        World {
+            scheduler: Scheduler::new(resource, 1, now),
+            now,
+            ids: ids.collect::<Result<_, _>>().expect("ids"),
+            next: 0,
+            bill,
+        }
+    }
+
+    fn ask(&mut self, mode: Mode) {
+        self.next = (self.next + 1) % IDS;
+        let ask = Ask {
+            to: self.next as u64,
+            id: Some(self.ids[self.next].clone()),
+            bill: self.bill.clone(),
+            class: self.scheduler.resource().default_class(),
+            mode,
+            max_wait: None,
+            age: Span::ZERO,
+            progress: false,
+        };
+        self.handle(Event::Ask(ask));
+    }
+
+    /// Settles what was asked so many requests ago.
+    fn settle(&mut self, ago: usize) {
+        let id = self.ids[(self.next + IDS - ago) % IDS].clone();
+        self.handle(Event::Settle(Settle { to: None, id, outcome: Outcome::Used(Vec::new()) }));
+    }
+
+    fn handle(&mut self, event: Event<u64>) {
+        self.scheduler.handle(self.now, event);
+        while let Some(command) = self.scheduler.poll_command() {
+            black_box(command);
+        }
+    }
+
+    fn pass(&mut self) {
+        self.now += STEP;
+    }
+
+    /// Until as many permits are forgotten as are granted.
+    fn warmed_up(mut self, mode: Mode) -> Self {
+        for _ in 0..320_000 {
+            self.pass();
+            self.ask(mode);
+        }
+        self
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decisions");
+    group.throughput(Throughput::Elements(1));
+
+    let mut world = World::new(1.0, 0.01).warmed_up(Mode::Reserve);
+    group.bench_function("reserve with free buckets", |bencher| {
+        bencher.iter(|| {
+            world.pass();
+            world.ask(Mode::Reserve);
+        });
+    });
+
+    // Twice the rate of requests, so that every start is later than the one before.
+    group.bench_function("reserve into deep debt", |bencher| {
+        bencher.iter_batched_ref(
+            || in_debt(1.0, 10_000),
+            |world| world.ask(Mode::Reserve),
+            BatchSize::NumIterations(100_000),
+        );
+    });
+
+    let mut world = World::new(1.0, 0.01);
+    (0..60_000 + 100).for_each(|_| world.ask(Mode::Wait));
+    group.throughput(Throughput::Elements(2));
+    group.bench_function("wait in a saturated line, and settle", |bencher| {
+        bencher.iter(|| {
+            world.pass();
+            world.ask(Mode::Wait);
+            world.settle(1_000);
+        });
+    });
+
+    let mut world = World::new(1.0, 0.01);
+    (0..60_000 + 10_000).for_each(|_| world.ask(Mode::Wait));
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("wait behind 10 000", |bencher| {
+        bencher.iter(|| {
+            world.pass();
+            world.ask(Mode::Wait);
+        });
+    });
+    group.finish();
+}
+
+/// A world whose first so many reservations after the burst reach into the future.
+fn in_debt(units: f64, reservations: usize) -> World {
+    let mut world = World::new(units, 0.01);
+    (0..60_000 + reservations).for_each(|_| world.ask(Mode::Reserve));
+    world
+}
+
+criterion_group!(benches, decisions);
+criterion_main!(benches);

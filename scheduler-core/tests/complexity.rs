@@ -1,0 +1,138 @@
+//! What an event costs when very many wait or hold reservations.
+//!
+//! There is no way to count steps from outside, so that times are compared: a hundred times as many may
+//! make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
+
+mod common;
+
+use common::{Wish, World, limit, resource, span, wish, with_bulk};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::spec::ResourceSpec;
+
+const FEW: usize = 1_000;
+const MANY: usize = 100_000;
+/// A hundred times as many would cost a hundred times as much, if work grew in proportion.
+const MOST: f64 = 20.0;
+const EVENTS: usize = 500;
+/// The best of some tries: whatever else the machine does only makes it slower.
+const TRIES: usize = 5;
+
+/// Compares what [`EVENTS`] events take in the presence of [`FEW`] and of [`MANY`].
+fn check<State>(build: impl Fn(usize) -> State, mut event: impl FnMut(&mut State, usize)) {
+    let mut took = |count: usize| {
+        let mut state = build(count);
+        let clock = Clock::start();
+        let mut tries = (0..TRIES).map(|attempt| {
+            let before = clock.now();
+            (0..EVENTS).for_each(|number| event(&mut state, attempt * EVENTS + number));
+            clock.now().since(before)
+        });
+        let first = tries.next().unwrap_or(Span::ZERO);
+        tries.fold(first, Span::min)
+    };
+    let (few, many) = (took(FEW), took(MANY));
+    let ratio = many.secs() / few.secs();
+    println!("{EVENTS} events take {few} beside {FEW} and {many} beside {MANY}: {ratio:.1} times as long");
+    assert!(ratio < MOST, "{few} beside {FEW}, but {many} beside {MANY}");
+}
+
+/// Three limits that take turns in being the narrowest, so fast that no news for everybody fall due meanwhile.
+fn three_limits() -> ResourceSpec {
+    let limits = vec![
+        limit("requests", 10_000.0, span(1000)),
+        limit("units", 40_000.0, span(1000)),
+        limit("tokens", 1_000_000.0, span(10_000)),
+    ];
+    with_bulk(resource(limits), 0.1)
+}
+
+/// Costs that fill a different limit each time.
+fn mixed(number: usize) -> [(&'static str, f64); 3] {
+    let scattered = (number * 7919) % 101;
+    [
+        ("requests", 1.0 + (scattered % 3) as f64),
+        ("units", ((scattered * 13) % 37) as f64),
+        ("tokens", ((scattered * 29) % 211) as f64 / 2.0),
+    ]
+}
+
+/// A world in which so many wait or hold reservations, of mixed costs and classes.
+fn crowd(count: usize, mode: Mode) -> World {
+    let mut world = World::new(&three_limits());
+    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 10_000.0)]));
+    (0..count).for_each(|number| one_more(&mut world, Time::ORIGIN, number, mode));
+    world
+}
+
+fn one_more(world: &mut World, now: Time, number: usize, mode: Mode) {
+    let class = ["urgent", "bulk"][number % 2];
+    world.ask(now, &wish(mode, &mixed(number)).of_class(class));
+}
+
+/// Time that passes, though hardly.
+fn moment(number: usize) -> Time {
+    Time::from_nanos(number as u64)
+}
+
+#[test]
+fn one_more_waits() {
+    check(|count| crowd(count, Mode::Wait), |world, number| one_more(world, moment(number), number, Mode::Wait));
+}
+
+#[test]
+fn one_more_waits_and_wants_to_know() {
+    check(
+        |count| crowd(count, Mode::Wait),
+        |world, number| {
+            let told = Wish { progress: true, ..wish(Mode::Wait, &mixed(number)) };
+            world.ask(moment(number), &told.of_class("bulk"));
+        },
+    );
+}
+
+#[test]
+fn some_who_wait_start_and_others_come() {
+    check(
+        |count| crowd(count, Mode::Wait),
+        |world, number| {
+            let wakeup = world.scheduler.next_wakeup().expect("there is always one who waits");
+            let waiting = world.scheduler.waiting();
+            world.handle(wakeup.at, Event::Wake);
+            (world.scheduler.waiting()..waiting).for_each(|_| one_more(world, wakeup.at, number, Mode::Wait));
+        },
+    );
+}
+
+#[test]
+fn one_in_the_middle_of_the_line_cancels() {
+    check(
+        |count| crowd(count, Mode::Wait),
+        |world, number| {
+            let id = format!("a{number}");
+            let old = Wish { age: Span::from_nanos(number as u64), ..wish(Mode::Wait, &mixed(number)) };
+            world.ask(moment(number), &old.named(&id));
+            world.settle(moment(number), &id, Outcome::Unused);
+        },
+    );
+}
+
+#[test]
+fn one_more_reserves() {
+    check(|count| crowd(count, Mode::Reserve), |world, number| one_more(world, moment(number), number, Mode::Reserve));
+}
+
+#[test]
+fn one_reserves_what_fits_between_and_gives_it_back() {
+    check(
+        |count| crowd(count, Mode::Reserve),
+        |world, number| {
+            let id = format!("a{number}");
+            let cost = mixed(number).map(|(unit, units)| (unit, units / 4.0));
+            world.ask(moment(number), &wish(Mode::Reserve, &cost).named(&id));
+            world.settle(moment(number), &id, Outcome::Unused);
+        },
+    );
+}

@@ -1,0 +1,102 @@
+//! What is measured.
+
+use super::round::{Round, median};
+use serde::Serialize;
+use std::fmt;
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Path {
+    /// A responder that sends back what it gets.
+    Echo,
+    /// The scheduler.
+    Scheduler,
+    /// The scheduler, asked by the SDK.
+    Sdk,
+}
+
+/// One load, put on an echo and on `path`.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// What is compared with the echo.
+    pub(super) path: Path,
+    /// Messages in flight; for the SDK, calls of `acquire`, 64 times as many where arrays are meant.
+    pub(super) in_flight: usize,
+    /// Requests in one message.
+    pub(super) array: usize,
+}
+
+/// All cases.
+pub(super) const CASES: &[Case] = &[
+    Case { path: Path::Scheduler, in_flight: 1, array: 1 },
+    Case { path: Path::Scheduler, in_flight: 16, array: 1 },
+    Case { path: Path::Scheduler, in_flight: 256, array: 1 },
+    Case { path: Path::Scheduler, in_flight: 16, array: 64 },
+    Case { path: Path::Sdk, in_flight: 1, array: 1 },
+    Case { path: Path::Sdk, in_flight: 16, array: 1 },
+    Case { path: Path::Sdk, in_flight: 256, array: 1 },
+    Case { path: Path::Sdk, in_flight: 16, array: 64 },
+];
+
+/// The figures of one path in one case: medians over its rounds.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measured {
+    /// Who answered.
+    pub(super) path: Path,
+    /// How it was asked: by one inbox for everything, by the client library's `request`, by the SDK.
+    pub(super) client: &'static str,
+    /// Messages in flight.
+    pub(super) in_flight: usize,
+    /// Requests in one message.
+    pub(super) array: usize,
+    /// Requests answered in a second.
+    pub(super) per_second: f64,
+    /// Median round trip.
+    pub(super) p50_us: f64,
+    /// Round trip that one in a hundred exceeds.
+    pub(super) p99_us: f64,
+    /// `per_second` to that of the echo, round by round.
+    pub(super) ratio_to_echo: f64,
+}
+
+impl Case {
+    /// The resource that is asked.
+    pub(super) fn resource(&self) -> String {
+        format!("{self}").replace([' ', '×'], "-").replace(',', "")
+    }
+
+    /// The medians of some rounds.
+    pub(super) fn measured(&self, path: Path, rounds: &[Round], ratio_to_echo: f64) -> Measured {
+        let over = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+        Measured {
+            path,
+            client: self.client(path),
+            in_flight: self.in_flight,
+            array: self.array,
+            per_second: over(|round| round.per_second),
+            p50_us: over(|round| round.p50_us),
+            p99_us: over(|round| round.p99_us),
+            ratio_to_echo,
+        }
+    }
+
+    fn client(&self, path: Path) -> &'static str {
+        match (self.path, path) {
+            (_, Path::Sdk) => "sdk",
+            (Path::Sdk, Path::Echo | Path::Scheduler) => "request",
+            (Path::Echo | Path::Scheduler, Path::Echo | Path::Scheduler) => "multiplexer",
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = match self.path {
+            Path::Echo => "echo",
+            Path::Scheduler => "scheduler",
+            Path::Sdk => "sdk",
+        };
+        write!(f, "{path} {}×{}", self.in_flight, self.array)
+    }
+}

@@ -1,0 +1,54 @@
+//! The bare echo: what NATS and the client library cost without us.
+
+use super::thread::alone;
+use crate::connection::connect;
+use futures::StreamExt;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Where it listens.
+pub(super) const SUBJECT: &str = "rampmeter-bench-echo";
+
+/// A responder on a thread and a connection of its own, in a loop as tight as ours.
+#[derive(Debug)]
+pub(super) struct Echo {
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Echo {
+    /// Starts it, and returns when it is subscribed.
+    pub(super) async fn start(url: &str) -> anyhow::Result<Self> {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = oneshot::channel();
+        let url = url.to_owned();
+        let ended = tokio::spawn(alone("echo", move || respond(url, ready, stopped)));
+        is_ready.await.ok();
+        Ok(Echo { stop, ended })
+    }
+
+    /// Ends it.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.stop.send(()).ok();
+        self.ended.await?
+    }
+}
+
+async fn respond(url: String, ready: oneshot::Sender<()>, mut stop: oneshot::Receiver<()>) -> anyhow::Result<()> {
+    let client = connect(&url, None, "echo").await?;
+    let mut requests = client.subscribe(SUBJECT).await?;
+    client.flush().await?;
+    ready.send(()).ok();
+    loop {
+        tokio::select! {
+            biased;
+            request = requests.next() => {
+                let Some(request) = request else { return Ok(()) };
+                if let Some(reply) = request.reply {
+                    client.publish(reply, request.payload).await?;
+                }
+            }
+            _ = &mut stop => return Ok(()),
+        }
+    }
+}

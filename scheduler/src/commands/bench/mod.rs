@@ -1,0 +1,131 @@
+//! `rampmeter bench`: a bare echo, the scheduler and the SDK, side by side on one NATS server.
+//!
+//! Absolute figures say more about the machine than about us, so every figure comes with its
+//! ratio to the echo, measured in alternating rounds of the same run. The scheduler is compared
+//! with an echo under the same load generator, the SDK with an echo under the client library's
+//! plain `request`.
+
+mod case;
+mod echo;
+mod flood;
+mod plain;
+mod round;
+mod sdk;
+mod table;
+mod thread;
+
+use crate::config;
+use crate::serve;
+use anyhow::Context;
+use case::{CASES, Case, Measured, Path};
+use echo::Echo;
+use indicatif::{ProgressBar, ProgressStyle};
+use rampmeter_nats_server::{Binary, Options, Server};
+use round::{Round, median};
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+/// What `bench` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long each path of each case is measured, in all its rounds.
+    #[arg(long, default_value_t = 1.5)]
+    seconds: f64,
+    /// Alternating rounds; figures are medians over them.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// A NATS server to measure on, in place of a private one.
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+}
+
+/// Measures all cases and prints them.
+///
+/// # Errors
+/// If no NATS server can be had, or an answer is not a permit.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut private = None;
+    let url = match &args.nats {
+        Some(url) => url.clone(),
+        None => private.insert(Server::start(&Binary::find().await?, Options::default()).await?).url().to_owned(),
+    };
+    let measured = measure_all(&url, &args).await?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "cases": measured }))?),
+        false => println!("{}", table::render(&measured)),
+    }
+    if let Some(mut server) = private {
+        server.stop().await?;
+    }
+    Ok(())
+}
+
+async fn measure_all(url: &str, args: &Args) -> anyhow::Result<Vec<Measured>> {
+    let scheduler = serve::start(config::parse(FilePath::new("bench"), &configuration(url))?).await?;
+    scheduler.ready().await;
+    let echo = Echo::start(url).await?;
+    let progress = progress(args);
+    let mut measured = Vec::new();
+    for case in CASES {
+        progress.set_message(case.to_string());
+        measured.extend(measure(url, case, args, &progress).await.with_context(|| case.to_string())?);
+    }
+    progress.finish_and_clear();
+    echo.stop().await?;
+    scheduler.stop().await?;
+    Ok(measured)
+}
+
+/// One case, the echo first in every round.
+async fn measure(url: &str, case: &Case, args: &Args, progress: &ProgressBar) -> anyhow::Result<Vec<Measured>> {
+    let length = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+    let (mut echoes, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        echoes.push(one_round(url, case, Path::Echo, length).await?);
+        ours.push(one_round(url, case, case.path, length).await?);
+        progress.inc(1);
+    }
+    let ratios = ours.iter().zip(&echoes).map(|(ours, echo)| ours.per_second / echo.per_second).collect();
+    Ok(vec![case.measured(Path::Echo, &echoes, 1.0), case.measured(case.path, &ours, median(ratios))])
+}
+
+async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyhow::Result<Round> {
+    let subject = match path {
+        Path::Echo => echo::SUBJECT.to_owned(),
+        Path::Scheduler | Path::Sdk => format!("{PREFIX}.permit.{}", case.resource()),
+    };
+    match (case.path, path) {
+        (_, Path::Sdk) => sdk::round(url, case, length).await,
+        (Path::Sdk, Path::Echo | Path::Scheduler) => plain::round(url, &subject, case, length).await,
+        (Path::Echo | Path::Scheduler, Path::Echo | Path::Scheduler) => {
+            flood::round(url, &subject, case, path, length).await
+        }
+    }
+}
+
+/// The prefix of the bench's subjects and of its KV bucket.
+const PREFIX: &str = "rampmeter-bench";
+
+/// A resource for each case, with three limits that are never reached: permits of one case are
+/// remembered while the next one runs, as they are in life, but do not count against its bound.
+fn configuration(url: &str) -> String {
+    let limit = |name: &str, unit: &str| {
+        format!("[[resource.limit]]\nname = \"{name}\"\nunit = \"{unit}\"\ncapacity = 1000000000\nperiod = \"1s\"\n")
+    };
+    let limits =
+        [("a", "requests"), ("b", "processing-units"), ("c", "processing-units")].map(|(name, unit)| limit(name, unit));
+    let resources =
+        CASES.iter().map(|case| format!("[[resource]]\nname = \"{}\"\n{}", case.resource(), limits.concat()));
+    let resources: String = resources.collect();
+    format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{resources}")
+}
+
+fn progress(args: &Args) -> ProgressBar {
+    let bar =
+        if args.json { ProgressBar::hidden() } else { ProgressBar::new(CASES.len() as u64 * u64::from(args.rounds)) };
+    bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))
+}

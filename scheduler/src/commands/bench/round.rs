@@ -1,0 +1,45 @@
+//! The figures of one round.
+
+use hdrhistogram::Histogram;
+use rampmeter_protocol::time::Span;
+use std::time::Duration;
+
+/// What one round showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// Requests answered in a second.
+    pub(super) per_second: f64,
+    /// Median round trip.
+    pub(super) p50_us: f64,
+    /// Round trip that one in a hundred exceeds.
+    pub(super) p99_us: f64,
+}
+
+/// Collects round trips.
+#[derive(Debug)]
+pub(super) struct RoundTrips(Histogram<u64>);
+
+impl RoundTrips {
+    /// None yet; kept to three digits, up to a minute.
+    pub(super) fn new() -> Self {
+        RoundTrips(Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds"))
+    }
+
+    /// Notes one.
+    pub(super) fn note(&mut self, span: Span) {
+        self.0.saturating_record(span.nanos());
+    }
+
+    /// The figures, if each message held `array` requests.
+    pub(super) fn round(&self, length: Duration, array: usize) -> Round {
+        let micros = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
+        let requests = self.0.len() as f64 * array as f64;
+        Round { per_second: requests / length.as_secs_f64(), p50_us: micros(0.5), p99_us: micros(0.99) }
+    }
+}
+
+/// The middle one.
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}

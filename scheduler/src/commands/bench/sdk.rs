@@ -1,0 +1,34 @@
+//! The SDK's `acquire`.
+
+use super::PREFIX;
+use super::case::Case;
+use super::plain::keep_in_flight;
+use super::round::Round;
+use super::thread::alone;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_worker_sdk::{Client, Cost};
+use std::time::Duration;
+
+/// Keeps as many calls of `acquire` in flight as the case says, for `length`. Permits are used,
+/// and settled without a word, as in life.
+pub(super) async fn round(url: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
+    let (url, name, calls) = (url.to_owned(), case.resource(), case.in_flight * case.array);
+    alone("load", move || async move {
+        let client = Client::builder().prefix(PREFIX).connect(&url).await?;
+        let resource = client.resource(&name)?;
+        let cost = Cost::requests(1).and("processing-units", 2.5);
+        let clock = Clock::start();
+        let acquire = || {
+            let acquire = resource.acquire(cost.clone());
+            async {
+                let sent = clock.now();
+                drop(acquire.await?.begin());
+                Ok(sent)
+            }
+        };
+        let round = keep_in_flight(calls, length, clock, acquire).await;
+        client.close().await;
+        round
+    })
+    .await
+}

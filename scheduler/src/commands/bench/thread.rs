@@ -1,0 +1,23 @@
+//! A thread with a runtime of its own, as a scheduler or a busy worker has one.
+
+use anyhow::Context;
+use tokio::sync::oneshot;
+
+/// Runs `work` on a new thread, and returns what it returns.
+///
+/// # Errors
+/// If there is no thread or runtime to be had, or the work fails.
+pub(super) async fn alone<T, F, W>(name: &str, work: W) -> anyhow::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = anyhow::Result<T>>,
+    W: FnOnce() -> F + Send + 'static,
+{
+    let (done, outcome) = oneshot::channel();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let worked = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(work()));
+        done.send(worked).ok();
+    })?;
+    outcome.await.context("the thread has ended")?
+}

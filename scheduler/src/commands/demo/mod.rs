@@ -1,0 +1,107 @@
+//! `rampmeter demo`: the same workers against the same limits, each on its own and then with permits.
+//!
+//! [`compare`] is the whole of it. A `phase` runs a `fleet` of `worker`s against a fresh upstream and
+//! keeps an `observation` of it; `scenario` has the limits, `class` who calls how; `coordination` is NATS and the
+//! scheduler; `figures` is what comes out, `side_by_side` its table.
+
+mod api;
+mod backoff;
+mod class;
+mod coordination;
+mod figures;
+mod fleet;
+mod observation;
+mod open_files;
+mod phase;
+mod progress;
+mod scenario;
+mod side_by_side;
+mod text;
+mod waits;
+mod worker;
+
+pub use class::{ByClass, Class};
+pub use figures::{Comparison, Figures, Wait};
+pub use progress::Progress;
+
+use super::signal::asked_to_stop;
+use coordination::Coordination;
+use phase::Phase;
+use worker::Manner;
+
+/// What `demo` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// Print one JSON object instead of a table, and no progress.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Options {
+    /// How long each of the two phases takes, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 25, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub seconds: u64,
+    /// How many workers call; beyond 200 all more are bulk.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub workers: u32,
+    /// Decides think times, back-off and response times.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Shows both phases as they run, and then side by side.
+///
+/// # Errors
+/// As [`compare`], and if a signal ends it early.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut progress = if args.json { Progress::silent() } else { Progress::live() };
+    let comparison = tokio::select! {
+        comparison = compare(args.options, &mut progress) => comparison?,
+        signal = asked_to_stop() => anyhow::bail!("the demo was ended by {}", signal?),
+    };
+    drop(progress);
+    print(&comparison, args.json)
+}
+
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(comparison)?);
+    } else {
+        println!("{}", side_by_side::render(comparison));
+    }
+    Ok(())
+}
+
+/// Runs both phases, each against an upstream with full buckets. Takes about twice [`Options::seconds`].
+///
+/// Dropped before its end, it leaves nothing running.
+///
+/// # Errors
+/// If there is no nats-server to be had, something of the demo cannot be started, or a call fails with
+/// anything else than 429.
+pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
+    open_files::allow_many();
+    progress.say("starting NATS and a scheduler");
+    // Before the first phase, so that a missing nats-server shows at once.
+    let coordination = Coordination::start().await?;
+    let uncoordinated = Phase { name: "uncoordinated", options }.run(&[Manner::Alone], progress).await?;
+    let coordinated = with_permits(&coordination, options, progress).await?;
+    coordination.stop().await?;
+    Ok(Comparison { uncoordinated, coordinated })
+}
+
+async fn with_permits(
+    coordination: &Coordination,
+    options: Options,
+    progress: &mut Progress,
+) -> anyhow::Result<Figures> {
+    let processes = coordination.connect().await?;
+    let figures = Phase { name: "with permits", options }.run(&processes.manners()?, progress).await?;
+    processes.close().await;
+    Ok(figures)
+}

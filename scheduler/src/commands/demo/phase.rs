@@ -1,0 +1,77 @@
+//! One of the two phases.
+
+use super::figures::Figures;
+use super::fleet::Fleet;
+use super::observation::Observation;
+use super::progress::{Progress, View};
+use super::waits::Waits;
+use super::worker::Manner;
+use super::{Options, scenario};
+use anyhow::Context;
+use rampmeter_upstream::Upstream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// Between two looks at the upstream.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What a phase is.
+#[derive(Clone, Copy)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    pub(super) options: Options,
+}
+
+impl Phase {
+    /// Runs it against an upstream of its own.
+    pub(super) async fn run(self, manners: &[Manner], progress: &mut Progress) -> anyhow::Result<Figures> {
+        progress.say(self.name);
+        let upstream = Upstream::start(scenario::upstream(self.options.seed)?).await?;
+        let waits = Arc::new(Waits::new());
+        let mut observation = Observation::new(upstream.stats());
+        let mut fleet = Fleet::start(self.options, &upstream.url(), manners, &waits)?;
+        let watching = self.watch(&upstream, &waits, &mut observation, progress);
+        tokio::select! {
+            error = fleet.failed() => return Err(error).with_context(|| format!("a worker failed ({})", self.name)),
+            ended = timeout(self.length(), watching) => drop(ended),
+        }
+        // Before the workers stop, which is no part of the phase.
+        observation.add(upstream.stats());
+        let figures = figures(&observation, &waits);
+        fleet.stop().await;
+        upstream.stop().await;
+        Ok(figures)
+    }
+
+    fn length(self) -> Duration {
+        Duration::from_secs(self.options.seconds)
+    }
+
+    /// Never returns.
+    async fn watch(self, upstream: &Upstream, waits: &Waits, observation: &mut Observation, progress: &mut Progress) {
+        let mut ticks = interval(TICK);
+        // A look that comes right after the last tells nothing about a burst.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            let now = upstream.stats();
+            let elapsed = now.uptime;
+            observation.add(now);
+            let figures = figures(observation, waits);
+            progress.show(&View { phase: self.name, elapsed, length: self.length(), figures });
+        }
+    }
+}
+
+fn figures(observation: &Observation, waits: &Waits) -> Figures {
+    let total = observation.total();
+    Figures {
+        sent: total.sent(),
+        ok: total.ok,
+        rate_limited: total.rate_limited,
+        utilisation: observation.utilisation(),
+        wait_ms: waits.percentiles(),
+    }
+}

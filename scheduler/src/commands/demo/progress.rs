@@ -1,0 +1,116 @@
+//! What people see while it runs, on standard error.
+
+use super::class::Class;
+use super::figures::Figures;
+use super::text::{percent, wait};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Between two lines where there is no terminal.
+const LINES: Duration = Duration::from_secs(5);
+const BAR: &str = "{prefix:<13} {bar:30} {msg}";
+
+/// A bar on a terminal, a line now and then elsewhere, or nothing.
+pub struct Progress(Kind);
+
+enum Kind {
+    Bar(ProgressBar),
+    /// When in the phase the next line is due.
+    Lines(Duration),
+    Silent,
+}
+
+/// One moment of a phase.
+pub(super) struct View {
+    pub(super) phase: &'static str,
+    pub(super) elapsed: Duration,
+    pub(super) length: Duration,
+    pub(super) figures: Figures,
+}
+
+impl Progress {
+    /// As standard error can show it.
+    #[must_use]
+    pub fn live() -> Self {
+        Progress(if std::io::stderr().is_terminal() { Kind::Bar(bar()) } else { Kind::Lines(LINES) })
+    }
+
+    /// For machines.
+    #[must_use]
+    pub fn silent() -> Self {
+        Progress(Kind::Silent)
+    }
+
+    /// Says what begins, before there are figures.
+    pub(super) fn say(&mut self, text: &'static str) {
+        match &mut self.0 {
+            Kind::Bar(bar) => bar.set_message(text),
+            Kind::Lines(due) => {
+                *due = LINES;
+                line(text);
+            }
+            Kind::Silent => {}
+        }
+    }
+
+    pub(super) fn show(&mut self, view: &View) {
+        match &mut self.0 {
+            Kind::Bar(bar) => view.draw(bar),
+            Kind::Lines(due) if view.elapsed >= *due => {
+                *due = view.elapsed + LINES;
+                line(&view.line());
+            }
+            Kind::Lines(_) | Kind::Silent => {}
+        }
+    }
+}
+
+impl View {
+    fn draw(&self, bar: &ProgressBar) {
+        bar.set_length(self.length.as_millis() as u64);
+        bar.set_position(self.elapsed.as_millis() as u64);
+        bar.set_prefix(self.phase);
+        bar.set_message(format!("{}\n{:13} {}", self.calls(), "", self.waits()));
+    }
+
+    fn line(&self) -> String {
+        let (elapsed, length) = (self.elapsed.as_secs(), self.length.as_secs());
+        format!("{}, {elapsed} of {length} s: {}; {}", self.phase, self.calls(), self.waits())
+    }
+
+    fn calls(&self) -> String {
+        let Figures { sent, rate_limited, utilisation, .. } = self.figures;
+        format!("{sent} requests, {rate_limited} × 429, {} of the bandwidth", percent(utilisation))
+    }
+
+    fn waits(&self) -> String {
+        let waits = Class::ALL.map(|class| format!("{} {}", class.name(), wait(self.figures.wait_ms[class])));
+        format!("wait p50 / p99: {}", waits.join(", "))
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template(BAR).expect("a valid template").progress_chars("━╸ ");
+    ProgressBar::new(1).with_style(style).with_finish(ProgressFinish::AndClear)
+}
+
+#[expect(clippy::print_stderr, reason = "standard output is for the table")]
+fn line(text: &str) {
+    eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::demo::figures::tests::example;
+
+    #[test]
+    fn a_line_tells_all() {
+        let golden = "with permits, 10 of 25 s: 1100 requests, 0 × 429, 99.5 % of the bandwidth; wait p50 / p99: \
+                      interactive 0.8 ms / 2.5 ms, standard 1.0 ms / 4.0 ms, bulk 6.00 s / 7.00 s";
+        let (elapsed, length) = (Duration::from_secs(10), Duration::from_secs(25));
+        let view = View { phase: "with permits", elapsed, length, figures: example().coordinated };
+        assert_eq!(view.line(), golden);
+    }
+}

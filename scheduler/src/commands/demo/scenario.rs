@@ -1,0 +1,79 @@
+//! The account: its limits, told to the upstream that enforces them and to the scheduler that keeps them.
+
+use super::class::Class;
+use crate::config::{self, Config};
+use rampmeter_upstream::{Policy, ResponseTime};
+use std::path::Path;
+use std::time::Duration;
+
+/// What the scheduler calls the account.
+pub(super) const RESOURCE: &str = "demo";
+/// The unit in which calls differ.
+pub(super) const PROCESSING_UNITS: &str = "processing-units";
+
+/// One limit of the account.
+struct Limit {
+    unit: &'static str,
+    capacity: u32,
+    period: &'static str,
+}
+
+/// Sentinel Hub's kinds of limits. The urgent classes want about 20 requests and 30 processing units a second, so that
+/// bulk saturates the second limit, and the first burst is over in a moment.
+const LIMITS: [Limit; 2] = [
+    Limit { unit: "requests", capacity: 250, period: "5s" },
+    Limit { unit: PROCESSING_UNITS, capacity: 500, period: "5s" },
+];
+
+/// The shares of the capacities that classes leave to those above them.
+fn headroom(class: Class) -> f64 {
+    match class {
+        Class::Interactive => 0.0,
+        Class::Standard => 0.1,
+        Class::Bulk => 0.2,
+    }
+}
+
+/// The upstream, with full buckets.
+pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> {
+    let policy = |limit: &Limit| format!("{}={}/{}", limit.unit, limit.capacity, limit.period).parse();
+    let policies = LIMITS.iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
+    let response_time = ResponseTime::fixed(Duration::from_millis(80)).with_jitter(Duration::from_millis(40), seed);
+    Ok(rampmeter_upstream::Config::new(policies).response_time(response_time))
+}
+
+/// The scheduler's configuration, as a user would write it.
+pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
+    let text = format!(
+        "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"\"\n\
+         [[resource]]\nname = \"{RESOURCE}\"\nclasses = [{}]\n{}",
+        Class::ALL.map(class_entry).join(", "),
+        LIMITS.each_ref().map(limit_table).concat(),
+    );
+    Ok(config::parse(Path::new("the demo's configuration"), &text)?)
+}
+
+fn class_entry(class: Class) -> String {
+    format!("{{ name = \"{}\", headroom = {:?} }}", class.name(), headroom(class))
+}
+
+fn limit_table(limit: &Limit) -> String {
+    let Limit { unit, capacity, period } = limit;
+    format!("[[resource.limit]]\nname = \"{unit}\"\nunit = \"{unit}\"\ncapacity = {capacity}\nperiod = \"{period}\"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstream_and_scheduler_are_told_the_same() {
+        assert!(upstream(1).is_ok());
+        let config = configuration("nats://127.0.0.1:1").unwrap();
+        let resource = &config.resources[0];
+        assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", ""));
+        assert_eq!(resource.classes().len(), Class::ALL.len());
+        assert_eq!(resource.limits().iter().map(|limit| limit.capacity().units()).collect::<Vec<_>>(), [250.0, 500.0]);
+        assert!(config.notes.is_empty());
+    }
+}

@@ -1,0 +1,21 @@
+//! Tables for people.
+
+use comfy_table::{CellAlignment, Table, presets};
+use std::ops::Range;
+
+/// A table with thin lines and this head.
+pub(super) fn table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
+    table
+}
+
+/// The same with numbers in these columns.
+pub(super) fn right_aligned(mut table: Table, columns: Range<usize>) -> Table {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}

@@ -1,0 +1,29 @@
+//! A real nats-server.
+
+use async_nats::jetstream::{self, kv};
+use rampmeter_nats_server::{Binary, Options, Server};
+
+/// A server of the caller's own, with an empty store. It ends when it is dropped.
+///
+/// # Panics
+/// If there is none to be had; the message says what to install.
+pub async fn start() -> Server {
+    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+    Server::start(&binary, Options::default()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A plain connection to `server`.
+///
+/// # Panics
+/// If the server refuses.
+pub async fn connect(server: &Server) -> async_nats::Client {
+    async_nats::connect(server.url()).await.unwrap()
+}
+
+/// The KV bucket that schedulers with the usual prefix keep their state in.
+///
+/// # Panics
+/// If there is none yet.
+pub async fn state_bucket(server: &Server) -> kv::Store {
+    jetstream::new(connect(server).await).get_key_value("rampmeter").await.unwrap()
+}

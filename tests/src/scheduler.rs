@@ -1,0 +1,59 @@
+//! A scheduler in this process.
+
+use crate::patience::within;
+use rampmeter_nats_server::Server;
+use rampmeter_scheduler::config;
+use rampmeter_scheduler::serve::{self, Running};
+use std::path::Path;
+
+/// A whole configuration: `resources` on `nats`, with HTTP on a free port.
+#[must_use]
+pub fn configuration(nats: &Server, resources: &str) -> String {
+    format!("[nats]\nurl = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}", nats.url())
+}
+
+/// A scheduler of `resources` that leads them or stands by.
+///
+/// # Panics
+/// If it can't start.
+pub async fn start(nats: &Server, resources: &str) -> Running {
+    let running = begin(nats, resources).await;
+    within("a scheduler is ready", running.ready()).await;
+    running
+}
+
+/// The same, which may not have taken its resources over yet.
+///
+/// # Panics
+/// If it can't start.
+pub async fn begin(nats: &Server, resources: &str) -> Running {
+    let text = configuration(nats, resources);
+    let config = config::parse(Path::new("test.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    serve::start(config).await.unwrap()
+}
+
+/// Hands over.
+///
+/// # Panics
+/// If that takes longer than it may.
+pub async fn stop(running: Running) {
+    running.stop().await.unwrap();
+}
+
+/// The page at `path` of a scheduler: status and text.
+///
+/// # Panics
+/// If it can't be had.
+pub async fn page(running: &Running, path: &str) -> (u16, String) {
+    let address = running.http().expect("the tests' configuration has HTTP");
+    get(&format!("http://{address}{path}")).await
+}
+
+/// The page at `url`: status and text.
+///
+/// # Panics
+/// If it can't be had.
+pub async fn get(url: &str) -> (u16, String) {
+    let response = reqwest::get(url).await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}

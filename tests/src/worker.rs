@@ -1,0 +1,154 @@
+//! A worker that speaks the protocol by hand, as any NATS client can.
+
+use crate::nats;
+use crate::patience::{until, within};
+use async_nats::{Message, StatusCode, Subscriber};
+use bytes::Bytes;
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::status::{LimitStatus, Status};
+use serde_json::Value;
+
+/// A connection, and the resource that it asks for.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    client: async_nats::Client,
+    resource: &'static str,
+}
+
+impl Worker {
+    /// A worker of `resource`.
+    ///
+    /// # Panics
+    /// If `nats` refuses it.
+    pub async fn connect(nats: &Server, resource: &'static str) -> Self {
+        Worker { client: nats::connect(nats).await, resource }
+    }
+
+    /// Its connection.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.client
+    }
+
+    /// The subject for `what`: permit, settle, status or event.
+    #[must_use]
+    pub fn subject(&self, what: &str) -> String {
+        format!("rampmeter.{what}.{}", self.resource)
+    }
+
+    /// The one answer to `request` for a permit.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn ask(&self, request: Value) -> Value {
+        body(&self.request("permit", request.to_string()).await)
+    }
+
+    /// The answer to `settle`, sent as a request.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn settle(&self, settle: Value) -> Value {
+        body(&self.request("settle", settle.to_string()).await)
+    }
+
+    /// The first answer to any payload.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn request(&self, what: &str, payload: impl Into<Bytes>) -> Message {
+        self.send(what, payload).await.next().await
+    }
+
+    /// Sends any payload; the answers are to be taken from what this returns.
+    ///
+    /// # Panics
+    /// If it can't be sent.
+    pub async fn send(&self, what: &str, payload: impl Into<Bytes>) -> Answers {
+        let inbox = self.client.new_inbox();
+        let answers = Answers { answers: self.client.subscribe(inbox.clone()).await.unwrap(), inbox };
+        self.send_also(&answers, what, payload).await;
+        answers
+    }
+
+    /// Sends any payload whose answers are to come where those of an earlier one come: messages of one connection are
+    /// answered in their order, so that what comes before this one's answer is all that the earlier ones got at once.
+    ///
+    /// # Panics
+    /// If it can't be sent.
+    pub async fn send_also(&self, answers: &Answers, what: &str, payload: impl Into<Bytes>) {
+        self.client.publish_with_reply(self.subject(what), answers.inbox.clone(), payload.into()).await.unwrap();
+    }
+
+    /// Sends any payload and wants no answer.
+    ///
+    /// # Panics
+    /// If it can't be sent.
+    pub async fn tell(&self, what: &str, payload: impl Into<Bytes>) {
+        self.client.publish(self.subject(what), payload.into()).await.unwrap();
+    }
+
+    /// How the resource is doing.
+    ///
+    /// # Panics
+    /// If nobody says.
+    pub async fn status(&self) -> Status {
+        serde_json::from_slice(&self.request("status", "").await.payload).unwrap()
+    }
+
+    /// How the resource is doing, once somebody leads it: nobody does right after a leader has gone.
+    ///
+    /// # Panics
+    /// If nobody ever does.
+    pub async fn status_of_leader(&self) -> Status {
+        until("somebody leads", async || {
+            let answer = self.send("status", "").await.next().await;
+            (answer.status != Some(StatusCode::NO_RESPONDERS)).then(|| serde_json::from_slice(&answer.payload).unwrap())
+        })
+        .await
+    }
+
+    /// The state of the limit called `name`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn limit(&self, name: &str) -> LimitStatus {
+        self.status().await.limits.into_iter().find(|limit| &*limit.name == name).expect("a limit of this name")
+    }
+}
+
+/// Answers to one message, as they come.
+#[derive(Debug)]
+pub struct Answers {
+    answers: Subscriber,
+    inbox: String,
+}
+
+impl Answers {
+    /// The next one.
+    ///
+    /// # Panics
+    /// If none comes.
+    pub async fn next(&mut self) -> Message {
+        within("an answer", self.answers.next()).await.expect("the connection is open")
+    }
+
+    /// The content of the next one.
+    ///
+    /// # Panics
+    /// If none comes.
+    pub async fn body(&mut self) -> Value {
+        body(&self.next().await)
+    }
+}
+
+/// The content of an answer.
+///
+/// # Panics
+/// If it is not JSON, as when nobody is there to answer.
+#[must_use]
+pub fn body(message: &Message) -> Value {
+    assert_eq!(message.status, None, "{} is not answered by a scheduler", message.subject);
+    serde_json::from_slice(&message.payload).unwrap_or_else(|error| panic!("{error}: {:?}", message.payload))
+}
