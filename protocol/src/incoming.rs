@@ -38,12 +38,15 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
+/// What JSON takes for space: less than ASCII does.
+const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
 impl<'a, T: Deserialize<'a>> Incoming<T> {
     /// Reads a payload of any bytes. Never panics; recursion is bounded.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Self {
         let text = match std::str::from_utf8(payload) {
-            Ok(text) => text.trim_ascii_start(),
+            Ok(text) => text.trim_start_matches(JSON_SPACE),
             Err(error) => return Incoming::One(Err(Invalid::whole(format!("not UTF-8: {error}")))),
         };
         match text.as_bytes().first() {

@@ -112,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer) {
         let key = Key { at: offer.at, serial: self.next_serial() };
         let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false };
-        let id = self.id_of(&ask);
+        let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Granted(granted) });
         self.commit(now, slot, granted, self.tier(ask.class));
         self.answer(now, slot, ask.to, granted, Span::ZERO, false);
@@ -121,7 +121,7 @@ impl<R: Clone> Scheduler<R> {
     fn join_line(&mut self, now: Time, ask: Ask<R>) {
         let place = Place { arrived: now - ask.age, serial: self.next_serial() };
         let deadline = ask.max_wait.map(|most| now + most);
-        let id = self.id_of(&ask);
+        let id = self.id_or_new(ask.id);
         let waiting = Waiting { to: ask.to, class: ask.class, place, deadline, progress: ask.progress };
         let bill = ask.bill.clone();
         let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Waiting(Box::new(waiting)) });
@@ -129,7 +129,7 @@ impl<R: Clone> Scheduler<R> {
         line.join(&self.resource, place, slot, &bill);
         let leads = line.head().is_some_and(|(first, _)| first == place);
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, slot));
+            self.deadlines.insert((deadline, place, slot));
             self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
         }
         // Planning may start it, or refuse it for good.
@@ -145,10 +145,10 @@ impl<R: Clone> Scheduler<R> {
         self.next_plan = Some(self.next_plan.map_or(wakeup, |planned| planned.min(wakeup)));
     }
 
-    /// The request's id, or one that nobody uses.
-    fn id_of(&mut self, ask: &Ask<R>) -> PermitId {
-        if let Some(id) = &ask.id {
-            return id.clone();
+    /// The id that was given, or one that nobody uses.
+    fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
+        if let Some(id) = given {
+            return id;
         }
         loop {
             let id = PermitId::generated(self.epoch, self.next_serial());
@@ -169,7 +169,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn leave_line(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.lines[waiting.class.index()].leave(&self.resource, waiting.place, bill);
         if let Some(deadline) = waiting.deadline {
-            self.deadlines.remove(&(deadline, slot));
+            self.deadlines.remove(&(deadline, waiting.place, slot));
         }
     }
 

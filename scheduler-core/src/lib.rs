@@ -30,4 +30,5 @@ mod peaks;
 mod permits;
 mod plan;
 mod settle;
+mod slab;
 mod timeline;

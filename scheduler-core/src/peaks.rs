@@ -56,10 +56,11 @@ impl Peaks {
 
     /// Of two neighbours stay the later time and the higher level.
     fn merge_older_half(&mut self) {
-        for pair in 0..MAX_PEAKS / 4 {
+        let merged = MAX_PEAKS / 4;
+        for pair in 0..merged {
             self.0[pair] = (self.0[2 * pair + 1].0, self.0[2 * pair].1);
         }
-        self.0.drain(MAX_PEAKS / 4..MAX_PEAKS / 2);
+        self.0.drain(merged..2 * merged);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::bill::Bill;
 use crate::line::Waiting;
 use crate::resource::{ClassId, LimitId};
+use crate::slab::Slab;
 use crate::timeline::Key;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::id::PermitId;
@@ -76,11 +77,11 @@ impl<R> Permits<R> {
     }
 
     pub(crate) fn get(&self, slot: Slot) -> &Permit<R> {
-        self.shards[slot.shard()].permits[slot.index()].as_ref().expect("a slot in use")
+        self.shards[slot.shard()].permits.get(slot.index()).expect("a slot in use")
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
-        self.shards[slot.shard()].permits[slot.index()].as_mut().expect("a slot in use")
+        self.shards[slot.shard()].permits.get_mut(slot.index()).expect("a slot in use")
     }
 
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
@@ -122,7 +123,7 @@ impl<R> Permits<R> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Permit<R>> {
-        self.shards.iter().flat_map(|shard| shard.permits.iter().flatten())
+        self.shards.iter().flat_map(|shard| shard.permits.iter())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -162,59 +163,54 @@ impl Slot {
 /// The permits whose ids have hashes alike.
 #[derive(Debug)]
 struct Shard<R> {
-    permits: Vec<Option<Permit<R>>>,
-    free: Vec<u32>,
-    /// Hashes beside the places, so that growing reads nothing else.
-    by_id: HashTable<(u64, u32)>,
+    permits: Slab<Permit<R>>,
+    /// Parts of hashes beside the places, so that growing reads nothing else.
+    by_id: HashTable<(u32, u32)>,
 }
 
 impl<R> Default for Shard<R> {
     fn default() -> Self {
-        Shard { permits: Vec::new(), free: Vec::new(), by_id: HashTable::new() }
+        Shard { permits: Slab::default(), by_id: HashTable::new() }
     }
 }
 
 impl<R> Shard<R> {
     fn find(&self, hash: u64, id: &PermitId) -> Option<u32> {
-        let is_it = |(known, index): &(u64, u32)| *known == hash && self.is_at(*index, id);
-        self.by_id.find(hash, is_it).map(|(_, index)| *index)
+        let part = part_of(hash);
+        let is_it = |(known, index): &(u32, u32)| *known == part && self.is_at(*index, id);
+        self.by_id.find(table_hash(part), is_it).map(|(_, index)| *index)
     }
 
     fn is_at(&self, index: u32, id: &PermitId) -> bool {
-        self.permits[index as usize].as_ref().is_some_and(|permit| permit.id == *id)
+        self.permits.get(index as usize).is_some_and(|permit| permit.id == *id)
     }
 
     fn insert(&mut self, hash: u64, permit: Permit<R>) -> u32 {
-        let index = self.put(permit);
-        self.by_id.insert_unique(hash, (hash, index), |(hash, _)| *hash);
+        let (part, index) = (part_of(hash), self.permits.insert(permit) as u32);
+        self.by_id.insert_unique(table_hash(part), (part, index), |(part, _)| table_hash(*part));
         index
     }
 
     fn remove(&mut self, hash: u64, index: usize) -> Permit<R> {
-        if let Ok(entry) = self.by_id.find_entry(hash, |(_, other)| *other as usize == index) {
+        if let Ok(entry) = self.by_id.find_entry(table_hash(part_of(hash)), |(_, other)| *other as usize == index) {
             entry.remove();
         }
-        self.free.push(index as u32);
-        self.permits[index].take().expect("a slot in use")
-    }
-
-    fn put(&mut self, permit: Permit<R>) -> u32 {
-        match self.free.pop() {
-            Some(index) => {
-                self.permits[index as usize] = Some(permit);
-                index
-            }
-            None => {
-                self.permits.push(Some(permit));
-                (self.permits.len() - 1) as u32
-            }
-        }
+        self.permits.remove(index).expect("a slot in use")
     }
 }
 
-/// By the middle bits: the table inside goes by the lowest and the highest.
+/// The upper half; the shard is chosen by the lower.
+fn part_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// Spreads a part over all the bits that a table goes by.
+fn table_hash(part: u32) -> u64 {
+    u64::from(part).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 fn shard_of(hash: u64) -> usize {
-    (hash >> 32) as usize & ((1 << SHARD_BITS) - 1)
+    hash as usize & ((1 << SHARD_BITS) - 1)
 }
 
 fn end_of(second: u64) -> Time {

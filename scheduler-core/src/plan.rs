@@ -106,7 +106,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn refuse_the_late(&mut self, now: Time) {
-        while let Some((deadline, slot)) = self.deadlines.first().copied() {
+        while let Some((deadline, _, slot)) = self.deadlines.first().copied() {
             if deadline >= now {
                 return;
             }
@@ -131,7 +131,7 @@ impl<R: Clone> Scheduler<R> {
         let horizon = self.resource.horizon();
         let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
         let promotions = self.promotions().map(|(at, _)| Wakeup { at, reason: Reason::Promotion });
-        let deadline = self.deadlines.first().map(|(at, _)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
+        let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
         starts.chain(promotions).chain(deadline).filter(|wakeup| wakeup.at > now).min()
     }
 

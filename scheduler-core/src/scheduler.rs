@@ -3,7 +3,7 @@
 use crate::command::{Command, Grant};
 use crate::event::Event;
 use crate::ledger::Ledger;
-use crate::line::Line;
+use crate::line::{Line, Place};
 use crate::permits::{Granted, Permits, Slot, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
@@ -64,7 +64,8 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) permits: Permits<R>,
     pub(crate) lines: Vec<Line>,
-    pub(crate) deadlines: BTreeSet<(Time, Slot)>,
+    /// In an order that does not depend on where permits are kept.
+    pub(crate) deadlines: BTreeSet<(Time, Place, Slot)>,
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
     /// Set by whatever may let a waiting request start earlier than planned.

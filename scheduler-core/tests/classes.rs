@@ -1,5 +1,7 @@
 //! Urgent work passes waiting bulk work, and bulk work is not starved for ever.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{World, class, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};

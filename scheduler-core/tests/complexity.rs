@@ -3,6 +3,8 @@
 //! There is no way to count steps from outside, so that times are compared: a hundred times as many may
 //! make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{Wish, World, limit, resource, span, wish, with_bulk};
@@ -98,10 +100,12 @@ fn some_who_wait_start_and_others_come() {
     check(
         |count| crowd(count, Mode::Wait),
         |world, number| {
-            let wakeup = world.scheduler.next_wakeup().expect("there is always one who waits");
             let waiting = world.scheduler.waiting();
+            let wakeup = world.scheduler.next_wakeup().expect("there is always one who waits");
             world.handle(wakeup.at, Event::Wake);
-            (world.scheduler.waiting()..waiting).for_each(|_| one_more(world, wakeup.at, number, Mode::Wait));
+            while world.scheduler.waiting() < waiting {
+                world.ask(wakeup.at, &wish(Mode::Wait, &mixed(number)).of_class("bulk"));
+            }
         },
     );
 }

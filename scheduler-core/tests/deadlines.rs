@@ -1,5 +1,7 @@
 //! Requests that can't wait for ever, that change their mind, and the order of those who stay.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{play, ten_per_second, with_bulk};

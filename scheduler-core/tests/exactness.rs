@@ -1,5 +1,7 @@
 //! Starts are exact: never too early, as an independent judge sees it, and never later than need be.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{Judge, Said, Wish, World, limit, name, resource, wish};

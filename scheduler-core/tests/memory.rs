@@ -1,5 +1,7 @@
 //! What a waiting request takes of memory. In a program of its own: the allocator counts for everybody.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{World, limit, resource, span, wish, with_bulk};

@@ -1,5 +1,7 @@
 //! What workers tell afterwards: permits given back, and calls that cost less or more than estimated.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
 mod common;
 
 use common::{Judge, World, limit, play, resource, span, ten_per_second, wish};

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use async_nats::{Client, ConnectOptions, Event};
+use futures::StreamExt;
 use std::time::Duration;
 
 /// Oldest server that does all that is needed.
@@ -10,6 +11,8 @@ const OLDEST: (i64, i64, i64) = (2, 12, 0);
 const PING: Duration = Duration::from_secs(2);
 /// Longest pause between attempts to connect again.
 const MAX_DELAY: Duration = Duration::from_millis(250);
+/// How long a message to ourselves may take.
+const ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Messages that may wait for the loop: a burst of a fleet that asks again.
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
@@ -28,6 +31,19 @@ pub async fn connect(url: &str, credentials_file: Option<&str>, name: &str) -> a
         bail!("the NATS server at {url} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
     }
     Ok(client)
+}
+
+/// Returns when the server has taken in all that was sent on this connection until now. A flush is not that: it returns
+/// when our own buffer is empty.
+///
+/// # Errors
+/// If there is no connection.
+pub async fn round_trip(client: &Client) -> anyhow::Result<()> {
+    let inbox = client.new_inbox();
+    let mut echo = client.subscribe(inbox.clone()).await?;
+    client.publish(inbox, "".into()).await?;
+    let back = tokio::time::timeout(ROUND_TRIP, echo.next()).await.context("NATS does not answer")?;
+    back.context("the connection to NATS is closed").map(drop)
 }
 
 async fn options(credentials_file: Option<&str>, name: &str) -> anyhow::Result<ConnectOptions> {
@@ -57,9 +73,9 @@ async fn log(event: Event) {
     match event {
         Event::Connected => tracing::info!("connected to NATS"),
         Event::Disconnected => tracing::warn!("disconnected from NATS"),
+        Event::Closed => tracing::debug!("closed the connection to NATS"),
         Event::LameDuckMode
         | Event::Draining
-        | Event::Closed
         | Event::SlowConsumer(_)
         | Event::ServerError(_)
         | Event::ClientError(_) => tracing::warn!(%event, "NATS"),

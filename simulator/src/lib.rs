@@ -1,1 +1,41 @@
 //! Worlds in virtual time around the real scheduler core.
+//!
+//! A [`World`](world::World) is a resource, an upstream that enforces the same limits exactly, a network that is late at
+//! random, and [`Fleet`](fleet::Fleet)s of workers, each of which thinks, asks for a permit, makes its call, settles and
+//! thinks again. The upstream is that of `rampmeter-upstream`, which shares no code with the core: its 429 convicts.
+//! The same seed gives the same world, to the nanosecond.
+//!
+//! ```
+//! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
+//! use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+//! use rampmeter_simulator::{fleet::Fleet, world::World};
+//!
+//! let name = |name| Name::new(name).unwrap();
+//! let limit = LimitSpec {
+//!     name: name("per-second"),
+//!     unit: name("requests"),
+//!     capacity: Amount::new(10.0)?,
+//!     period: Span::from_secs(1),
+//!     margin: Margin::Auto,
+//! };
+//! let resource = ResourceSpec::new(name("api"), vec![limit]);
+//! let fleet = Fleet { calls: Some(2), ..Fleet::new("workers", 20) };
+//! let outcome = World::new(resource, 1).with(fleet).run()?;
+//! assert_eq!((outcome.ok(), outcome.rejected()), (40, 0));
+//! // Ten at once, thirty more at ten in a second, and the margin.
+//! assert!(outcome.finished().millis() < 3_300.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Absent on purpose, in this first version: workers that crash or lie, schedulers that fail, an upstream that differs
+//! from what is configured.
+
+mod agenda;
+mod dice;
+pub mod fleet;
+pub mod network;
+pub mod outcome;
+mod run;
+mod upstream;
+mod worker;
+pub mod world;

@@ -8,6 +8,10 @@ use futures::StreamExt;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::status::{LimitStatus, Status};
 use serde_json::Value;
+use std::time::Duration;
+
+/// A request that meets a leader or a server in the door may stay without an answer.
+const LOST: Duration = Duration::from_secs(1);
 
 /// A connection, and the resource that it asks for.
 #[derive(Clone, Debug)]
@@ -103,7 +107,7 @@ impl Worker {
     /// If nobody ever does.
     pub async fn status_of_leader(&self) -> Status {
         until("somebody leads", async || {
-            let answer = self.send("status", "").await.next().await;
+            let answer = tokio::time::timeout(LOST, self.request("status", "")).await.ok()?;
             (answer.status != Some(StatusCode::NO_RESPONDERS)).then(|| serde_json::from_slice(&answer.payload).unwrap())
         })
         .await

@@ -159,10 +159,9 @@ fn log(event: &async_nats::Event) {
         async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {
             tracing::info!(%event, "connection to NATS");
         }
-        async_nats::Event::Disconnected
-        | async_nats::Event::Closed
-        | async_nats::Event::SlowConsumer(_)
-        | async_nats::Event::ServerError(_) => tracing::warn!(%event, "connection to NATS"),
-        async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
+        async_nats::Event::Disconnected | async_nats::Event::SlowConsumer(_) | async_nats::Event::ServerError(_) => {
+            tracing::warn!(%event, "connection to NATS")
+        }
+        async_nats::Event::Closed | async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
     }
 }

@@ -115,9 +115,9 @@ impl World {
 
     /// The start that a request was granted.
     pub(crate) fn start(&self, request: usize) -> Option<Time> {
-        self.answers.iter().find_map(|(at, to, said)| match said {
-            Said::Granted(delay) if *to == request => Some(*at + *delay),
-            _ => None,
+        self.answers.iter().filter(|(_, to, _)| *to == request).find_map(|(at, _, said)| match said {
+            Said::Granted(delay) => Some(*at + *delay),
+            Said::Queued(..) | Said::Refused(_) | Said::Settled => None,
         })
     }
 

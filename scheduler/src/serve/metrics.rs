@@ -131,7 +131,7 @@ impl Value for Histogram {
     const TYPE: MetricType = MetricType::Histogram;
 
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        let bounds = BUCKETS.into_iter().chain([f64::MAX]);
+        let bounds = BUCKETS.into_iter().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(self.buckets).collect();
         encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &buckets, None)
     }

@@ -36,8 +36,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Running {
     stop: watch::Sender<bool>,
     tenures: JoinSet<()>,
-    /// Keeps the announcement alive.
-    _service: async_nats::service::Service,
+    service: async_nats::service::Service,
     health: Arc<Health>,
     http: Option<SocketAddr>,
 }
@@ -70,7 +69,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         "" => None,
         listen => Some(http::start(listen, pages).await?),
     };
-    Ok(Running { stop, tenures, _service: service, health, http })
+    Ok(Running { stop, tenures, service, health, http })
 }
 
 impl Running {
@@ -94,6 +93,10 @@ impl Running {
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         let handed_over = tokio::time::timeout(DRAIN, self.tenures.join_all()).await;
+        // A service that is merely dropped goes on, and keeps the connection.
+        if let Err(error) = self.service.stop().await {
+            tracing::debug!(%error, "the announcement could not be withdrawn");
+        }
         handed_over
             .map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
             .map(drop)

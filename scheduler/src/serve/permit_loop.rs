@@ -3,6 +3,7 @@
 use super::reply::{Outbox, ReplyTo, refusal};
 use super::tally::Tally;
 use super::translate;
+use crate::connection::round_trip;
 use async_nats::{Client, Message, Subject, Subscriber};
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::clock::{Clock, unix_ms};
@@ -11,13 +12,14 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::status::Status;
+use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::{LevelMark, Snapshot};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Messages that are taken before answers are sent: enough to share the cost of sending, few
@@ -27,6 +29,8 @@ const BURST: usize = 256;
 const SAVE_EVERY: Span = Span::from_millis(200);
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+/// How long the last answers may take to be sent; a small part of what a graceful stop may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// The status that an upstream answers with when it is asked too much.
 const TOO_MANY_REQUESTS: u16 = 429;
 
@@ -152,12 +156,23 @@ impl PermitLoop {
             self.keep_time();
             self.publish().await;
         }
-        if let Err(error) = self.subscription.unsubscribe().await {
-            tracing::debug!(%error, "could not unsubscribe");
+        match tokio::time::timeout(FAREWELL, self.say_farewell()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the last answers may be lost"),
+            Err(elapsed) => tracing::debug!(%elapsed, "the last answers may be lost"),
         }
-        if let Err(error) = self.client.flush().await {
-            tracing::debug!(%error, "could not flush the last answers");
+    }
+
+    /// Whoever has asked until now is told to ask elsewhere.
+    async fn say_farewell(&mut self) -> anyhow::Result<()> {
+        self.handle(self.clock.now(), Event::HandOver);
+        self.subscription.drain().await?;
+        while let Some(message) = self.subscription.next().await {
+            self.take(message);
+            self.publish().await;
         }
+        self.publish().await;
+        round_trip(&self.client).await
     }
 
     async fn woken(&mut self) -> Woken {
@@ -269,9 +284,10 @@ impl PermitLoop {
         }
     }
 
-    /// A worker that has seen a higher epoch than ours shows that our store went back.
+    /// A worker that has seen a higher epoch than ours shows that our store went back. Epochs count changes of leader,
+    /// from the wall clock on where the count was lost: one beyond it nobody has seen.
     fn note_epoch(&mut self, seen: Option<u64>) {
-        if let Some(seen) = seen.filter(|seen| *seen > self.core.epoch()) {
+        if let Some(seen) = seen.filter(|seen| *seen > self.core.epoch() && *seen <= unix_ms()) {
             tracing::warn!(epoch = self.core.epoch(), seen, "a worker has seen a higher epoch; the store went back");
             self.core.raise_epoch(seen + 1);
         }
@@ -292,7 +308,8 @@ impl PermitLoop {
             resource: self.core.resource().name().clone(),
             epoch: self.core.epoch(),
             leader: self.leader.clone(),
-            counters: self.core.counters(),
+            // The core does not see what is refused before it.
+            counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
             limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].name().clone()),
         }
     }

@@ -2,6 +2,7 @@
 //! HTTP delays an answer.
 
 use super::permit_loop::{Parts, PermitLoop};
+use crate::connection::round_trip;
 use anyhow::Context;
 use async_nats::Client;
 use tokio::sync::{mpsc, oneshot};
@@ -88,6 +89,6 @@ async fn serve_loops<F>(
 /// Subscribes, and makes sure that the server knows before anybody is told.
 async fn subscribe(client: &Client, parts: Parts) -> anyhow::Result<PermitLoop> {
     let permit_loop = PermitLoop::subscribe(client.clone(), parts).await?;
-    client.flush().await?;
+    round_trip(client).await?;
     Ok(permit_loop)
 }

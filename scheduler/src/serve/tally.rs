@@ -41,6 +41,12 @@ impl Refusals {
         }
     }
 
+    /// All refusals.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     /// All codes and how often each was given.
     pub fn iter(&self) -> impl Iterator<Item = (Code, u64)> {
         Code::ALL.into_iter().zip(self.0)

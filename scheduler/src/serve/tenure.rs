@@ -222,16 +222,19 @@ impl Tenure {
 
     /// Writes levels as they change, until the process stops or somebody else leads.
     async fn keep_saving(&mut self, term: &mut Term) -> End {
+        let mut saved = true;
         loop {
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return End::Stopped,
                 _ = &mut term.running => return End::Lost,
                 changed = term.pulse.changed() => if changed.is_err() { return End::Lost },
+                () = tokio::time::sleep(AFTER_FAILURE), if !saved => {}
             }
             let pulse = term.pulse.borrow_and_update().clone();
-            let state = self.record(&pulse, 0);
-            match self.office.store.write(self.resource.name(), &state, term.revision).await {
+            let done = self.save(&self.record(&pulse, 0), term.revision).await;
+            saved = done.is_ok();
+            match done {
                 Ok(revision) => {
                     self.duty(Duty::Leading { epoch: pulse.epoch });
                     term.revision = revision;
@@ -242,6 +245,22 @@ impl Tenure {
                     self.duty(Duty::Troubled { reason });
                 }
             }
+        }
+    }
+
+    /// Writes the record over the one with `revision`. A write that timed out may have been done after all, so that
+    /// a record that has moved on by our own hand is written over as well.
+    async fn save(&self, state: &StateRecord, revision: Revision) -> Result<Revision, StoreError> {
+        let (store, name) = (&self.office.store, self.resource.name());
+        let done = store.write(name, state, revision).await;
+        if !matches!(done, Err(StoreError::Superseded)) {
+            return done;
+        }
+        match store.read(name).await? {
+            Found::State(found, _, revision) if found.leader == state.leader => {
+                store.write(name, state, revision).await
+            }
+            Found::State(..) | Found::Nothing(_) | Found::Damaged(..) | Found::Newer(_) => done,
         }
     }
 
@@ -268,7 +287,7 @@ impl Tenure {
         let permits: Vec<PermitRecord> = handover.snapshot.permits.iter().map(PermitRecord::of).collect();
         let parts = self.office.store.write_permits(name, handover.epoch, &permits).await?;
         let pulse = Pulse { levels: handover.snapshot.levels, epoch: handover.epoch, unix_ms: handover.unix_ms };
-        self.office.store.write(name, &self.record(&pulse, parts), term.revision).await?;
+        self.save(&self.record(&pulse, parts), term.revision).await?;
         Ok(permits.len())
     }
 }

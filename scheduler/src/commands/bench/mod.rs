@@ -34,6 +34,9 @@ pub struct Args {
     /// Alternating rounds; figures are medians over them.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
+    /// Measure only cases whose name has this in it, such as `sdk` or `16×64`.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -70,7 +73,7 @@ async fn measure_all(url: &str, args: &Args) -> anyhow::Result<Vec<Measured>> {
     let echo = Echo::start(url).await?;
     let progress = progress(args);
     let mut measured = Vec::new();
-    for case in CASES {
+    for case in CASES.iter().filter(|case| case.to_string().contains(&args.only)) {
         progress.set_message(case.to_string());
         measured.extend(measure(url, case, args, &progress).await.with_context(|| case.to_string())?);
     }

@@ -25,8 +25,8 @@ pub struct Figures {
     /// burst to the end of the phase: 0 to 1. `None` when the burst lasted to the end.
     ///
     /// The first burst has ended when, after a fifth of a second in which more was spent of some limit than
-    /// flowed in, one has passed in which that was true of none. Stock that was left at that moment may be spent later and
-    /// would count as more than 1; it counts as 1.
+    /// flowed in, one has passed in which that was true of none. Stock that was left at that moment, such as the headroom
+    /// of urgent classes, did not flow in later: what is missing of it at the end is not counted as use.
     pub utilisation: Option<f64>,
     /// How long calls waited, in milliseconds, by class: from wanting to call to sending the call that succeeded. A
     /// call that still waited at the end is left out; `None` when that is all.

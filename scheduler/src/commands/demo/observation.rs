@@ -1,6 +1,6 @@
 //! What the upstream has seen of a phase.
 
-use rampmeter_upstream::{Stats, Tally, Utilisation};
+use rampmeter_upstream::{PolicyStats, Stats, Tally, Utilisation};
 
 /// Snapshots of one upstream, and among them the one at which its first burst was spent.
 pub(super) struct Observation {
@@ -40,41 +40,67 @@ impl Observation {
     /// As [`Figures::utilisation`](super::Figures::utilisation) says. The limit that is used most is the one that binds.
     pub(super) fn utilisation(&self) -> Option<f64> {
         let Burst::Spent(spent) = &self.burst else { return None };
-        let used = self.last.utilisation_since(spent);
-        used.iter().filter_map(Utilisation::ratio).reduce(f64::max).map(|ratio| ratio.min(1.0))
+        let used = self.last.utilisation_since(spent).into_iter();
+        let stocks = spent.policies.iter().zip(&self.last.policies);
+        used.zip(stocks).filter_map(|(used, (then, now))| without_stock(used, then, now).ratio()).reduce(f64::max)
     }
+}
+
+/// What came out of the stock that the burst had left did not flow in meanwhile.
+fn without_stock(used: Utilisation, then: &PolicyStats, now: &PolicyStats) -> Utilisation {
+    let spent = used.spent.saturating_sub(then.level.saturating_sub(now.level));
+    // Levels are rounded.
+    Utilisation { spent: spent.min(used.offered), ..used }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_upstream::{Amount, PolicyStats};
+    use rampmeter_upstream::Amount;
     use std::time::Duration;
 
+    /// Of one policy.
+    struct Seen {
+        spent: u32,
+        level: u32,
+    }
+
     /// Snapshots a second apart of an upstream with 10 and 20 per second.
-    fn check(spent: &[[u32; 2]], expected: Option<f64>) {
-        let mut snapshots = (0..).zip(spent).map(|(second, spent)| Stats {
+    fn check(snapshots: &[[Seen; 2]], expected: Option<f64>) {
+        let mut snapshots = (0..).zip(snapshots).map(|(second, seen)| Stats {
             uptime: Duration::from_secs(second),
             total: Tally::default(),
-            policies: ["a=10/1s", "b=20/1s"].iter().zip(spent).map(policy).collect(),
+            policies: ["a=10/1s", "b=20/1s"].iter().zip(seen).map(policy).collect(),
             classes: Default::default(),
         });
         let mut observation = Observation::new(snapshots.next().unwrap());
         snapshots.for_each(|snapshot| observation.add(snapshot));
-        assert_eq!(observation.utilisation(), expected, "{spent:?}");
+        assert_eq!(observation.utilisation(), expected);
     }
 
-    fn policy((text, spent): (&&str, &u32)) -> PolicyStats {
-        PolicyStats { policy: text.parse().unwrap(), spent: Amount::whole(*spent), level: Amount::ZERO }
+    fn policy((text, seen): (&&str, &Seen)) -> PolicyStats {
+        let (spent, level) = (Amount::whole(seen.spent), Amount::whole(seen.level));
+        PolicyStats { policy: text.parse().unwrap(), spent, level }
+    }
+
+    /// Of two policies that have no stock.
+    fn spent(a: u32, b: u32) -> [Seen; 2] {
+        [a, b].map(|spent| Seen { spent, level: 0 })
     }
 
     #[test]
     fn use_counts_from_the_end_of_the_burst() {
-        check(&[[0, 0]], None);
-        check(&[[0, 0], [5, 5], [10, 10]], None);
-        check(&[[0, 0], [30, 30], [60, 60]], None);
-        check(&[[0, 0], [5, 5], [30, 30], [40, 40], [45, 55], [50, 70]], Some(0.75));
-        check(&[[0, 0], [5, 25], [15, 46], [25, 60], [35, 80]], Some(1.0));
-        check(&[[0, 0], [11, 0], [21, 0], [33, 0]], Some(1.0));
+        check(&[spent(0, 0)], None);
+        check(&[spent(0, 0), spent(5, 5), spent(10, 10)], None);
+        check(&[spent(0, 0), spent(30, 30), spent(60, 60)], None);
+        check(&[spent(0, 0), spent(5, 5), spent(30, 30), spent(40, 40), spent(45, 55), spent(50, 70)], Some(0.75));
+        check(&[spent(0, 0), spent(5, 25), spent(15, 45), spent(25, 60), spent(35, 80)], Some(1.0));
+    }
+
+    #[test]
+    fn stock_that_the_burst_left_does_not_count() {
+        let seen = |spent, level| [Seen { spent, level }, Seen { spent: 0, level: 20 }];
+        check(&[seen(0, 10), seen(11, 9), seen(20, 9), seen(31, 6)], Some(0.8));
+        check(&[seen(0, 10), seen(11, 9), seen(20, 9), seen(27, 9)], Some(0.7));
     }
 }

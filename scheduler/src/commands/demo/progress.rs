@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// Between two lines where there is no terminal.
 const LINES: Duration = Duration::from_secs(5);
-const BAR: &str = "{prefix:<13} {bar:30} {msg}";
+/// With all below it no wider than 80 columns.
+const BAR: &str = "{prefix:<13} {bar:60}\n{msg}";
 
 /// A bar on a terminal, a line now and then elsewhere, or nothing.
 pub struct Progress(Kind);
@@ -71,12 +72,13 @@ impl View {
         bar.set_length(self.length.as_millis() as u64);
         bar.set_position(self.elapsed.as_millis() as u64);
         bar.set_prefix(self.phase);
-        bar.set_message(format!("{}\n{:13} {}", self.calls(), "", self.waits()));
+        bar.set_message(format!("{}\nwait p50 / p99\n{}", self.calls(), self.waits().join("\n")));
     }
 
     fn line(&self) -> String {
         let (elapsed, length) = (self.elapsed.as_secs(), self.length.as_secs());
-        format!("{}, {elapsed} of {length} s: {}; {}", self.phase, self.calls(), self.waits())
+        let waits = self.waits().join(", ");
+        format!("{}, {elapsed} of {length} s: {}; wait p50 / p99: {waits}", self.phase, self.calls())
     }
 
     fn calls(&self) -> String {
@@ -84,9 +86,8 @@ impl View {
         format!("{sent} requests, {rate_limited} × 429, {} of the bandwidth", percent(utilisation))
     }
 
-    fn waits(&self) -> String {
-        let waits = Class::ALL.map(|class| format!("{} {}", class.name(), wait(self.figures.wait_ms[class])));
-        format!("wait p50 / p99: {}", waits.join(", "))
+    fn waits(&self) -> [String; 3] {
+        Class::ALL.map(|class| format!("{} {}", class.name(), wait(self.figures.wait_ms[class])))
     }
 }
 

@@ -1,0 +1,27 @@
+//! Chance that can be repeated.
+
+use rampmeter_protocol::time::Span;
+
+/// The generator `SplitMix64`: the same on every machine and in every version.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Dice(seed)
+    }
+
+    /// A span from `least` to `most`. The bias of the remainder is of no interest in jitter.
+    pub(crate) fn between(&mut self, least: Span, most: Span) -> Span {
+        let width = most.saturating_sub(least).nanos();
+        least + Span::from_nanos(self.next() % width.saturating_add(1))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}

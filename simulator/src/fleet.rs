@@ -1,0 +1,60 @@
+//! Workers that are alike.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Workers that are alike. Each waits for its response, and then thinks, before it asks again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// Its name, for people.
+    pub name: String,
+    /// How many there are.
+    pub workers: usize,
+    /// The class they ask in; the resource's default where there is none.
+    pub class: Option<String>,
+    /// What a call costs, by unit; one request unless it says otherwise.
+    pub cost: Vec<(String, Amount)>,
+    /// How they ask.
+    pub mode: Mode,
+    /// How many calls each of them makes; without end where there is none.
+    pub calls: Option<u32>,
+    /// How long they think between a response and the next request on average: from half to half as
+    /// much again. Before its first request each has thought for a part of that.
+    pub think: Span,
+    /// When they begin.
+    pub from: Time,
+    /// When they stop asking, and cancel what they still wait for.
+    pub until: Time,
+}
+
+impl Fleet {
+    /// So many workers of the default class, who wait for their turn, ask without a pause, and stop never.
+    #[must_use]
+    pub fn new(name: &str, workers: usize) -> Self {
+        Fleet {
+            name: name.to_owned(),
+            workers,
+            class: None,
+            cost: Vec::new(),
+            mode: Mode::Wait,
+            calls: None,
+            think: Span::ZERO,
+            from: Time::ORIGIN,
+            until: Time::NEVER,
+        }
+    }
+
+    /// The same fleet, whose calls cost this much of `unit` too.
+    #[must_use]
+    pub fn costing(mut self, unit: &str, amount: Amount) -> Self {
+        self.cost.push((unit.to_owned(), amount));
+        self
+    }
+
+    /// The same fleet, in this class.
+    #[must_use]
+    pub fn of_class(self, class: &str) -> Self {
+        Fleet { class: Some(class.to_owned()), ..self }
+    }
+}

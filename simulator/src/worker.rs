@@ -1,0 +1,57 @@
+//! One worker.
+
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::Time;
+
+/// A worker's name: its number.
+pub(crate) type WorkerId = usize;
+
+/// One worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    pub(crate) fleet: usize,
+    /// Calls it may still make; `None` if it is not to count them.
+    pub(crate) calls_left: Option<u32>,
+    pub(crate) permits: u64,
+    pub(crate) state: State,
+}
+
+/// What a worker is at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It has not asked, or has its response.
+    Thinking,
+    /// It has asked for a permit.
+    Waiting {
+        /// The permit.
+        id: PermitId,
+        /// When it asked.
+        since: Time,
+    },
+    /// Its permit has come, and it is to make its call or has made it.
+    Calling {
+        /// The permit.
+        id: PermitId,
+    },
+    /// It has stopped.
+    Gone,
+}
+
+impl Worker {
+    pub(crate) fn new(fleet: usize, calls: Option<u32>) -> Self {
+        Worker { fleet, calls_left: calls, permits: 0, state: State::Thinking }
+    }
+
+    /// Begins to wait for another permit, and names it.
+    pub(crate) fn next_permit(&mut self, number: WorkerId, now: Time) -> PermitId {
+        self.permits += 1;
+        let id = PermitId::generated(number as u64, self.permits);
+        self.state = State::Waiting { id: id.clone(), since: now };
+        id
+    }
+
+    /// Whether it has another call to make.
+    pub(crate) fn has_more(&self) -> bool {
+        self.calls_left != Some(0)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a simulation is made of.
+
+use crate::fleet::Fleet;
+use crate::network::Network;
+use crate::outcome::Outcome;
+use crate::run::Run;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::spec::{ResourceSpec, SpecError};
+
+/// A resource, its upstream, a network and workers.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(crate) resource: ResourceSpec,
+    pub(crate) seed: u64,
+    pub(crate) network: Network,
+    pub(crate) fleets: Vec<Fleet>,
+    pub(crate) until: Time,
+}
+
+/// What is wrong with a world.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WorldError {
+    /// The core does not accept the resource.
+    #[error("the resource: {0}")]
+    Resource(#[from] SpecError),
+    /// The upstream does not accept its policies or the costs.
+    #[error("the upstream: {0}")]
+    Upstream(String),
+    /// The core would refuse what a fleet asks for.
+    #[error("fleet `{fleet}`: {refusal}")]
+    Fleet {
+        /// The fleet.
+        fleet: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Workers that never stop, in a world without an end.
+    #[error("fleet `{0}` never stops; say how many calls it makes, or when it or the world ends")]
+    Endless(String),
+}
+
+impl World {
+    /// A world without workers, which goes on until all of them have stopped.
+    #[must_use]
+    pub fn new(resource: ResourceSpec, seed: u64) -> Self {
+        World { resource, seed, network: Network::default(), fleets: Vec::new(), until: Time::NEVER }
+    }
+
+    /// The same world with these workers too.
+    #[must_use]
+    pub fn with(mut self, fleet: Fleet) -> Self {
+        self.fleets.push(fleet);
+        self
+    }
+
+    /// The same world with another network.
+    #[must_use]
+    pub fn across(self, network: Network) -> Self {
+        World { network, ..self }
+    }
+
+    /// The same world, but what happens after `until` is of no interest.
+    #[must_use]
+    pub fn until(self, until: Time) -> Self {
+        World { until, ..self }
+    }
+
+    /// Lets it run.
+    ///
+    /// # Errors
+    /// If the resource, its upstream or a fleet is not valid, or the world would never end.
+    pub fn run(&self) -> Result<Outcome, WorldError> {
+        let endless = |fleet: &&Fleet| fleet.calls.is_none() && fleet.until.min(self.until) == Time::NEVER;
+        if let Some(fleet) = self.fleets.iter().find(endless) {
+            return Err(WorldError::Endless(fleet.name.clone()));
+        }
+        Ok(Run::new(self)?.finish())
+    }
+}

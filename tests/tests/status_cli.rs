@@ -1,0 +1,114 @@
+//! `rampmeter status`
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::status::Status;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, process, scheduler};
+use serde_json::json;
+
+const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+"#;
+
+/// Exit code, standard output, standard error.
+async fn status(nats: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
+    status_at(nats.url(), arguments).await
+}
+
+async fn status_at(url: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, &[&["status", "--nats", url], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_table_for_people() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!([{"cost": {"requests": 5.5}}, {"cost": {"requests": 4}}, {"cost": {"requests": 2.5}}])).await;
+    let waiting = worker.send("permit", r#"{"mode": "wait", "class": "bulk", "age_ms": 3600000}"#).await;
+    worker.status().await;
+
+    let (code, table, errors) = status(&nats, &[]).await;
+
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    #[rustfmt::skip]
+    let expected = [
+        vec!["hub", "epoch 1", "led by scheduler-"],
+        vec!["2 granted", "1 refused", "0 settled", "0 returned", "0 × 429 upstream", "the next request is delayed by `few`"],
+        vec!["limit", "unit", "level", "capacity", "margin", "period", "next free"],
+        vec!["few", "requests", "-2.50", "4", "0", "1440000.000 s"],
+        vec!["class", "queued", "oldest"],
+        vec!["urgent", "0", "0.000 s"],
+        vec!["bulk", "1", "36"],
+    ];
+    let mut lines = table.lines();
+    for words in expected {
+        let line = lines.find(|line| words.iter().all(|word| line.contains(word)));
+        assert!(line.is_some(), "no line, or not in its place, with {words:?}:\n{table}");
+    }
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn json_for_programs() {
+    let nats = nats::start().await;
+    let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"another\""));
+    let _running = scheduler::start(&nats, &two).await;
+    let (code, json, _) = status(&nats, &["--json"]).await;
+    let all: Vec<Status> = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (code, all.iter().map(|status| &*status.resource).collect::<Vec<_>>()),
+        (Some(0), vec!["another", "hub"])
+    );
+    let (code, json, _) = status(&nats, &["--json", "hub"]).await;
+    let one: Vec<Status> = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, one.len()), (Some(0), 1));
+    assert_eq!(one[0].limits[0].level, 4.0);
+}
+
+#[tokio::test]
+async fn resources_of_several_schedulers_are_shown_together() {
+    let nats = nats::start().await;
+    let _one = scheduler::start(&nats, HUB).await;
+    let _two = scheduler::start(&nats, &HUB.replace("\"hub\"", "\"another\"")).await;
+    let (code, json, _) = status(&nats, &["--json"]).await;
+    assert_eq!((code, serde_json::from_str::<Vec<Status>>(&json).unwrap().len()), (Some(0), 2));
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_clearly() {
+    let nats = nats::start().await;
+    #[rustfmt::skip]
+    let table = [
+        (vec![],                        "rampmeter: no scheduler answers on `rampmeter.resources`; is `rampmeter serve` running?\n"),
+        (vec!["--prefix", "fleet"],     "rampmeter: no scheduler answers on `fleet.resources`; is `rampmeter serve` running?\n"),
+        (vec!["hub"],                   "rampmeter: no running scheduler owns resource `hub`\n"),
+        (vec!["hub", "--json"],         "rampmeter: no running scheduler owns resource `hub`\n"),
+    ];
+    for (arguments, error) in table {
+        assert_eq!(status(&nats, &arguments).await, (Some(1), String::new(), error.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn no_nats_server_is_said_clearly() {
+    let mut nats = nats::start().await;
+    nats.stop().await.unwrap();
+    let (code, output, error) = status(&nats, &[]).await;
+    assert_eq!((code, output.as_str()), (Some(1), ""));
+    let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats", nats.url());
+    assert!(error.starts_with(&said), "{error}");
+}
