@@ -24,6 +24,7 @@ pub mod spec;
 
 mod ask;
 mod bucket;
+mod index;
 mod ledger;
 mod line;
 mod peaks;

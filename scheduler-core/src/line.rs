@@ -2,8 +2,8 @@
 
 use crate::bill::Bill;
 use crate::ledger::Backlog;
-use crate::permits::Slot;
 use crate::resource::{Class, ClassId, Resource};
+use crate::slab::Slot;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 

@@ -9,9 +9,10 @@ use crate::command::Command;
 use crate::ledger::{Backlog, Offer};
 use crate::limit::Tier;
 use crate::line::Line;
-use crate::permits::{Granted, Slot, State};
+use crate::permits::{Granted, State};
 use crate::resource::ClassId;
 use crate::scheduler::{PROGRESS, Reason, Scheduler, Wakeup};
+use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::Time;
 

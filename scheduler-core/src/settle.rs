@@ -3,9 +3,10 @@
 use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
-use crate::permits::{Granted, Slot, State};
+use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;

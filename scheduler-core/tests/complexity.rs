@@ -4,6 +4,7 @@
 //! make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! What a waiting request takes of memory. In a program of its own: the allocator counts for everybody.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
 mod common;
 

@@ -4,6 +4,7 @@
 //! default one.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;

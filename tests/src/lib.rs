@@ -10,6 +10,7 @@ pub mod nats;
 pub mod openmetrics;
 pub mod patience;
 pub mod process;
+pub mod python;
 pub mod repository;
 pub mod scheduler;
 pub mod worker;

@@ -8,7 +8,6 @@ use super::table::{
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::report::TOKEN_BUCKET;
 use rampmeter_scheduler_core::resource::Resource;
@@ -53,19 +52,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let source = Source { path, text };
     let file: FileTable =
         toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
-    check_nats(&source, &file.nats)?;
     let resources = resources(&source, &file.resource)?;
     Ok(Config { nats: file.nats, http: file.http, resources, notes: notes(&file.resource) })
-}
-
-fn check_nats(source: &Source, nats: &NatsTable) -> Result<(), ConfigError> {
-    if Subjects::new(&nats.prefix).is_err() {
-        return Err(source.fault(&(0..0), "`nats.prefix` is 1 to 64 characters of [A-Za-z0-9_-]"));
-    }
-    if ![1, 3, 5].contains(&nats.replicas) {
-        return Err(source.fault(&(0..0), format!("`nats.replicas` is 1, 3 or 5, not {}", nats.replicas)));
-    }
-    Ok(())
 }
 
 fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<Resource>, ConfigError> {
@@ -93,7 +81,7 @@ fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resourc
         default_class: table.default_class.as_ref().map(|class| name(source, class)).transpose()?,
         start: start(table.start),
         horizon: optional_span(source, table.horizon.as_ref())?.unwrap_or(DEFAULT_HORIZON),
-        bounds: bounds(table),
+        bounds: bounds(source, table)?,
     };
     Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
@@ -160,12 +148,21 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
     })
 }
 
-fn bounds(table: &ResourceTable) -> Bounds {
+fn bounds(source: &Source, table: &ResourceTable) -> Result<Bounds, ConfigError> {
     let defaults = Bounds::default();
-    let given = |bound: &Option<Spanned<usize>>| bound.as_ref().map(|bound| *bound.get_ref());
-    Bounds {
-        max_waiting: given(&table.max_waiting).unwrap_or(defaults.max_waiting),
-        max_permits: given(&table.max_permits).unwrap_or(defaults.max_permits),
+    Ok(Bounds {
+        max_waiting: bound(source, table.max_waiting.as_ref())?.unwrap_or(defaults.max_waiting),
+        max_permits: bound(source, table.max_permits.as_ref())?.unwrap_or(defaults.max_permits),
+    })
+}
+
+/// None at all would shut everybody out, and the core counts them in 32 bits.
+fn bound(source: &Source, given: Option<&Spanned<usize>>) -> Result<Option<usize>, ConfigError> {
+    match given {
+        Some(bound) if !(1..=u32::MAX as usize).contains(bound.get_ref()) => {
+            Err(source.fault(&bound.span(), format!("a bound is from 1 to {}", u32::MAX)))
+        }
+        given => Ok(given.map(|bound| *bound.get_ref())),
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error("{}: {source}; `rampmeter check --print-default` prints one to start from", path.display())]
+    #[error("{}: can't be read; `rampmeter check --print-default` prints one to start from", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

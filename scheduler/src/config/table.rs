@@ -1,6 +1,8 @@
 //! The configuration file as it is written. Unknown keys are errors.
 
-use serde::Deserialize;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 /// The whole file.
@@ -24,8 +26,9 @@ pub struct NatsTable {
     /// File with the credentials (JWT and seed), if the server wants some.
     pub credentials_file: Option<String>,
     /// First token of all subjects, and name of the KV bucket.
-    pub prefix: String,
-    /// Replicas of the KV bucket: 1 or 3.
+    pub prefix: Name,
+    /// Replicas of the KV bucket: 1, 3 or 5.
+    #[serde(deserialize_with = "replicas")]
     pub replicas: usize,
 }
 
@@ -34,9 +37,18 @@ impl Default for NatsTable {
         NatsTable {
             url: "nats://127.0.0.1:4222".to_owned(),
             credentials_file: None,
-            prefix: "rampmeter".to_owned(),
+            prefix: Subjects::default().prefix().clone(),
             replicas: 1,
         }
+    }
+}
+
+/// A Raft group has an odd number of members, and `JetStream` at most five.
+fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let replicas = usize::deserialize(deserializer)?;
+    match replicas {
+        1 | 3 | 5 => Ok(replicas),
+        other => Err(serde::de::Error::custom(format!("there can be 1, 3 or 5 replicas, not {other}"))),
     }
 }
 

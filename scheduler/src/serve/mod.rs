@@ -20,7 +20,6 @@ use crate::store::Store;
 use health::Health;
 use http::Pages;
 use permit_thread::PermitThread;
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
     let client = connect(&nats.url, nats.credentials_file.as_deref(), &leader).await?;
-    let store = Store::open(&client, &Name::new(&nats.prefix)?, nats.replicas).await?;
+    let store = Store::open(&client, &nats.prefix, nats.replicas).await?;
     let thread_name = format!("{leader}-permits");
     let connecting = async move { connect(&nats.url, nats.credentials_file.as_deref(), &thread_name).await };
     let permits = PermitThread::start(connecting).await?;

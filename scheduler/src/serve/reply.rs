@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     fn send_answer(&mut self, subject: Subject, answer: &Answer<'_>) {
-        write((&mut self.buffer).writer(), answer);
+        write_answer(&mut self.buffer, answer);
         self.push(subject, headers(answer));
     }
 
@@ -80,13 +80,41 @@ impl Outbox {
         if !self.array.is_empty() {
             self.array.push(b',');
         }
-        write(&mut self.array, answer);
+        write_answer(&mut self.array, answer);
     }
 
     fn push(&mut self, subject: Subject, headers: Option<HeaderMap>) {
         let payload = self.buffer.split().freeze();
         self.outgoing.push(Outgoing { subject, headers, payload });
     }
+}
+
+/// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
+fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
+    match answer {
+        Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch } => {
+            write_grant(to, id, *delay_ms, limited_by.as_deref(), *epoch);
+        }
+        Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
+            write(to.writer(), answer);
+        }
+    }
+}
+
+/// Neither ids nor names have a character that JSON escapes.
+fn write_grant(to: &mut impl BufMut, id: &str, delay_ms: f64, limited_by: Option<&str>, epoch: u64) {
+    to.put_slice(br#"{"status":"granted","id":""#);
+    to.put_slice(id.as_bytes());
+    to.put_slice(br#"","delay_ms":"#);
+    write(to.writer(), &delay_ms);
+    if let Some(limit) = limited_by {
+        to.put_slice(br#","limited_by":""#);
+        to.put_slice(limit.as_bytes());
+        to.put_u8(b'"');
+    }
+    to.put_slice(br#","epoch":"#);
+    write(to.writer(), &epoch);
+    to.put_u8(b'}');
 }
 
 fn write(to: impl std::io::Write, message: &impl Serialize) {
@@ -111,4 +139,23 @@ fn one_line(message: &str) -> String {
 pub fn refusal<'a>(id: Option<&'a str>, code: Code, message: String, epoch: u64) -> Answer<'a> {
     let (id, message) = (id.map(Text::from), Text::from(message));
     Answer::Refused { id, code, message, retry_after_ms: None, limited_by: None, epoch }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_by_hand_is_what_serde_writes() {
+        for limited_by in [None, Some(Text::from("requests-per-minute"))] {
+            for delay_ms in [0.0, 1234.5, 1e-6, 3.0] {
+                let id = Text::from("0199a7c2-5d1e.A_z:9");
+                let limited_by = limited_by.clone();
+                let answer = Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch: 7 };
+                let mut by_hand = Vec::new();
+                write_answer(&mut by_hand, &answer);
+                assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());
+            }
+        }
+    }
 }

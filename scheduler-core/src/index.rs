@@ -1,0 +1,64 @@
+//! Finding slots by id.
+
+use crate::slab::Slot;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use rampmeter_protocol::id::PermitId;
+use std::hash::BuildHasher;
+
+/// Sixty-four: growing one of them takes a millisecond where growing all would take a tenth of a
+/// second, for which everybody would wait.
+const SHARD_BITS: u32 = 6;
+
+/// A hash table of slots, in shards. It keeps a part of each hash beside the slot, so that growing
+/// reads nothing else.
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Vec<HashTable<Entry>>,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    part: u32,
+    slot: Slot,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let shards = (0..1_usize << SHARD_BITS).map(|_| HashTable::new()).collect();
+        Index { shards, hasher: DefaultHashBuilder::default() }
+    }
+}
+
+impl Index {
+    /// The slot of `id`, as `is_it` confirms.
+    pub(crate) fn find(&self, id: &PermitId, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let (shard, part) = self.place(id);
+        let found = self.shards[shard].find(spread(part), |entry| entry.part == part && is_it(entry.slot))?;
+        Some(found.slot)
+    }
+
+    /// Adds an id that is not in it.
+    pub(crate) fn insert(&mut self, id: &PermitId, slot: Slot) {
+        let (shard, part) = self.place(id);
+        self.shards[shard].insert_unique(spread(part), Entry { part, slot }, |entry| spread(entry.part));
+    }
+
+    pub(crate) fn remove(&mut self, id: &PermitId, slot: Slot) {
+        let (shard, part) = self.place(id);
+        if let Ok(entry) = self.shards[shard].find_entry(spread(part), |entry| entry.slot == slot) {
+            entry.remove();
+        }
+    }
+
+    /// The shard goes by the lower bits of the hash; the upper half is the part that is kept.
+    fn place(&self, id: &PermitId) -> (usize, u32) {
+        let hash = self.hasher.hash_one(id);
+        (hash as usize & ((1 << SHARD_BITS) - 1), (hash >> 32) as u32)
+    }
+}
+
+/// Spreads a part over all the bits that a table goes by (Fibonacci hashing; Knuth, volume 3).
+fn spread(part: u32) -> u64 {
+    u64::from(part).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,66 @@
+//! Python with what `tests/python/requirements.txt` pins, kept in the build folder.
+
+use crate::patience::within;
+use crate::repository;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use tokio::process::Command;
+
+/// The pinned packages, brought into `build_folder` where they are not there yet; tests give
+/// `env!("CARGO_TARGET_TMPDIR")`.
+///
+/// # Panics
+/// If `python3` or its pip is missing, or the packages can't be had.
+pub async fn packages(build_folder: &str) -> PathBuf {
+    let pins = repository::root().join("tests/python/requirements.txt");
+    let folder = Path::new(build_folder).join("python");
+    let installed = folder.join("requirements.txt");
+    if std::fs::read(&installed).ok() != Some(std::fs::read(&pins).unwrap()) {
+        let fresh = tempfile::tempdir_in(build_folder).unwrap();
+        pip_install(&pins, fresh.path()).await;
+        std::fs::copy(&pins, fresh.path().join("requirements.txt")).unwrap();
+        put_in_place(fresh, &folder);
+    }
+    folder
+}
+
+/// Runs a program from `tests/python` with `packages` and these environment variables.
+///
+/// # Panics
+/// If it can't be run.
+pub async fn run(program: &str, packages: &Path, environment: &[(&str, &str)]) -> Output {
+    let mut command = python();
+    command.arg(repository::root().join("tests/python").join(program));
+    command.env("PYTHONPATH", packages).envs(environment.iter().copied());
+    within(program, command.output()).await.unwrap_or_else(|error| panic!("python3 cannot be run: {error}"))
+}
+
+async fn pip_install(pins: &Path, into: &Path) {
+    let strict = "-m pip install --quiet --no-input --disable-pip-version-check --no-deps --require-hashes";
+    let mut command = python();
+    command
+        .args(strict.split(' '))
+        .args(["--only-binary", ":all:", "--requirement"])
+        .arg(pins)
+        .arg("--target")
+        .arg(into);
+    let output = command.output().await.unwrap_or_else(|error| panic!("python3 cannot be run: {error}; install it"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "pip could not bring {}; install python3 with pip\n{errors}", pins.display());
+}
+
+fn python() -> Command {
+    let mut command = Command::new("python3");
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Another test process may have been quicker: what is there then is the same.
+fn put_in_place(fresh: tempfile::TempDir, folder: &Path) {
+    let fresh = fresh.keep();
+    if std::fs::rename(&fresh, folder).is_err() {
+        std::fs::remove_dir_all(folder).ok();
+        std::fs::rename(&fresh, folder).ok();
+    }
+    assert!(folder.is_dir());
+}

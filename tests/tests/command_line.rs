@@ -1,0 +1,113 @@
+//! The `rampmeter` command: what it prints and how it ends.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_tests::{nats, process, repository, scheduler};
+
+const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+
+const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
+
+/// Exit code, standard output, standard error.
+async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, arguments).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A file that holds `text`.
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn help_tells_every_option() {
+    #[rustfmt::skip]
+    let table = [
+        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--log-format", "RAMPMETER_NATS"]),
+        ("demo",        vec!["--seconds", "--workers", "--json"]),
+        ("check",       vec!["--config", "--print-default"]),
+        ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
+        ("bench",       vec!["--json"]),
+    ];
+    let (code, overview, _) = run(&["--help"]).await;
+    assert_eq!(code, Some(0));
+    for (command, options) in table {
+        assert!(overview.contains(&format!("  {command} ")), "{overview}");
+        let (code, help, _) = run(&[command, "--help"]).await;
+        assert_eq!(code, Some(0), "{command}");
+        for option in options {
+            assert!(help.contains(option), "{command} {option}:\n{help}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_usage_is_told_apart_from_failure() {
+    for arguments in [vec![], vec!["sreve"], vec!["serve", "--confg", "x"], vec!["status", "two words"]] {
+        let (code, output, error) = run(&arguments).await;
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(error.contains("Usage: ") || error.contains("--help"), "{error}");
+    }
+    let (code, version, _) = run(&["--version"]).await;
+    assert_eq!((code, version), (Some(0), format!("rampmeter {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[tokio::test]
+async fn check_tells_what_is_configured() {
+    let notes = HUB.replace("[[resource.limit]]", "fair_share = \"client\"\n[[resource.limit]]");
+    let valid = file(&notes);
+    let path = valid.path().to_str().unwrap();
+    let (code, output, error) = run(&["check", "--config", path]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(output.contains("note: resource `hub`: `fair_share` has no effect yet"), "{output}");
+    assert!(output.contains("resource `hub`: 1 limits, 1 classes"), "{output}");
+    assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
+}
+
+#[tokio::test]
+async fn check_tells_the_place_of_a_fault() {
+    let wrong = file(&HUB.replace("capacity = 4", "capacity = -4"));
+    let path = wrong.path().to_str().unwrap();
+    for command in ["check", "serve"] {
+        let (code, output, error) = run(&[command, "--config", path]).await;
+        assert_eq!((code, output.as_str()), (Some(1), ""));
+        let expected = format!("rampmeter: {path}:5:12: an amount is a number from 0 to 1e9, not -4e0\n");
+        assert_eq!(error, expected);
+    }
+    let (code, _, error) = run(&["check", "--config", "/nowhere/rampmeter.toml"]).await;
+    assert_eq!(code, Some(1));
+    let expected = "rampmeter: /nowhere/rampmeter.toml: can't be read; `rampmeter check --print-default` prints one \
+                    to start from: No such file or directory (os error 2)\n";
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
+    let shipped = repository::file("deploy/rampmeter.toml").unwrap().text;
+    let (code, printed, error) = run(&["check", "--print-default"]).await;
+    assert_eq!((code, printed.as_str(), error.as_str()), (Some(0), shipped.as_str(), ""));
+    let (code, _, error) = run(&["check", "--config", file(&printed).path().to_str().unwrap()]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn serve_says_what_keeps_it_from_starting() {
+    let mut gone = nats::start().await;
+    gone.stop().await.unwrap();
+    let config = file(&scheduler::configuration(&gone, HUB));
+    let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no NATS server answers at nats://127.0.0.1:"), "{error}");
+
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let taken = running.http().unwrap().to_string();
+    let config = file(&scheduler::configuration(&nats, HUB));
+    let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap(), "--listen", &taken]).await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains(&format!("`http.listen`: can't listen at {taken}")), "{error}");
+}

@@ -1,0 +1,49 @@
+//! A dozen lines of Python are a worker: those that the README shows, against a real scheduler and a real upstream.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use futures::future::join_all;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, python, scheduler};
+use rampmeter_upstream::{Config, Upstream};
+
+const RESOURCE: &str = r#"
+[[resource]]
+name = "sentinel-hub"
+[[resource.limit]]
+name = "requests"
+capacity = 4
+period = "2s"
+[[resource.limit]]
+name = "processing-units"
+unit = "processing-units"
+capacity = 20
+period = "2s"
+"#;
+
+#[tokio::test]
+async fn python_workers_are_never_told_429() {
+    let packages = python::packages(env!("CARGO_TARGET_TMPDIR")).await;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, RESOURCE).await;
+    let policies = ["requests=4/2s", "processing-units=20/2s"].map(|policy| policy.parse().unwrap());
+    let upstream = Upstream::start(Config::new(policies.into())).await.unwrap();
+    let url = upstream.url();
+    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str())];
+
+    let workers = join_all((0..8).map(|_| python::run("worker.py", &packages, &environment))).await;
+
+    for worker in workers {
+        assert!(worker.status.success(), "{}", String::from_utf8_lossy(&worker.stderr));
+    }
+    let total = upstream.stats().total;
+    assert_eq!((total.ok, total.rate_limited, total.bad), (8, 0, 0));
+    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    let settled = until("all are settled", async || {
+        let counters = worker.status().await.counters;
+        (counters.settled == 8).then_some(counters)
+    })
+    .await;
+    assert_eq!((settled.granted, settled.upstream_429), (8, 0));
+}

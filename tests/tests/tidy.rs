@@ -1,0 +1,195 @@
+//! Rules of this repository that no compiler keeps.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_scheduler::config;
+use rampmeter_tests::repository::{File, file, files, root};
+use std::path::Path;
+
+/// A screenful many times over; beyond it a file has more than one subject.
+const MOST_LINES: usize = 500;
+/// Tests are tables and scenarios that belong together.
+const MOST_TEST_LINES: usize = 700;
+
+/// The one place that may sleep in a test, since it makes the caller say why.
+const PATIENCE: &str = "tests/src/patience.rs";
+
+fn is_test(file: &File) -> bool {
+    file.path.starts_with("tests/") || file.path.contains("/tests/")
+}
+
+/// What of `file` runs only in tests: all of a test file, and what follows `#[cfg(test)]` elsewhere.
+fn test_code(file: &File) -> &str {
+    match is_test(file) {
+        true => &file.text,
+        false => file.text.split_once("#[cfg(test)]").map_or("", |(_, tests)| tests),
+    }
+}
+
+fn manifest(package: &str) -> toml::Table {
+    file(&format!("{package}/Cargo.toml")).unwrap().text.parse().unwrap()
+}
+
+fn dependencies(package: &str, table: &str) -> Vec<String> {
+    let manifest = manifest(package);
+    let table = manifest.get(table).and_then(toml::Value::as_table);
+    table.map(|table| table.keys().cloned().collect()).unwrap_or_default()
+}
+
+#[test]
+fn no_file_is_longer_than_its_reader() {
+    for file in files("", "rs") {
+        let most = if is_test(&file) { MOST_TEST_LINES } else { MOST_LINES };
+        let lines = file.text.lines().count();
+        assert!(lines <= most, "{}: {lines} lines, at most {most}", file.path);
+    }
+}
+
+#[test]
+fn no_test_is_ignored() {
+    let ignore = concat!("#[ig", "nore");
+    for file in files("", "rs") {
+        assert!(!file.text.contains(ignore), "{}", file.path);
+    }
+}
+
+#[test]
+fn no_test_sleeps_for_luck() {
+    let sleeps = [concat!("sleep", "("), concat!("sleep_", "until(")];
+    for file in files("", "rs").iter().filter(|file| file.path != PATIENCE) {
+        for sleep in sleeps {
+            assert!(!test_code(file).contains(sleep), "{}: use rampmeter_tests::patience", file.path);
+        }
+    }
+}
+
+#[test]
+fn no_test_binds_a_port_of_its_own() {
+    let usual = [concat!("127.0.0.1:", "4222"), concat!("127.0.0.1:", "9480"), concat!("127.0.0.1:", "9490")];
+    for file in files("", "rs") {
+        for port in usual {
+            assert!(!test_code(&file).contains(port), "{}: {port}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_core_depends_on_next_to_nothing() {
+    let allowed = ["hashbrown", "rampmeter-protocol", "smallvec", "thiserror"];
+    let found = dependencies("scheduler-core", "dependencies");
+    assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
+}
+
+#[test]
+fn the_core_does_nothing() {
+    let doings =
+        ["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"];
+    for file in files("scheduler-core/src", "rs") {
+        for doing in doings {
+            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
+    for file in files("protocol/src", "rs").iter().filter(|file| file.path != "protocol/src/clock.rs") {
+        for doing in ["Instant::now", "SystemTime::now", "async fn", "tokio"] {
+            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+        }
+    }
+}
+
+/// The judge shares no code with the judged.
+#[test]
+fn the_upstream_knows_nothing_of_the_scheduler() {
+    for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
+        let found = dependencies("simulator/upstream", table);
+        assert!(!found.iter().any(|dependency| dependency.starts_with("rampmeter")), "{table}: {found:?}");
+    }
+    for file in files("simulator/upstream", "rs") {
+        let used = ["rampmeter_protocol", "rampmeter_scheduler", "rampmeter_worker_sdk"];
+        assert!(!used.iter().any(|stranger| file.text.contains(stranger)), "{}", file.path);
+    }
+}
+
+#[test]
+fn workers_need_nothing_of_the_scheduler() {
+    let found = dependencies("worker-sdk", "dependencies");
+    let ours: Vec<_> = found.iter().filter(|dependency| dependency.starts_with("rampmeter")).collect();
+    assert_eq!(ours, ["rampmeter-protocol"]);
+}
+
+/// Versions, lints and profiles are said once, at the root.
+#[test]
+fn packages_take_versions_and_lints_from_the_workspace() {
+    for manifest in files("", "toml").into_iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let table: toml::Table = manifest.text.parse().unwrap();
+        assert_eq!(table["lints"]["workspace"].as_bool(), Some(true), "{}", manifest.path);
+        assert_eq!(table["package"]["version"]["workspace"].as_bool(), Some(true), "{}", manifest.path);
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let dependencies = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
+            for (name, dependency) in dependencies {
+                let inherited = dependency.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+                assert!(inherited, "{}: {name} has a version of its own", manifest.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_configuration_that_is_shipped_is_valid() {
+    let mut found = 0;
+    for file in files("deploy", "toml") {
+        config::parse(Path::new(&file.path), &file.text).unwrap_or_else(|error| panic!("{error}"));
+        found += 1;
+    }
+    assert!(found >= 3, "rampmeter.toml and those of compose.yaml");
+}
+
+/// The README's Python is the one that is tested.
+#[test]
+fn the_readme_shows_the_python_that_is_tested() {
+    let Some(readme) = file("README.md") else { return };
+    let worker = file("tests/python/worker.py").unwrap().text;
+    assert!(readme.text.contains(worker.trim()), "README.md shows another text than tests/python/worker.py");
+}
+
+/// Every `rampmeter …` in the README is a command that there is.
+#[test]
+fn the_readme_names_commands_that_exist() {
+    use clap::CommandFactory;
+    let Some(readme) = file("README.md") else { return };
+    let known: Vec<String> = rampmeter_scheduler::cli::Cli::command()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
+    for line in code_lines(&readme.text) {
+        let arguments = line.strip_prefix("rampmeter ").or_else(|| line.strip_prefix("cargo run --release -- "));
+        if let Some(command) = arguments.and_then(|arguments| arguments.split_whitespace().next()) {
+            assert!(known.iter().any(|known| known == command), "{line}");
+        }
+    }
+}
+
+/// Lines in fenced blocks of shell, without the prompt.
+fn code_lines(markdown: &str) -> Vec<&str> {
+    let blocks = markdown.split("```").skip(1).step_by(2);
+    let shell = blocks.filter_map(|block| block.strip_prefix("sh\n").or_else(|| block.strip_prefix("console\n")));
+    shell.flat_map(str::lines).map(|line| line.trim_start_matches("$ ").trim()).collect()
+}
+
+#[test]
+fn the_changelog_knows_the_version() {
+    let Some(changelog) = file("CHANGELOG.md") else { return };
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(
+        changelog.text.contains(&format!("## {version}")) || changelog.text.contains(&format!("[{version}]")),
+        "{version}"
+    );
+}
+
+#[test]
+fn the_workspace_is_where_it_is_looked_for() {
+    assert!(root().join("Cargo.lock").is_file());
+}
