@@ -176,12 +176,12 @@ impl<R: Clone> Scheduler<R> {
 
     /// Tells one who waits how it stands, if it wants to know.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
-        let (position, offer) = self.outlook(now, slot);
         let permit = self.permits.get(slot);
         let State::Waiting(waiting) = &permit.state else { unreachable!("only who waits is told") };
         if waiting.progress {
-            let (to, id, eta) = (waiting.to.clone(), permit.id.clone(), offer.at.since(now));
-            self.push(Command::Queued { to, id, position, eta, limited_by: offer.limited_by });
+            let (to, id) = (waiting.to.clone(), permit.id.clone());
+            let (position, offer) = self.outlook(now, slot);
+            self.push(Command::Queued { to, id, position, eta: offer.at.since(now), limited_by: offer.limited_by });
         }
     }
 

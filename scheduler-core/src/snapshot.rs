@@ -15,6 +15,9 @@ use rampmeter_protocol::time::{Span, Time};
 ///
 /// Levels have every promise in them. A promise that is also listed in `permits` can be taken back
 /// later; one that is not listed stays paid. So a snapshot whose list is shortened is still safe.
+///
+/// How full buckets have been is not in it: a call that started before the snapshot and needed less
+/// than it was charged gives nothing back afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets.

@@ -120,6 +120,20 @@ fn a_reservation_goes_ahead_of_less_urgent_requests_that_wait() {
     );
 }
 
+#[test]
+fn bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost() {
+    let pages = limit("pages", 1.0, span(500));
+    play(
+        &with_bulk(resource(vec![limit("requests", 10.0, span(1000)), pages]), 0.2),
+        "
+        0   reserve first pages=1                        -> first@0
+        0   reserve urgent pages=1 requests=8            -> urgent@500
+        # Nine are there, and the headroom is left. Eight will be there at 500 ms.
+        0   reserve bulk class=bulk requests=6           -> bulk@0
+        ",
+    );
+}
+
 /// Bulk that waits for one bucket is no reason to put the urgent behind all promises of another.
 #[test]
 fn a_reservation_uses_a_gap_although_less_urgent_requests_wait() {

@@ -37,6 +37,24 @@ fn allow_does_not_pass_those_who_wait() {
 }
 
 #[test]
+fn allow_waits_for_those_who_still_wait_and_for_nobody_else() {
+    play(
+        &ten_per_second(),
+        "
+        0           reserve a requests=10        -> a@0
+        0           wait b requests=5            ->
+        0           wait c requests=2            ->
+        0           wait d requests=9            ->
+        10          unused d                     -> d:unknown_permit d:settled
+        450                                      -> b@500
+        # Half a token is owed, c waits for two, and this is one more.
+        450         allow e                      -> e:not_in_time+350
+        650                                      -> c@700
+        ",
+    );
+}
+
+#[test]
 fn a_reservation_starts_in_time_or_is_refused() {
     play(
         &ten_per_second(),
@@ -179,10 +197,12 @@ fn a_class_is_served_first_come_first_served() {
         0    wait b requests=3                   ->
         0    wait c                              ->
         0    wait d requests=2                   ->
-        # A large cost holds the line.
+        # A large cost holds the line: what e needs is there.
+        200  wait e                              ->
         250                                      -> b@300
         350                                      -> c@400
         550                                      -> d@600
+        650                                      -> e@700
         ",
     );
 }

@@ -116,8 +116,8 @@ fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
 #[test]
 fn made_up_ids_are_nobody_elses() {
     let mut world = World::new(&ten_per_second());
-    // Somebody has chosen just the names that would come next.
-    let given: Vec<PermitId> = (1..40).map(|serial| PermitId::generated(1, serial)).collect();
+    // Somebody has chosen just the names that will come.
+    let given: Vec<PermitId> = (100..140).map(|serial| PermitId::generated(1, serial)).collect();
     for id in &given {
         world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
     }

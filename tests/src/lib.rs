@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+pub mod api;
+pub mod fleet;
 pub mod nats;
 pub mod openmetrics;
 pub mod patience;

@@ -1,5 +1,6 @@
 //! The `rampmeter` command in a process of its own.
 
+use crate::api::http;
 use crate::patience::{until, within};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
@@ -44,12 +45,20 @@ impl Process {
     /// # Panics
     /// If it does not get so far; the message has its log.
     pub async fn start(program: Program, nats: &Server, resources: &str) -> Self {
+        Self::start_with(program, &crate::scheduler::configuration(nats.url(), resources), &[]).await
+    }
+
+    /// Starts a scheduler with this configuration and these arguments beside it, and waits until it is ready.
+    ///
+    /// # Panics
+    /// If it does not get so far; the message has its log.
+    pub async fn start_with(program: Program, configuration: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("rampmeter.toml");
-        std::fs::write(&config, crate::scheduler::configuration(nats, resources)).unwrap();
+        std::fs::write(&config, configuration).unwrap();
         let log = NamedTempFile::new_in(folder.path()).unwrap();
         let mut command = plain(program);
-        command.args(["--log-format", "json", "serve", "--config"]).arg(&config);
+        command.args(["--log-format", "json", "serve", "--config"]).arg(&config).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().unwrap());
         let mut process = Process { child: command.kill_on_drop(true).spawn().unwrap(), folder, log };
         process.until_ready().await;
@@ -106,7 +115,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("the scheduler process ended: {status}\n{}", self.log());
             }
-            let ready = reqwest::get(format!("{}/readyz", self.http()?)).await.ok()?;
+            let ready = http().get(format!("{}/readyz", self.http()?)).send().await.ok()?;
             ready.status().is_success().then_some(())
         })
         .await;

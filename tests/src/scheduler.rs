@@ -1,15 +1,16 @@
 //! A scheduler in this process.
 
+use crate::api::http;
 use crate::patience::within;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::config;
 use rampmeter_scheduler::serve::{self, Running};
 use std::path::Path;
 
-/// A whole configuration: `resources` on `nats`, with HTTP on a free port.
+/// A whole configuration: `resources` on the server at `nats_url`, with HTTP on a free port.
 #[must_use]
-pub fn configuration(nats: &Server, resources: &str) -> String {
-    format!("[nats]\nurl = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}", nats.url())
+pub fn configuration(nats_url: &str, resources: &str) -> String {
+    format!("[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}")
 }
 
 /// A scheduler of `resources` that leads them or stands by.
@@ -27,7 +28,7 @@ pub async fn start(nats: &Server, resources: &str) -> Running {
 /// # Panics
 /// If it can't start.
 pub async fn begin(nats: &Server, resources: &str) -> Running {
-    let text = configuration(nats, resources);
+    let text = configuration(nats.url(), resources);
     let config = config::parse(Path::new("test.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     serve::start(config).await.unwrap()
 }
@@ -54,6 +55,6 @@ pub async fn page(running: &Running, path: &str) -> (u16, String) {
 /// # Panics
 /// If it can't be had.
 pub async fn get(url: &str) -> (u16, String) {
-    let response = reqwest::get(url).await.unwrap();
+    let response = http().get(url).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }

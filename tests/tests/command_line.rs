@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use rampmeter_protocol::status::Status;
+use rampmeter_tests::process::Process;
 use rampmeter_tests::{nats, process, repository, scheduler};
 
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
@@ -98,7 +100,7 @@ async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
 async fn serve_says_what_keeps_it_from_starting() {
     let mut gone = nats::start().await;
     gone.stop().await.unwrap();
-    let config = file(&scheduler::configuration(&gone, HUB));
+    let config = file(&scheduler::configuration(gone.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
     assert_eq!(code, Some(1));
     assert!(error.contains("no NATS server answers at nats://127.0.0.1:"), "{error}");
@@ -106,8 +108,28 @@ async fn serve_says_what_keeps_it_from_starting() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let taken = running.http().unwrap().to_string();
-    let config = file(&scheduler::configuration(&nats, HUB));
+    let config = file(&scheduler::configuration(nats.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap(), "--listen", &taken]).await;
     assert_eq!(code, Some(1));
     assert!(error.contains(&format!("`http.listen`: can't listen at {taken}")), "{error}");
+}
+
+/// The private server has to have the port that the configuration says, so one is looked for that is free.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn serve_brings_a_nats_server_and_keeps_its_data() {
+    let url = format!("nats://127.0.0.1:{}", free_port());
+    let data = tempfile::tempdir().unwrap();
+    let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
+    for epoch in 1..=2 {
+        let process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
+        let (code, json, _) = run(&["status", "--nats", &url, "--json"]).await;
+        let all: Vec<Status> = serde_json::from_str(&json).unwrap();
+        assert_eq!((code, all[0].epoch), (Some(0), epoch));
+        process.stop().await;
+        assert!(async_nats::connect(&url).await.is_err(), "the server has ended with the scheduler");
+    }
 }

@@ -201,29 +201,39 @@ impl Bench {
 
     /// What a permit costs, read from the message without any code of the scheduler's.
     fn note_permit(&self, message: &[u8], answer: &Value) {
-        assert!(["granted", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
-        if answer["status"] == "granted" {
-            let empty = message.iter().all(u8::is_ascii_whitespace);
-            let request: Value = if empty { json!({}) } else { serde_json::from_slice(message).unwrap() };
-            let amount = |unit: &str| request["cost"][unit].as_f64();
-            let estimate = [amount("requests").unwrap_or(1.0), amount("units").unwrap_or(0.0)];
-            let charge = Charge { estimate, actual: estimate, settled: false };
-            self.charged.borrow_mut().entry(answer["id"].as_str().unwrap().to_owned()).or_insert(charge);
+        for (request, answer) in elements(message, answer) {
+            assert!(["granted", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
+            if answer["status"] == "granted" {
+                let amount = |unit: &str| request["cost"][unit].as_f64();
+                let estimate = [amount("requests").unwrap_or(1.0), amount("units").unwrap_or(0.0)];
+                let charge = Charge { estimate, actual: estimate, settled: false };
+                self.charged.borrow_mut().entry(answer["id"].as_str().unwrap().to_owned()).or_insert(charge);
+            }
         }
     }
 
     fn note_settle(&self, message: &[u8], answer: &Value) {
-        assert!(["settled", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
-        if answer["status"] == "settled" {
-            let settle: Value = serde_json::from_slice(message).unwrap();
-            let mut charged = self.charged.borrow_mut();
-            let charge = charged.get_mut(settle["id"].as_str().unwrap()).expect("only what was granted is settled");
-            if !charge.settled && settle["extend"] != true {
-                charge.actual = actual(charge.estimate, &settle);
-                charge.settled = true;
+        for (settle, answer) in elements(message, answer) {
+            assert!(["settled", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
+            if answer["status"] == "settled" {
+                let mut charged = self.charged.borrow_mut();
+                let charge = charged.get_mut(settle["id"].as_str().unwrap()).expect("only what was granted is settled");
+                if !charge.settled && settle["extend"] != true {
+                    charge.actual = actual(charge.estimate, &settle);
+                    charge.settled = true;
+                }
             }
         }
     }
+}
+
+/// A message with its answer, or the elements of both where mutation has made an array of it.
+fn elements(message: &[u8], answer: &Value) -> Vec<(Value, Value)> {
+    let empty = message.iter().all(u8::is_ascii_whitespace);
+    let message = if empty { json!({}) } else { serde_json::from_slice(message).unwrap_or_default() };
+    let (messages, answers) = (message.as_array().cloned(), answer.as_array().cloned());
+    let (messages, answers) = (messages.unwrap_or(vec![message]), answers.unwrap_or(vec![answer.clone()]));
+    messages.into_iter().zip(answers).collect()
 }
 
 fn actual(estimate: [f64; 2], settle: &Value) -> [f64; 2] {

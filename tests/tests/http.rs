@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use rampmeter_tests::api::http;
 use rampmeter_tests::openmetrics::Page;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
@@ -69,7 +70,7 @@ async fn readiness_goes_off_with_the_handover() {
 async fn metrics_are_openmetrics_with_all_that_was_promised() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
-    let response = reqwest::get(format!("http://{}/metrics", running.http().unwrap())).await.unwrap();
+    let response = http().get(format!("http://{}/metrics", running.http().unwrap())).send().await.unwrap();
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
     assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
     let page = Page::parse(&response.text().await.unwrap()).unwrap();

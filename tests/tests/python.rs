@@ -3,23 +3,26 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use futures::future::join_all;
+use rampmeter_tests::api::upstream;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, python, scheduler};
-use rampmeter_upstream::{Config, Upstream};
 
+/// The margin is for a machine on which Python may need two seconds from the permit to the call.
 const RESOURCE: &str = r#"
 [[resource]]
 name = "sentinel-hub"
 [[resource.limit]]
 name = "requests"
-capacity = 4
-period = "2s"
+capacity = 6
+period = "3s"
+margin = 4
 [[resource.limit]]
 name = "processing-units"
 unit = "processing-units"
 capacity = 20
 period = "2s"
+margin = 10
 "#;
 
 #[tokio::test]
@@ -27,9 +30,8 @@ async fn python_workers_are_never_told_429() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR")).await;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, RESOURCE).await;
-    let policies = ["requests=4/2s", "processing-units=20/2s"].map(|policy| policy.parse().unwrap());
-    let upstream = Upstream::start(Config::new(policies.into())).await.unwrap();
-    let url = upstream.url();
+    let upstream = upstream(&["requests=6/3s", "processing-units=20/2s"]).await;
+    let url = format!("{}/process?processing-units=2", upstream.url());
     let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str())];
 
     let workers = join_all((0..8).map(|_| python::run("worker.py", &packages, &environment))).await;

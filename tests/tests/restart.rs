@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_tests::api::http;
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::{Worker, body};
@@ -117,7 +118,7 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
     let asked_to_stop = clock.now();
     let ready = format!("{}/readyz", process.http().unwrap());
     let body: Value = until("not ready", async || {
-        let response = reqwest::get(&ready).await.expect("the process lives until it has tried to save");
+        let response = http().get(&ready).send().await.expect("the process lives until it has tried to save");
         (response.status() == 503).then_some(response)?.json().await.ok()
     })
     .await;

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use clap::Parser;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_scheduler::cli::Cli;
 use rampmeter_scheduler::config;
-use rampmeter_tests::repository::{File, file, files, root};
+use rampmeter_tests::repository::{File, file, files};
 use std::path::Path;
 
 /// A screenful many times over; beyond it a file has more than one subject.
@@ -150,46 +154,57 @@ fn every_configuration_that_is_shipped_is_valid() {
 /// The README's Python is the one that is tested.
 #[test]
 fn the_readme_shows_the_python_that_is_tested() {
-    let Some(readme) = file("README.md") else { return };
     let worker = file("tests/python/worker.py").unwrap().text;
-    assert!(readme.text.contains(worker.trim()), "README.md shows another text than tests/python/worker.py");
+    assert!(readme().contains(worker.trim()), "README.md shows another text than tests/python/worker.py");
 }
 
-/// Every `rampmeter …` in the README is a command that there is.
+/// Every `rampmeter …` in the README is a command that there is, with options that it has.
 #[test]
-fn the_readme_names_commands_that_exist() {
-    use clap::CommandFactory;
-    let Some(readme) = file("README.md") else { return };
-    let known: Vec<String> = rampmeter_scheduler::cli::Cli::command()
-        .get_subcommands()
-        .map(|command| command.get_name().to_owned())
-        .collect();
-    for line in code_lines(&readme.text) {
-        let arguments = line.strip_prefix("rampmeter ").or_else(|| line.strip_prefix("cargo run --release -- "));
-        if let Some(command) = arguments.and_then(|arguments| arguments.split_whitespace().next()) {
-            assert!(known.iter().any(|known| known == command), "{line}");
+fn the_readme_shows_commands_that_exist() {
+    let mut found = 0;
+    for line in blocks(&readme(), "sh").iter().flat_map(|block| block.lines()) {
+        let command = line.split(['#', '>']).next().unwrap();
+        let arguments = command.strip_prefix("rampmeter ").or_else(|| command.strip_prefix("cargo run --release -- "));
+        if let Some(arguments) = arguments {
+            let parsed = Cli::try_parse_from(["rampmeter"].into_iter().chain(arguments.split_whitespace()));
+            parsed.map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
+            found += 1;
+        }
+    }
+    assert!(found > 0, "the README shows no command");
+}
+
+#[test]
+fn the_readme_shows_configuration_and_messages_that_are_valid() {
+    for block in blocks(&readme(), "toml") {
+        config::parse(Path::new("README.md"), &block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+    }
+    for line in blocks(&readme(), "sh").iter().flat_map(|block| block.lines()) {
+        let Some((subject, message)) = line.split_once("nats req ").and_then(|(_, call)| call.split_once(" '")) else {
+            continue;
+        };
+        let message = message.trim_end_matches('\'');
+        if subject.contains(".permit.") {
+            serde_json::from_str::<PermitRequest>(message).map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
+        } else {
+            serde_json::from_str::<Settle>(message).map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
         }
     }
 }
 
-/// Lines in fenced blocks of shell, without the prompt.
-fn code_lines(markdown: &str) -> Vec<&str> {
+fn readme() -> String {
+    file("README.md").expect("README.md").text
+}
+
+/// The fenced blocks in `language`.
+fn blocks(markdown: &str, language: &str) -> Vec<String> {
     let blocks = markdown.split("```").skip(1).step_by(2);
-    let shell = blocks.filter_map(|block| block.strip_prefix("sh\n").or_else(|| block.strip_prefix("console\n")));
-    shell.flat_map(str::lines).map(|line| line.trim_start_matches("$ ").trim()).collect()
+    blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned)).collect()
 }
 
 #[test]
 fn the_changelog_knows_the_version() {
     let Some(changelog) = file("CHANGELOG.md") else { return };
     let version = env!("CARGO_PKG_VERSION");
-    assert!(
-        changelog.text.contains(&format!("## {version}")) || changelog.text.contains(&format!("[{version}]")),
-        "{version}"
-    );
-}
-
-#[test]
-fn the_workspace_is_where_it_is_looked_for() {
-    assert!(root().join("Cargo.lock").is_file());
+    assert!(changelog.text.lines().any(|line| line.starts_with("## ") && line.contains(version)), "{version}");
 }

@@ -29,6 +29,8 @@ const BURST: usize = 256;
 const SAVE_EVERY: Span = Span::from_millis(200);
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+/// How often a lost connection is looked at.
+const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The status that an upstream answers with when it is asked too much.
@@ -176,7 +178,10 @@ impl PermitLoop {
     }
 
     async fn woken(&mut self) -> Woken {
-        let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
+        let wakeup = match self.is_connected() {
+            true => self.core.next_wakeup().map(|wakeup| wakeup.at),
+            false => Some(self.clock.now() + RECONNECT_POLL),
+        };
         let next = [wakeup, self.next_save].into_iter().flatten().min().unwrap_or(Time::NEVER);
         let at = tokio::time::Instant::from_std(self.clock.instant(next));
         tokio::select! {
@@ -347,10 +352,11 @@ impl PermitLoop {
         }
     }
 
-    /// Does what is due, whether or not a timer said so.
+    /// Does what is due, whether or not a timer said so. A start that nobody can be told of in time is not committed:
+    /// the answer would be sent after the reconnect, and all calls of the pause would come at once.
     fn keep_time(&mut self) {
         let now = self.clock.now();
-        if self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
+        if self.is_connected() && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
             self.handle(now, Event::Wake);
         }
         if self.next_save.is_some_and(|save| save <= now) {
@@ -358,6 +364,10 @@ impl PermitLoop {
             let levels = self.core.levels(now);
             self.pulse.send_replace(Pulse { levels, epoch: self.core.epoch(), unix_ms: unix_ms() + 1 });
         }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
     }
 
     fn obey(&mut self, order: Order) {

@@ -1,0 +1,103 @@
+//! Workers that use the SDK, many at a time, as processes would: several connections, many tasks on each.
+
+use crate::api::Api;
+use rampmeter_nats_server::Server;
+use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource, RunError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::task::JoinSet;
+
+/// Tasks that share one connection, as those of one process do.
+const WORKERS_PER_CONNECTION: usize = 50;
+
+/// What every worker of a fleet does.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The resource that permits are asked for.
+    pub resource: &'static str,
+    /// What is called.
+    pub api: Api,
+    /// What a call costs beside a request.
+    pub cost: BTreeMap<&'static str, f64>,
+}
+
+/// Running workers. Dropping it stops them where they are.
+#[derive(Debug)]
+pub struct Fleet {
+    workers: JoinSet<()>,
+    clients: Vec<Client>,
+    done: Arc<AtomicU64>,
+}
+
+impl Fleet {
+    /// Starts `workers`, each of which makes `calls` calls.
+    ///
+    /// # Panics
+    /// If NATS can't be reached.
+    pub async fn start(nats: &Server, workers: usize, calls: usize, job: &Job) -> Self {
+        let mut fleet = Fleet { workers: JoinSet::new(), clients: Vec::new(), done: Arc::default() };
+        for connection in 0..workers.div_ceil(WORKERS_PER_CONNECTION) {
+            let client = Client::connect(nats.url()).await.unwrap();
+            let resource = client.resource(job.resource).unwrap();
+            fleet.clients.push(client);
+            for _ in connection * WORKERS_PER_CONNECTION..workers.min((connection + 1) * WORKERS_PER_CONNECTION) {
+                fleet.workers.spawn(work(resource.clone(), job.clone(), calls, fleet.done.clone()));
+            }
+        }
+        fleet
+    }
+
+    /// How many calls have been answered with anything but 429.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// How many calls have been answered with 429.
+    #[must_use]
+    pub fn throttled(&self) -> u64 {
+        self.clients.iter().map(|client| client.stats().throttled).sum()
+    }
+
+    /// Waits until all calls have been made.
+    ///
+    /// # Panics
+    /// If a worker saw an error.
+    pub async fn finish(&mut self) {
+        while let Some(worker) = self.workers.join_next().await {
+            worker.expect("no worker sees an error");
+        }
+    }
+
+    /// Stops the workers wherever they are; none has seen an error until then.
+    ///
+    /// # Panics
+    /// If a worker saw an error.
+    pub async fn stop(mut self) {
+        self.workers.abort_all();
+        while let Some(worker) = self.workers.join_next().await {
+            let error = worker.err();
+            assert!(error.is_none_or(|error| error.is_cancelled()), "no worker sees an error");
+        }
+        for client in self.clients {
+            client.close().await;
+        }
+    }
+}
+
+async fn work(resource: Resource, job: Job, calls: usize, done: Arc<AtomicU64>) {
+    for _ in 0..calls {
+        let outcome = resource.run(cost(&job), || job.api.call(&job.cost)).await;
+        match outcome {
+            Ok(outcome) => assert_eq!(outcome, Outcome::status(200)),
+            Err(RunError::Permit(error)) => panic!("{error}"),
+            Err(RunError::Call(error)) => panic!("{error}"),
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn cost(job: &Job) -> Cost {
+    job.cost.iter().fold(Cost::requests(1), |cost, (unit, amount)| cost.and(unit, *amount))
+}

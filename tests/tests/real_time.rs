@@ -1,0 +1,56 @@
+//! The two fleets that Rampmeter is measured by, in real time against a real upstream. They take minutes and hardly any
+//! work: almost all of it is waiting.
+//!
+//! An ideal scheduler needs the calls beyond the first burst at the refill rate; the measured guards of before were
+//! 1.1 s later and were told 429.
+
+#![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_tests::api::{Api, upstream};
+use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::{nats, scheduler};
+use std::collections::BTreeMap;
+
+const RESOURCE: &str = r#"
+[[resource]]
+name = "sentinel-hub"
+[[resource.limit]]
+name = "requests"
+capacity = 50
+period = "10s"
+[[resource.limit]]
+name = "processing-units"
+unit = "processing-units"
+capacity = 200
+period = "10s"
+"#;
+
+/// 50 requests and 200 processing units in 10 s, two units a call.
+async fn check(workers: usize, calls: usize, at_most: Span) {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, RESOURCE).await;
+    let upstream = upstream(&["requests=50/10s", "processing-units=200/10s"]).await;
+    let cost = BTreeMap::from([("processing-units", 2.0)]);
+    let job = Job { resource: "sentinel-hub", api: Api::new(&upstream), cost };
+    let clock = Clock::start();
+
+    Fleet::start(&nats, workers, calls, &job).await.finish().await;
+
+    let took = clock.now().since(Clock::START);
+    println!("{workers} workers × {calls} calls took {took}");
+    let total = upstream.stats().total;
+    assert_eq!((total.ok, total.rate_limited, total.bad), ((workers * calls) as u64, 0, 0));
+    assert!(took <= at_most, "{took}, at most {at_most}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_workers_with_five_calls() {
+    check(200, 5, Span::from_millis(190_500)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_workers_with_ten_calls() {
+    check(50, 10, Span::from_millis(90_500)).await;
+}

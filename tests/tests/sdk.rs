@@ -1,0 +1,188 @@
+//! The worker SDK against a real scheduler.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use futures::future::join_all;
+use futures::{FutureExt, StreamExt};
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::{Client, Code, Cost, ErrorKind, Outcome, Resource};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Four requests, and one more every 500 ms.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+default_class = "bulk"
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "2s"
+margin = 0
+"#;
+
+struct Stage {
+    hub: Resource,
+    client: Client,
+    worker: Worker,
+    _scheduler: Running,
+    nats: Server,
+}
+
+async fn stage() -> Stage {
+    let nats = nats::start().await;
+    let scheduler = scheduler::start(&nats, HUB).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let worker = Worker::connect(&nats, "hub").await;
+    Stage { hub: client.resource("hub").unwrap(), client, worker, _scheduler: scheduler, nats }
+}
+
+/// Waits until the scheduler has counted so many granted, settled, returned.
+async fn until_counted(worker: &Worker, expected: (u64, u64, u64)) {
+    until("permits are counted", async || {
+        let counters = worker.status().await.counters;
+        ((counters.granted, counters.settled, counters.returned) == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn acquire_returns_when_the_call_may_be_made() {
+    let Stage { hub, worker, .. } = &stage().await;
+    let clock = Clock::start();
+    for _ in 0..6 {
+        let permit = within("a permit", hub.acquire(1).into_future()).await.unwrap();
+        assert_eq!(permit.delay(), Duration::ZERO);
+        permit.begin().settle(Outcome::status(200));
+    }
+    let took = clock.now().since(Clock::START);
+    assert!(took >= Span::from_millis(1000), "four at once, two more after 500 ms each: {took}");
+    until_counted(worker, (6, 6, 0)).await;
+}
+
+#[tokio::test]
+async fn reserve_promises_a_start_at_once() {
+    let Stage { hub, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let permit = hub.reserve(1).await.unwrap();
+    assert!(permit.delay() > Duration::from_millis(100) && permit.delay() <= Duration::from_millis(500));
+    assert_eq!(permit.limited_by(), Some("few"));
+    let permit = permit.ready().await.unwrap();
+    assert_eq!(permit.delay(), Duration::ZERO);
+    drop(permit.begin());
+}
+
+#[tokio::test]
+async fn try_acquire_is_yes_or_no() {
+    let Stage { hub, client, .. } = &stage().await;
+    hub.try_acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let error = hub.try_acquire(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused(Code::NotInTime));
+    assert_eq!(error.limited_by(), Some("few"));
+    assert!(error.retry_after().is_some_and(|after| after <= Duration::from_millis(500)));
+    assert_eq!((client.stats().granted, client.stats().denied), (1, 1));
+}
+
+#[tokio::test]
+async fn a_permit_that_is_dropped_is_given_back_and_a_call_is_not() {
+    let Stage { hub, worker, client, .. } = &stage().await;
+    drop(hub.acquire(4).await.unwrap());
+    until_counted(worker, (1, 0, 1)).await;
+    assert_eq!(client.stats().returned, 1);
+    drop(hub.try_acquire(4).await.unwrap().begin());
+    until_counted(worker, (2, 1, 1)).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_is_cancelled() {
+    let Stage { hub, worker, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let mut waiting = hub.acquire(4).into_future();
+    assert!((&mut waiting).now_or_never().is_none());
+    until("it waits", async || (worker.status().await.classes[1].queued == 1).then_some(())).await;
+    drop(waiting);
+    until("it is gone", async || (worker.status().await.classes[1].queued == 0).then_some(())).await;
+    until_counted(worker, (1, 1, 1)).await;
+}
+
+#[tokio::test]
+async fn a_deadline_that_cannot_be_met_is_refused_early() {
+    let Stage { hub, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let clock = Clock::start();
+    let error = hub.acquire(4).deadline(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused(Code::NotInTime));
+    assert!(clock.now().since(Clock::START) < Span::from_secs(1), "at once, not at the deadline");
+}
+
+#[tokio::test]
+async fn a_deadline_holds_where_nobody_answers() {
+    let Stage { client, .. } = &stage().await;
+    let nobody = client.resource("elsewhere").unwrap();
+    let error = within("an error", nobody.acquire(1).deadline(Duration::from_millis(300)).into_future()).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("no scheduler of elsewhere answered"), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_granted_is_refused_with_its_reason() {
+    let Stage { hub, .. } = &stage().await;
+    #[rustfmt::skip]
+    let table = [
+        (hub.acquire(5),                    ErrorKind::Refused(Code::NeverFits),    "exceeds the limit's capacity of 4"),
+        (hub.acquire(1).class("none"),      ErrorKind::Refused(Code::UnknownClass), "there are `urgent`, `bulk`"),
+        (hub.acquire(Cost::of("tokens", 1)), ErrorKind::Refused(Code::UnknownUnit), "`cost.tokens`"),
+        (hub.acquire(Cost::of("a b", 1)),   ErrorKind::InvalidArgument,             "a name is 1 to 64 characters"),
+        (hub.acquire(Cost::requests(-1)),   ErrorKind::InvalidArgument,             "from 0 to 1e9"),
+    ];
+    for (acquire, kind, text) in table {
+        let error = within("an error", acquire.into_future()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn requests_of_many_tasks_travel_together() {
+    let Stage { hub, nats, .. } = &stage().await;
+    let observer = nats::connect(nats).await;
+    let mut seen = observer.subscribe("rampmeter.permit.hub").await.unwrap();
+    until("the observer hears", async || {
+        observer.publish("rampmeter.permit.hub", "0".into()).await.unwrap();
+        seen.next().now_or_never()
+    })
+    .await;
+
+    let free = Cost::requests(0);
+    let permits = join_all((0..64).map(|_| hub.acquire(free.clone()).into_future())).await;
+    assert!(permits.iter().all(Result::is_ok));
+
+    let (mut messages, mut requests) = (0, 0);
+    while requests < 64 {
+        let message = within("a message", seen.next()).await.unwrap();
+        let payload: Value = serde_json::from_slice(&message.payload).unwrap();
+        let asked = payload.as_array().map_or(usize::from(payload.is_object()), Vec::len);
+        messages += usize::from(asked > 0);
+        requests += asked;
+    }
+    assert!(messages <= 8, "64 requests in {messages} messages");
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_ends_all_waiting() {
+    let Stage { hub, client, worker, .. } = &stage().await;
+    let call = hub.acquire(4).await.unwrap().begin();
+    let waiting = hub.acquire(4).into_future();
+    client.close().await;
+    assert_eq!(within("an error", waiting).await.unwrap_err().kind(), ErrorKind::Closed);
+    call.settle(Outcome::status(200));
+    until("the call in flight is settled", async || (worker.status().await.counters.settled == 1).then_some(())).await;
+}
