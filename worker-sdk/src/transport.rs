@@ -160,7 +160,7 @@ fn log(event: &async_nats::Event) {
             tracing::info!(%event, "connection to NATS");
         }
         async_nats::Event::Disconnected | async_nats::Event::SlowConsumer(_) | async_nats::Event::ServerError(_) => {
-            tracing::warn!(%event, "connection to NATS")
+            tracing::warn!(%event, "connection to NATS");
         }
         async_nats::Event::Closed | async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
     }
