@@ -87,6 +87,20 @@ fn no_number_of_debits_overflows() {
     }
 }
 
+#[test]
+fn debts_have_a_floor() {
+    let limit = limit("units", LEAST, YEAR);
+    let mut world = World::new(&at_the_edge(&limit));
+    let mut levels = (0..4_000).map(|number: u32| {
+        let id = number.to_string();
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("units", 0.0)]).named(&id));
+        world.settle(Time::ORIGIN, &id, Outcome::Used(vec![("units".to_owned(), amount(MOST))]));
+        world.level_micros(Time::ORIGIN)
+    });
+    let (third, last) = (levels.nth(1_333).unwrap(), levels.last().unwrap());
+    assert_eq!(third, last, "what is deeper is not remembered");
+}
+
 /// One call that turns out to be monstrous must not stop those who wait behind it from being heard.
 #[test]
 fn a_debt_that_is_never_paid_holds_everybody_and_nothing_else() {

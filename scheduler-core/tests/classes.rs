@@ -50,6 +50,18 @@ fn a_cost_that_could_never_leave_the_headroom_takes_a_full_bucket() {
 }
 
 #[test]
+fn a_headroom_is_rounded_up() {
+    // Half of three millionths are two.
+    play(
+        &with_bulk(resource(vec![limit("requests", 0.000_003, span(3000))]), 0.5),
+        "
+        0   reserve a class=bulk requests=0.000001   -> a@0
+        0   reserve b class=bulk requests=0.000001   -> b@1000
+        ",
+    );
+}
+
+#[test]
 fn bulk_alone_gets_all_of_the_refill() {
     for mode in [Mode::Reserve, Mode::Wait] {
         let mut world = World::new(&with_bulk(ten_per_second(), 0.2));
@@ -173,6 +185,25 @@ fn the_oldest_is_promoted_when_its_class_has_starved() {
         1050                                     -> bulk-1@1100
         2049.999999                              ->
         2050                                     -> bulk-2@2050
+        ",
+    );
+}
+
+#[test]
+fn the_longest_overdue_is_promoted_first() {
+    let mut spec = starving(span(600));
+    let last = ClassSpec { max_starvation: Some(span(500)), ..class("last", 0.2) };
+    spec.classes.push(last);
+    play(
+        &spec,
+        "
+        0    reserve first requests=10           -> first@0
+        0    reserve second requests=9           -> second@900
+        0    wait urgent requests=10             ->
+        0    wait bulk class=bulk                ->
+        0    wait last class=last                ->
+        950                                      -> last@1000
+        1050                                     -> bulk@1100
         ",
     );
 }

@@ -244,11 +244,17 @@ fn who_waits_is_told_how_it_stands() {
         0    reserve a requests=10               -> a@0
         0    reserve b requests=10               -> b@1000
         0    reserve c requests=10               -> c@2000
-        0    wait d requests=10                  ->
-        0    wait e requests=10 progress         -> e#1~4000
-        2999                                     -> d@3000
-        3000                                     -> e#0~1000
-        3950                                     -> e@4000
+        0    reserve d requests=10               -> d@3000
+        0    reserve e requests=10               -> e@4000
+        0    reserve f requests=10               -> f@5000
+        0    reserve g requests=10               -> g@6000
+        0    wait h requests=10 progress         -> h#0~7000
+        0    wait i progress                     -> i#1~7100
+        2999                                     ->
+        3000                                     -> h#0~4000 i#1~4100
+        6000                                     -> h#0~1000 i#1~1100
+        6950                                     -> h@7000
+        7050                                     -> i@7100
         ",
     );
 }

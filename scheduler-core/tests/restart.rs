@@ -55,7 +55,7 @@ fn levels_debts_promises_and_ids_survive() {
         100  reserve a                           -> a@100
         100  reserve c                           -> c@1100
         100  reserve d                           -> d:unknown_permit
-        100  used a requests=1                   -> a:settled
+        100  used a requests=20                  -> a:settled
         # A settled call is not settled again, and a promise can be given back.
         100  levels                              -> requests=-12
         100  unused b                            -> b:settled
