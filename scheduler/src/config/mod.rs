@@ -1,6 +1,6 @@
 //! The configuration file: read, checked, and turned into what the core takes.
 //!
-//! [`table`] is the file as written, [`load`] finds what is wrong with it and where.
+//! `table` is the file as written; [`parse`] finds what is wrong with it, and where.
 
 mod duration;
 mod load;
