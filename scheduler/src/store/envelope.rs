@@ -47,7 +47,7 @@ pub(super) fn open(value: &[u8]) -> Result<&[u8], Damage> {
     let version: u32 = version.parse().map_err(|_| Damage::Foreign)?;
     let expected: usize = length.parse().map_err(|_| Damage::Foreign)?;
     match () {
-        () if magic != MAGIC => Err(Damage::Foreign),
+        () if magic != MAGIC || version == 0 => Err(Damage::Foreign),
         () if version > VERSION => Err(Damage::Newer(version)),
         () if content.len() != expected => Err(Damage::Length { expected, found: content.len() }),
         () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(Damage::Checksum),
