@@ -3,19 +3,32 @@
 use crate::bounds::MAX_ID;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The name of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`. Cheap to clone.
+/// The name of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
+///
+/// Cheap to clone, and small: one as long as a UUID lies in its 40 bytes, so that a million permits are
+/// remembered without a million allocations.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;
 /// assert!(PermitId::new("0199a7c2-5d1e-7000-8000-000000000001").is_ok());
 /// assert!(PermitId::new("two words").is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PermitId(Arc<str>);
+#[derive(Clone)]
+pub struct PermitId(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE] },
+    Shared(Arc<str>),
+}
+
+/// Bytes of an id that needs no allocation: what 40 bytes leave beside the length and the variant.
+const INLINE: usize = 38;
 
 /// A text that is not a permit's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,42 +41,95 @@ impl PermitId {
     /// # Errors
     /// If it is empty, too long, or has another character.
     pub fn new(id: &str) -> Result<Self, PermitIdError> {
-        let fits = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(is_id_byte);
-        if fits { Ok(PermitId(id.into())) } else { Err(PermitIdError) }
+        let fits = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| IS_ID_BYTE[usize::from(byte)]);
+        if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
     /// The id that a scheduler gives the `serial`th request that came without one in `epoch`.
     #[must_use]
     pub fn generated(epoch: u64, serial: u64) -> Self {
-        PermitId(format!("{epoch}.{serial}").into())
+        PermitId(Repr::of(&format!("{epoch}.{serial}")))
     }
 
     /// As text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(self.as_bytes()).expect("ids are ASCII")
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Shared(id) => id.as_bytes(),
+        }
     }
 }
 
-fn is_id_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-')
+impl Repr {
+    fn of(id: &str) -> Self {
+        let mut bytes = [0; INLINE];
+        match bytes.get_mut(..id.len()) {
+            Some(place) => {
+                place.copy_from_slice(id.as_bytes());
+                Repr::Inline { len: id.len() as u8, bytes }
+            }
+            None => Repr::Shared(id.into()),
+        }
+    }
+}
+
+/// A table: ids are checked for every message.
+const IS_ID_BYTE: [bool; 256] = {
+    let mut is = [false; 256];
+    let mut byte = 0_u8;
+    while byte.is_ascii() {
+        is[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-');
+        byte += 1;
+    }
+    is
+};
+
+impl PartialEq for PermitId {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for PermitId {}
+
+impl PartialOrd for PermitId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PermitId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for PermitId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl fmt::Debug for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
 }
 
 impl fmt::Display for PermitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Borrow<str> for PermitId {
-    fn borrow(&self) -> &str {
-        &self.0
+        f.write_str(self.as_str())
     }
 }
 
 impl Serialize for PermitId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 

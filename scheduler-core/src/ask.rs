@@ -5,7 +5,7 @@ use crate::command::Command;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
-use crate::permits::{Granted, Permit, State};
+use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::scheduler::{Reason, Scheduler, Wakeup};
@@ -114,7 +114,7 @@ impl<R: Clone> Scheduler<R> {
         let key = Key { at: offer.at, serial: self.next_serial() };
         let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false };
         let id = self.id_or_new(ask.id);
-        let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Granted(granted) });
+        let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class));
         self.answer(now, slot, ask.to, granted, Span::ZERO, false);
     }
@@ -124,10 +124,9 @@ impl<R: Clone> Scheduler<R> {
         let deadline = ask.max_wait.map(|most| now + most);
         let id = self.id_or_new(ask.id);
         let waiting = Waiting { to: ask.to, class: ask.class, place, deadline, progress: ask.progress };
-        let bill = ask.bill.clone();
-        let slot = self.permits.insert(Permit { id, bill: ask.bill, state: State::Waiting(Box::new(waiting)) });
+        let slot = self.permits.insert(id, ask.bill, State::Waiting(Box::new(waiting)));
         let line = &mut self.lines[ask.class.index()];
-        line.join(&self.resource, place, slot, &bill);
+        line.join(&self.resource, place, slot, &self.permits.get(slot).bill);
         let leads = line.head().is_some_and(|(first, _)| first == place);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));

@@ -4,8 +4,8 @@ use crate::resource::LimitId;
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 
-/// Amounts by limit, none of them zero: a call waits for no bucket that it takes nothing from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Amounts in the order of limits, none of them zero: a call waits for no bucket that it takes nothing from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bill(SmallVec<[(LimitId, Amount); 3]>);
 
 impl Bill {
@@ -17,9 +17,11 @@ impl Bill {
 
     /// Charges `amount` to `limit`, in place of what was charged to it.
     pub fn set(&mut self, limit: LimitId, amount: Amount) {
-        self.0.retain(|(known, _)| *known != limit);
-        if amount > Amount::ZERO {
-            self.0.push((limit, amount));
+        match self.0.binary_search_by_key(&limit, |(known, _)| *known) {
+            Ok(place) if amount == Amount::ZERO => drop(self.0.remove(place)),
+            Ok(place) => self.0[place].1 = amount,
+            Err(_) if amount == Amount::ZERO => {}
+            Err(place) => self.0.insert(place, (limit, amount)),
         }
     }
 

@@ -17,6 +17,13 @@ pub(crate) struct Index {
     hasher: DefaultHashBuilder,
 }
 
+/// Where an id belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    shard: usize,
+    part: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     part: u32,
@@ -33,28 +40,27 @@ impl Default for Index {
 impl Index {
     /// The slot of `id`, as `is_it` confirms.
     pub(crate) fn find(&self, id: &PermitId, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
-        let (shard, part) = self.place(id);
+        let Mark { shard, part } = self.mark(id);
         let found = self.shards[shard].find(spread(part), |entry| entry.part == part && is_it(entry.slot))?;
         Some(found.slot)
     }
 
-    /// Adds an id that is not in it.
-    pub(crate) fn insert(&mut self, id: &PermitId, slot: Slot) {
-        let (shard, part) = self.place(id);
+    /// Adds the slot of an id that is not in it.
+    pub(crate) fn insert(&mut self, Mark { shard, part }: Mark, slot: Slot) {
         self.shards[shard].insert_unique(spread(part), Entry { part, slot }, |entry| spread(entry.part));
     }
 
     pub(crate) fn remove(&mut self, id: &PermitId, slot: Slot) {
-        let (shard, part) = self.place(id);
+        let Mark { shard, part } = self.mark(id);
         if let Ok(entry) = self.shards[shard].find_entry(spread(part), |entry| entry.slot == slot) {
             entry.remove();
         }
     }
 
     /// The shard goes by the lower bits of the hash; the upper half is the part that is kept.
-    fn place(&self, id: &PermitId) -> (usize, u32) {
+    pub(crate) fn mark(&self, id: &PermitId) -> Mark {
         let hash = self.hasher.hash_one(id);
-        (hash as usize & ((1 << SHARD_BITS) - 1), (hash >> 32) as u32)
+        Mark { shard: hash as usize & ((1 << SHARD_BITS) - 1), part: (hash >> 32) as u32 }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod snapshot;
 pub mod spec;
 
 mod ask;
+mod bills;
 mod bucket;
 mod index;
 mod ledger;

@@ -1,6 +1,7 @@
 //! The permits that are remembered, by id.
 
 use crate::bill::Bill;
+use crate::bills::Bills;
 use crate::index::Index;
 use crate::line::Waiting;
 use crate::resource::{ClassId, LimitId};
@@ -9,18 +10,21 @@ use crate::timeline::Key;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How long an id is known after its start: long enough for calls that take minutes to settle.
 pub(crate) const RETENTION: Span = Span::from_secs(300);
 /// How long it is known at least, when the bound of remembered permits presses.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 
-/// A request that was granted or waits.
+/// A request that was granted or waits. There may be a million, so that it is kept small.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
-    pub(crate) bill: Bill,
+    pub(crate) bill: Arc<Bill>,
     pub(crate) state: State<R>,
+    /// Another that started in the same second.
+    next: Option<Slot>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,14 +51,17 @@ pub(crate) struct Granted {
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
+    bills: Bills,
     by_id: Index,
-    by_start: BTreeMap<u64, Vec<Slot>>,
+    /// The last of each second's; it leads to the others.
+    by_start: BTreeMap<u64, Slot>,
     bound: usize,
 }
 
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
-        Permits { permits: Slab::default(), by_id: Index::default(), by_start: BTreeMap::new(), bound }
+        let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
+        Permits { permits, bills, by_id, by_start: BTreeMap::new(), bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -71,22 +78,23 @@ impl<R> Permits<R> {
 
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
-    pub(crate) fn insert(&mut self, permit: Permit<R>) -> Slot {
-        let id = permit.id.clone();
-        let slot = self.permits.insert(permit);
-        self.by_id.insert(&id, slot);
+    pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
+        let (mark, bill) = (self.by_id.mark(&id), self.bills.keep(bill));
+        let slot = self.permits.insert(Permit { id, bill, state, next: None });
+        self.by_id.insert(mark, slot);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
         let permit = self.permits.remove(slot).expect("a slot in use");
         self.by_id.remove(&permit.id, slot);
+        self.bills.release(&permit.bill);
         permit
     }
 
     /// Starts the clock of retention for a permit.
     pub(crate) fn started(&mut self, slot: Slot, at: Time) {
-        self.by_start.entry(second_after(at)).or_default().push(slot);
+        self.get_mut(slot).next = self.by_start.insert(second_after(at), slot);
     }
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
@@ -121,8 +129,9 @@ impl<R> Permits<R> {
             if end_of(*entry.key()) + retention > now {
                 return;
             }
-            for slot in entry.remove() {
-                self.remove(slot);
+            let mut next = Some(entry.remove());
+            while let Some(slot) = next {
+                next = self.remove(slot).next;
             }
         }
     }

@@ -81,7 +81,7 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(&self.resource, now, granted.key.at, &permit.bill, &actual);
         }
-        let corrected = actual != permit.bill;
+        let corrected = actual != *permit.bill;
         self.counters.settled += 1;
         self.replan = corrected && self.waiting() > 0;
         Ok(())

@@ -1,7 +1,10 @@
 //! Places for values, named by number.
 
-/// The number of a place.
-pub(crate) type Slot = u32;
+use std::num::NonZeroU32;
+
+/// The number of a place, from one: `Option<Slot>` takes no more room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(NonZeroU32);
 
 /// Values in one chunk.
 const CHUNK: usize = 256;
@@ -34,11 +37,11 @@ impl<T> Slab<T> {
         }
         let last = self.chunks.len() - 1;
         self.chunks[last].push(Some(value));
-        (last * CHUNK + self.chunks[last].len() - 1) as Slot
+        Slot::new(last * CHUNK + self.chunks[last].len())
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
-        let (chunk, place) = split(slot);
+        let (chunk, place) = slot.split();
         self.chunks.get(chunk)?.get(place)?.as_ref()
     }
 
@@ -63,13 +66,22 @@ impl<T> Slab<T> {
     }
 
     fn place_mut(&mut self, slot: Slot) -> Option<&mut Option<T>> {
-        let (chunk, place) = split(slot);
+        let (chunk, place) = slot.split();
         self.chunks.get_mut(chunk)?.get_mut(place)
     }
 }
 
-fn split(slot: Slot) -> (usize, usize) {
-    (slot as usize / CHUNK, slot as usize % CHUNK)
+impl Slot {
+    fn new(number: usize) -> Self {
+        let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
+        Slot(number.expect("bounds keep far fewer than 2^32 places in use"))
+    }
+
+    /// The chunk, and the place in it.
+    fn split(self) -> (usize, usize) {
+        let index = self.0.get() as usize - 1;
+        (index / CHUNK, index % CHUNK)
+    }
 }
 
 #[cfg(test)]
@@ -80,12 +92,15 @@ mod tests {
     fn places_are_kept_and_used_again() {
         let mut slab: Slab<usize> = Slab::default();
         let places: Vec<Slot> = (0..1000).map(|value| slab.insert(value)).collect();
-        assert_eq!(places, (0..1000).collect::<Vec<_>>());
-        assert_eq!(slab.remove(300), Some(300));
-        assert_eq!(slab.get(300), None);
-        assert_eq!(slab.remove(300), None);
-        assert_eq!(slab.insert(7), 300);
-        assert_eq!((slab.get(300), slab.get(999), slab.get(1000)), (Some(&7), Some(&999), None));
+        assert_eq!(places, (1..=1000).map(Slot::new).collect::<Vec<_>>());
+        assert_eq!(slab.remove(places[300]), Some(300));
+        assert_eq!(slab.get(places[300]), None);
+        assert_eq!(slab.remove(places[300]), None);
+        assert_eq!(slab.insert(7), places[300]);
+        assert_eq!(
+            (slab.get(places[300]), slab.get(places[999]), slab.get(Slot::new(1001))),
+            (Some(&7), Some(&999), None)
+        );
         assert_eq!((slab.len(), slab.iter().count()), (1000, 1000));
     }
 }

@@ -152,7 +152,7 @@ impl<R: Clone> Scheduler<R> {
         if mark.fate != Fate::Returned && key.at > then {
             self.ledger.promise_again(&self.resource, then, key, &bill, self.tier(class));
         }
-        let slot = self.permits.insert(Permit { id: mark.id.clone(), bill, state });
+        let slot = self.permits.insert(mark.id.clone(), bill, state);
         self.permits.started(slot, key.at);
     }
 

@@ -1,4 +1,4 @@
-//! What a waiting request takes of memory. In a program of its own: the allocator counts for everybody.
+//! What a permit takes of memory. In a program of its own: the allocator counts for everybody.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
@@ -13,26 +13,38 @@ use rampmeter_protocol::time::Time;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-const WAITING: usize = 10_000;
-const MOST_BYTES: usize = 1024;
-/// As long as ids may be.
-const ID_CHARACTERS: usize = 64;
+const COUNT: usize = 10_000;
+/// A waiting request; and one that was granted, which is remembered for minutes.
+const MOST_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
 
 #[test]
-fn a_waiting_request_takes_at_most_a_kibibyte() {
-    let limits = ["a", "b", "c"].map(|unit| limit(unit, 100.0, span(1000)));
+fn what_a_permit_takes_of_memory() {
+    for (mode, waiting, most) in MOST_BYTES {
+        let (each, world) = bytes_each(mode);
+        println!("{mode:?}: {each} bytes");
+        assert_eq!(world.scheduler.waiting(), waiting, "{mode:?}");
+        assert!(each <= most, "{mode:?}: {each} bytes at the peak for each of {COUNT}");
+    }
+}
+
+/// Asks until everything is promised far ahead, or can be granted at once where `mode` does not wait.
+fn bytes_each(mode: Mode) -> (usize, World) {
+    let capacity = if mode == Mode::Wait { 100.0 } else { 1e9 };
+    let limits = ["a", "b", "c"].map(|unit| limit(unit, capacity, span(1000)));
     let mut world = World::new(&with_bulk(resource(limits.to_vec()), 0.2));
     let cost = ["a", "b", "c"].map(|unit| (unit, 100.0));
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &cost));
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
-    for number in 0..WAITING {
-        let id = format!("{number:0>ID_CHARACTERS$}");
-        let within = common::Wish { max_wait: Some(span(1_000_000_000)), ..wish(Mode::Wait, &cost) };
-        world.ask(Time::ORIGIN, &within.named(&id));
+    for number in 0..COUNT {
+        let within = common::Wish { max_wait: Some(span(1_000_000_000)), ..wish(mode, &cost) };
+        world.ask(Time::ORIGIN, &within.named(&id(mode, number)));
+        world.answers.clear();
     }
-    assert_eq!(world.scheduler.waiting(), WAITING);
-    let each = (ALLOCATOR.peak_usage() - before) / WAITING;
-    println!("{each} bytes");
-    assert!(each <= MOST_BYTES, "{each} bytes at the peak for each of {WAITING}");
+    ((ALLOCATOR.peak_usage() - before) / COUNT, world)
+}
+
+/// As long as ids may be for who waits, as long as a UUID for who is remembered.
+fn id(mode: Mode, number: usize) -> String {
+    if mode == Mode::Wait { format!("{number:0>64}") } else { format!("{number:0>36}") }
 }

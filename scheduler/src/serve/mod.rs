@@ -35,6 +35,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Running {
     stop: watch::Sender<bool>,
     tenures: JoinSet<()>,
+    permits_ended: permit_thread::Ended,
     service: async_nats::service::Service,
     health: Arc<Health>,
     http: Option<SocketAddr>,
@@ -52,7 +53,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let store = Store::open(&client, &nats.prefix, nats.replicas).await?;
     let thread_name = format!("{leader}-permits");
     let connecting = async move { connect(&nats.url, nats.credentials_file.as_deref(), &thread_name).await };
-    let permits = PermitThread::start(connecting).await?;
+    let (permits, permits_ended) = PermitThread::start(connecting).await?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let service = discovery::announce(&client, &subjects, &leader, &config.resources).await?;
     let office = Office { client: client.clone(), store, permits, subjects, health: health.clone(), leader };
@@ -68,7 +69,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         "" => None,
         listen => Some(http::start(listen, pages).await?),
     };
-    Ok(Running { stop, tenures, service, health, http })
+    Ok(Running { stop, tenures, permits_ended, service, health, http })
 }
 
 impl Running {
@@ -91,7 +92,11 @@ impl Running {
     /// If that takes longer than 5 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
-        let handed_over = tokio::time::timeout(DRAIN, self.tenures.join_all()).await;
+        let handing_over = async {
+            self.tenures.join_all().await;
+            self.permits_ended.await
+        };
+        let handed_over = tokio::time::timeout(DRAIN, handing_over).await;
         // A service that is merely dropped goes on, and keeps the connection.
         if let Err(error) = self.service.stop().await {
             tracing::debug!(%error, "the announcement could not be withdrawn");

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Messages that are taken before answers are sent: enough to share the cost of sending, few
 /// enough to keep nobody waiting.
-const BURST: usize = 256;
+const BURST: usize = 16;
 /// How often levels are handed to the store while they change.
 const SAVE_EVERY: Span = Span::from_millis(200);
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
@@ -170,7 +170,7 @@ impl PermitLoop {
         self.handle(self.clock.now(), Event::HandOver);
         self.subscription.drain().await?;
         while let Some(message) = self.subscription.next().await {
-            self.take(message);
+            self.take(self.clock.now(), message);
             self.publish().await;
         }
         self.publish().await;
@@ -193,15 +193,15 @@ impl PermitLoop {
     }
 
     fn take_burst(&mut self, first: Message) {
-        self.take(first);
+        let mut now = self.take(self.clock.now(), first);
         for _ in 1..BURST {
             let Some(Some(message)) = self.subscription.next().now_or_never() else { return };
-            self.take(message);
+            now = self.take(now, message);
         }
     }
 
-    fn take(&mut self, message: Message) {
-        let now = self.clock.now();
+    /// Takes a message at `now`, and returns when that was done.
+    fn take(&mut self, now: Time, message: Message) -> Time {
         let subject = message.subject.as_str();
         if subject == self.permit {
             self.take_permits(now, message);
@@ -212,7 +212,9 @@ impl PermitLoop {
         } else if let Some(reply) = message.reply {
             self.refuse_invalid(ReplyTo::Alone(reply), None, format!("`{subject}` is not a subject of the protocol"));
         }
-        self.tally.decisions.observe(self.clock.now().since(now));
+        let done = self.clock.now();
+        self.tally.decisions.observe(done.since(now));
+        done
     }
 
     /// Who does not want an answer does not want a permit.

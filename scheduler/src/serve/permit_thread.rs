@@ -23,17 +23,21 @@ struct NewLoop {
 /// A loop that has subscribed. Resolves when it has ended.
 pub type Running = oneshot::Receiver<()>;
 
+/// Resolves when the thread has ended, and its connection with it.
+pub type Ended = oneshot::Receiver<()>;
+
 impl PermitThread {
     /// Starts the thread. `connect` is run on it.
     ///
     /// # Errors
     /// If the system gives no thread, or the connection fails.
-    pub async fn start<F>(connect: F) -> anyhow::Result<Self>
+    pub async fn start<F>(connect: F) -> anyhow::Result<(Self, Ended)>
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
     {
         let (loops, new_loops) = mpsc::unbounded_channel();
         let (connected, outcome) = oneshot::channel();
+        let (alive, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("permits".to_owned());
         thread.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -41,9 +45,10 @@ impl PermitThread {
                 Ok(runtime) => LocalSet::new().block_on(&runtime, serve_loops(connect, connected, new_loops)),
                 Err(error) => drop(connected.send(Err(error))),
             }
+            drop(alive);
         })?;
         outcome.await.context("the permit thread has ended")??;
-        Ok(PermitThread { loops })
+        Ok((PermitThread { loops }, ended))
     }
 
     /// Runs a loop, and returns when it has subscribed.
