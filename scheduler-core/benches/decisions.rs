@@ -82,6 +82,7 @@ impl World {
             max_wait: None,
             age: Span::ZERO,
             progress: false,
+            client: None,
         };
         self.handle(Event::Ask(ask));
     }

@@ -5,6 +5,7 @@ use crate::command::Command;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
+use crate::order::Ahead;
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
@@ -96,17 +97,21 @@ impl<R: Clone> Scheduler<R> {
         let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
         if self.lines[..=class.index()].iter().any(|line| !line.is_empty()) {
-            let backlog = self.backlog_before(class, self.lines[class.index()].backlog());
+            let backlog = self.backlog_through(class);
             behind = self.ledger.paid_behind(&self.resource, now, &backlog, bill, tier);
         }
         let offer = self.ledger.earliest(&self.resource, behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
-    /// What the more urgent classes wait for, and `own` of the class itself.
-    pub(crate) fn backlog_before(&self, class: ClassId, own: &Backlog) -> Backlog {
-        let mut backlog = own.clone();
-        self.lines[..class.index()].iter().map(Line::backlog).for_each(|more| backlog.add_all(more));
+    /// What `class` and the more urgent ones wait for.
+    pub(crate) fn backlog_through(&self, class: ClassId) -> Backlog {
+        self.backlog_of(&self.lines[..=class.index()])
+    }
+
+    fn backlog_of(&self, lines: &[Line]) -> Backlog {
+        let mut backlog = Backlog::none(&self.resource);
+        lines.iter().filter_map(Line::backlog).for_each(|more| backlog.add_all(more));
         backlog
     }
 
@@ -123,11 +128,12 @@ impl<R: Clone> Scheduler<R> {
         let place = Place { arrived: now - ask.age, serial: self.next_serial() };
         let deadline = ask.max_wait.map(|most| now + most);
         let id = self.id_or_new(ask.id);
-        let waiting = Waiting { to: ask.to, class: ask.class, place, deadline, progress: ask.progress };
-        let slot = self.permits.insert(id, ask.bill, State::Waiting(Box::new(waiting)));
-        let line = &mut self.lines[ask.class.index()];
-        line.join(&self.resource, place, slot, &self.permits.get(slot).bill);
-        let leads = line.head().is_some_and(|(first, _)| first == place);
+        let client = ask.client.unwrap_or_default();
+        let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
+        let (to, class, progress) = (ask.to, ask.class, ask.progress);
+        let waiting = Box::new(Waiting { to, class, place, client, standing, deadline, progress });
+        let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
+        let leads = self.enter_line(slot);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
             self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
@@ -139,6 +145,15 @@ impl<R: Clone> Scheduler<R> {
         if self.lines[ask.class.index()].has(place) {
             self.tell(now, slot);
         }
+    }
+
+    /// Whether one that has just joined may start before anybody else does.
+    fn enter_line(&mut self, slot: Slot) -> bool {
+        let permit = self.permits.get(slot);
+        let waiting = permit.waiting();
+        let line = &mut self.lines[waiting.class.index()];
+        line.join(&self.resource, slot, &permit.bill, waiting);
+        line.leads(waiting) || line.due_before(slot, waiting).is_none() && waiting.deadline.is_some()
     }
 
     fn plan_by(&mut self, wakeup: Wakeup) {
@@ -162,12 +177,12 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let permit = self.permits.remove(slot);
         let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
-        self.leave_line(slot, &waiting, &permit.bill);
+        self.lines[waiting.class.index()].leave(&self.resource, slot, &waiting);
+        self.forget_deadline(slot, &waiting);
         self.refuse(waiting.to, Some(permit.id), refusal);
     }
 
-    pub(crate) fn leave_line(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.lines[waiting.class.index()].leave(&self.resource, waiting.place, bill);
+    pub(crate) fn forget_deadline(&mut self, slot: Slot, waiting: &Waiting<R>) {
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.place, slot));
         }
@@ -176,7 +191,7 @@ impl<R: Clone> Scheduler<R> {
     /// Tells one who waits how it stands, if it wants to know.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
         let permit = self.permits.get(slot);
-        let State::Waiting(waiting) = &permit.state else { unreachable!("only who waits is told") };
+        let waiting = permit.waiting();
         if waiting.progress {
             let (to, id) = (waiting.to.clone(), permit.id.clone());
             let (position, offer) = self.outlook(now, slot);
@@ -187,14 +202,11 @@ impl<R: Clone> Scheduler<R> {
     /// How many are ahead of one who waits, and the start that they leave to it.
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
-        let State::Waiting(waiting) = &permit.state else { unreachable!("only who waits has an outlook") };
-        let line = &self.lines[waiting.class.index()];
-        let mut backlog = self.backlog_before(waiting.class, line.backlog());
-        let mut ahead: usize = self.lines[..=waiting.class.index()].iter().map(Line::len).sum();
-        for not_ahead in line.from(waiting.place) {
-            backlog.remove(&self.resource, &self.permits.get(not_ahead).bill);
-            ahead -= 1;
-        }
+        let waiting = permit.waiting();
+        let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);
+        let Ahead { count, mut backlog } = own.ahead_of(&self.resource, waiting.standing.turn);
+        backlog.add_all(&self.backlog_of(more_urgent));
+        let ahead = count + more_urgent.iter().map(Line::len).sum::<usize>();
         let tier = self.tier(waiting.class);
         (ahead as u64, self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier))
     }

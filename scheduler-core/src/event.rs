@@ -6,6 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
+use std::sync::Arc;
 
 /// What the driver tells the scheduler. `R` is where an answer goes; the core carries it and
 /// never looks at it.
@@ -40,6 +41,9 @@ pub struct Ask<R> {
     pub age: Span,
     /// Whether it wants to be told how it stands while it waits.
     pub progress: bool,
+    /// With whom it shares what its class gets: the value of the label that the resource shares by. Those without one
+    /// are one client together.
+    pub client: Option<Arc<str>>,
 }
 
 /// How the call of a permit went.

@@ -147,7 +147,7 @@ fn fresh_level(resource: &Resource, limit: &Limit) -> Credit {
 }
 
 /// What waiting requests will take from each bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backlog(Vec<Credit>);
 
 impl Backlog {
@@ -161,10 +161,10 @@ impl Backlog {
         }
     }
 
-    pub(crate) fn remove(&mut self, resource: &Resource, bill: &Bill) {
-        for (id, amount) in bill.iter() {
-            self.0[id.index()] -= resource.limits()[id.index()].rate().credit(amount);
-        }
+    /// Makes this what `bill` takes, and nothing else.
+    pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
+        self.0.fill(Credit::ZERO);
+        self.add(resource, bill);
     }
 
     pub(crate) fn add_all(&mut self, other: &Backlog) {

@@ -1,11 +1,15 @@
 //! Requests that wait for their turn.
 
 use crate::bill::Bill;
+use crate::clients::{Clients, Slice};
 use crate::ledger::Backlog;
+use crate::order::{Ahead, Entry, Order, Turn};
 use crate::resource::{Class, ClassId, Resource};
+use crate::shape::{Shape, ShapeSet, Shapes};
 use crate::slab::Slot;
 use rampmeter_protocol::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is known of a waiting request beside its id and bill.
 #[derive(Clone, Debug)]
@@ -13,56 +17,151 @@ pub(crate) struct Waiting<R> {
     pub(crate) to: R,
     pub(crate) class: ClassId,
     pub(crate) place: Place,
+    pub(crate) client: Arc<str>,
+    pub(crate) standing: Standing,
     pub(crate) deadline: Option<Time>,
     /// Whether it wants to be told how it stands.
     pub(crate) progress: bool,
 }
 
-/// A place in line: by arrival, less the age that a request brought along.
+/// A place by arrival, less the age that a request brought along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) arrived: Time,
     pub(crate) serial: u64,
 }
 
-/// The line of one class, first come, first served.
+impl Place {
+    const FIRST: Place = Place { arrived: Time::ORIGIN, serial: 0 };
+    const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
+}
+
+/// Where a request stands among the others of its class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) turn: Turn,
+    slice: Slice,
+    shapes: ShapeSet,
+}
+
+/// A request with a deadline. Of one client's, those that need the same limits take their turns by deadline.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    client: Arc<str>,
+    shapes: ShapeSet,
+    deadline: Time,
+    place: Place,
+    slot: Slot,
+}
+
+/// The line of one class: clients share it fairly, each is served first come, first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
+    order: Order,
     places: BTreeMap<Place, Slot>,
-    backlog: Backlog,
+    /// The turns of each client's, by arrival.
+    turns: BTreeMap<(Arc<str>, Place), Turn>,
+    due: BTreeSet<Due>,
+    clients: Clients,
+    shapes: Shapes,
     /// When a start was last given to this class while it had a line.
     served: Time,
 }
 
 impl Line {
-    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
-        Line { places: BTreeMap::new(), backlog: Backlog::none(resource), served: now }
+    pub(crate) fn new(now: Time) -> Self {
+        Line {
+            order: Order::new(),
+            places: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            due: BTreeSet::new(),
+            clients: Clients::default(),
+            shapes: Shapes::default(),
+            served: now,
+        }
     }
 
-    pub(crate) fn join(&mut self, resource: &Resource, place: Place, slot: Slot, bill: &Bill) {
-        self.places.insert(place, slot);
-        self.backlog.add(resource, bill);
+    /// Where a newcomer of `client` will stand, once it [joins](Line::join).
+    pub(crate) fn stand(&mut self, resource: &Resource, client: &Arc<str>, place: Place, bill: &Bill) -> Standing {
+        let shapes = self.shapes.alone(Shape::of(bill));
+        let slice = self.clients.join(client, resource.dominant_share(bill), resource.weight(client));
+        let own = Turn { tag: slice.begin, returning: slice.returning, place };
+        // One that has waited elsewhere goes right ahead of those of its client's that came later.
+        let later = (Arc::clone(client), place)..(Arc::clone(client), Place::LAST);
+        let turn = self.turns.range(later).next().map_or(own, |(_, later)| Turn { place, ..*later });
+        Standing { turn, slice, shapes }
     }
 
-    pub(crate) fn leave(&mut self, resource: &Resource, place: Place, bill: &Bill) {
-        let known = self.places.remove(&place);
-        assert!(known.is_some(), "who leaves a line was in it");
-        self.backlog.remove(resource, bill);
+    pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
+        let Standing { turn, shapes, .. } = waiting.standing;
+        self.order.insert(resource, Entry { turn, slot, bill: Arc::clone(bill), shapes });
+        self.places.insert(waiting.place, slot);
+        self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
+        self.due.extend(Due::of(slot, waiting));
     }
 
-    /// Notes that the class was given a start.
-    pub(crate) fn serve(&mut self, now: Time) {
+    /// Takes out one that was not served.
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
+        self.take_out(resource, slot, waiting, false);
+    }
+
+    /// Takes out one that was served, in its turn or promoted.
+    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
         self.served = now;
+        self.take_out(resource, slot, waiting, true);
+        // Whoever is passed, by one that is promoted or needs other limits, must not find the clock ahead of its turn.
+        let served = waiting.standing.turn.tag;
+        let first = self.order.first_among(ShapeSet::ALL).map_or(served, |entry| entry.turn.tag);
+        self.clients.advance(served.min(first));
     }
 
-    pub(crate) fn head(&self) -> Option<(Place, Slot)> {
+    fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>, served: bool) {
+        let known = self.places.remove(&waiting.place);
+        assert!(known.is_some(), "who leaves a line was in it");
+        self.order.remove(resource, waiting.standing.turn);
+        self.turns.remove(&(Arc::clone(&waiting.client), waiting.place));
+        if let Some(due) = Due::of(slot, waiting) {
+            self.due.remove(&due);
+        }
+        self.clients.leave(&waiting.client, waiting.standing.slice, served);
+        if self.places.is_empty() {
+            self.clients.forget_all();
+        }
+    }
+
+    /// The first who needs nothing of what is blocked.
+    pub(crate) fn first(&self, blocked: Shape) -> Option<Slot> {
+        self.order.first_among(self.shapes.avoiding(blocked)).map(|entry| entry.slot)
+    }
+
+    /// Whether nobody who needs the same limits is ahead.
+    pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
+        let first = self.order.first_among(waiting.standing.shapes);
+        first.is_some_and(|entry| entry.turn == waiting.standing.turn)
+    }
+
+    /// Who takes the turn of `waiting`, if another of the same client has an earlier deadline.
+    pub(crate) fn due_before<R>(&self, slot: Slot, waiting: &Waiting<R>) -> Option<Slot> {
+        let own = Due::of(slot, waiting)?;
+        let first = Due { deadline: Time::ORIGIN, place: Place::FIRST, slot: Slot::FIRST, ..own.clone() };
+        self.due.range(first..own).next().map(|due| due.slot)
+    }
+
+    /// Gives a turn to another request of the same client that needs the same limits.
+    pub(crate) fn hand_turn<R>(&mut self, turn: Turn, to: Slot, waiting: &Waiting<R>) {
+        self.order.hand_turn(turn, to);
+        self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
+    }
+
+    /// The oldest.
+    pub(crate) fn oldest(&self) -> Option<(Place, Slot)> {
         self.places.first_key_value().map(|(place, slot)| (*place, *slot))
     }
 
     /// When the oldest request goes ahead of everybody: it has waited for `max_starvation`, and so
     /// long nobody of its class was served.
     pub(crate) fn promotion(&self, class: &Class) -> Option<Time> {
-        let (oldest, _) = self.head()?;
+        let (oldest, _) = self.oldest()?;
         Some(oldest.arrived.max(self.served) + class.max_starvation?)
     }
 
@@ -76,19 +175,27 @@ impl Line {
 
     /// Everybody in line, the first first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
-        self.places.values().copied()
+        self.order.iter().map(|entry| entry.slot)
     }
 
-    /// Who stands at `place` and behind it. Newcomers have few behind them.
-    pub(crate) fn from(&self, place: Place) -> impl Iterator<Item = Slot> {
-        self.places.range(place..).map(|(_, slot)| *slot)
+    /// Who is served before this turn.
+    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> Ahead {
+        self.order.ahead_of(resource, turn)
     }
 
     pub(crate) fn has(&self, place: Place) -> bool {
         self.places.contains_key(&place)
     }
 
-    pub(crate) fn backlog(&self) -> &Backlog {
-        &self.backlog
+    /// What all of them will take; nothing where nobody waits.
+    pub(crate) fn backlog(&self) -> Option<&Backlog> {
+        self.order.backlog()
+    }
+}
+
+impl Due {
+    fn of<R>(slot: Slot, waiting: &Waiting<R>) -> Option<Self> {
+        let (client, shapes) = (Arc::clone(&waiting.client), waiting.standing.shapes);
+        Some(Due { client, shapes, deadline: waiting.deadline?, place: waiting.place, slot })
     }
 }

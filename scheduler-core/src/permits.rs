@@ -27,6 +27,23 @@ pub(crate) struct Permit<R> {
     next: Option<Slot>,
 }
 
+impl<R> Permit<R> {
+    /// What is known of one that waits.
+    pub(crate) fn waiting(&self) -> &Waiting<R> {
+        match &self.state {
+            State::Waiting(waiting) => waiting,
+            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
+        }
+    }
+
+    pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
+        match &mut self.state {
+            State::Waiting(waiting) => waiting,
+            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum State<R> {
     /// In line, charged nothing.

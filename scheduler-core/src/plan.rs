@@ -1,17 +1,19 @@
 //! Late binding: who of those who wait is committed to a start now.
 //!
-//! In the order of their classes, and those who have starved first, the heads of the lines get the
+//! In the order of their classes, and those who have starved first, those whose turn it is get the
 //! earliest starts that are left. A start within the horizon is committed. One beyond it is only
-//! held while the others are looked at, so that nobody less urgent takes what it waits for; it
-//! is not promised, and the next event may change it.
+//! held while the others are looked at, so that nobody takes what it waits for; it
+//! is not promised, and the next event may change it. Of its own class only those look for a start
+//! that need nothing of the limit it waits for: whoever does would have to wait behind it.
 
 use crate::command::Command;
 use crate::ledger::{Backlog, Offer};
 use crate::limit::Tier;
 use crate::line::Line;
 use crate::permits::{Granted, State};
-use crate::resource::ClassId;
+use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{PROGRESS, Reason, Scheduler, Wakeup};
+use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::Time;
@@ -19,21 +21,13 @@ use rampmeter_protocol::time::Time;
 /// The tier of a promoted request: it has left enough to others.
 const PROMOTED: Tier = 0;
 
-/// A start that a head would get, beyond the horizon.
+/// A start that somebody would get, beyond the horizon.
 struct Hold {
     class: ClassId,
     slot: Slot,
     key: Key,
-}
-
-/// What became of the head of a line.
-enum Turn {
-    /// It left the line, with a permit or without.
-    Left,
-    /// Its start is too far ahead.
-    Held(Hold),
-    /// There is none.
-    Nobody,
+    /// What it waits for.
+    limit: LimitId,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -42,46 +36,62 @@ impl<R: Clone> Scheduler<R> {
         self.refuse_the_late(now);
         let mut holds: Vec<Hold> = Vec::new();
         for class in self.starving(now) {
-            if let Turn::Held(hold) = self.take_turn(now, class, PROMOTED) {
-                holds.push(hold);
-            }
+            let oldest = self.lines[class.index()].oldest();
+            holds.extend(oldest.and_then(|(_, slot)| self.take_turn(now, class, slot, PROMOTED)));
         }
         for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
-            if !holds.iter().any(|hold| hold.class == class) {
-                holds.extend(self.serve_line(now, class));
-            }
+            self.serve_line(now, class, &mut holds);
         }
         self.release(&holds);
         self.next_plan = self.next_plan_after(now, &holds);
     }
 
-    /// Serves a line until its head has to wait.
-    fn serve_line(&mut self, now: Time, class: ClassId) -> Option<Hold> {
-        loop {
-            match self.take_turn(now, class, self.tier(class)) {
-                Turn::Left => {}
-                Turn::Held(hold) => return Some(hold),
-                Turn::Nobody => return None,
+    /// Serves a line until everybody in it has to wait.
+    fn serve_line(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
+        let held = holds.iter().filter(|hold| hold.class == class);
+        let mut blocked = held.fold(Shape::default(), |blocked, hold| blocked.with(hold.limit));
+        while let Some(slot) = self.first_due(class, blocked) {
+            if let Some(hold) = self.take_turn(now, class, slot, self.tier(class)) {
+                blocked = blocked.with(hold.limit);
+                holds.push(hold);
             }
         }
     }
 
-    fn take_turn(&mut self, now: Time, class: ClassId, tier: Tier) -> Turn {
-        let Some((_, slot)) = self.lines[class.index()].head() else { return Turn::Nobody };
+    /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.
+    fn first_due(&mut self, class: ClassId, blocked: Shape) -> Option<Slot> {
+        let line = &mut self.lines[class.index()];
+        let first = line.first(blocked)?;
+        let Some(due) = line.due_before(first, self.permits.get(first).waiting()) else { return Some(first) };
+        let [of_first, of_due] = [first, due].map(|slot| self.permits.get(slot).waiting().standing);
+        for (slot, standing) in [(due, of_first), (first, of_due)] {
+            let waiting = self.permits.get_mut(slot).waiting_mut();
+            waiting.standing = standing;
+            line.hand_turn(standing.turn, slot, waiting);
+        }
+        Some(due)
+    }
+
+    /// Starts one that waits or refuses it for good; or says what it has to be held for.
+    fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, tier: Tier) -> Option<Hold> {
         let permit = self.permits.get(slot);
-        let State::Waiting(waiting) = &permit.state else { unreachable!("who is in line waits") };
+        let waiting = permit.waiting();
         let offer = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
         if waiting.deadline.is_some_and(|deadline| offer.at > deadline) {
             self.turn_away(slot, offer.not_in_time(now));
-            return Turn::Left;
+            return None;
         }
-        if offer.at > now + self.resource.horizon() {
-            let key = Key { at: offer.at, serial: waiting.place.serial };
-            self.ledger.commit(&self.resource, now, key, &permit.bill, tier);
-            return Turn::Held(Hold { class, slot, key });
+        match offer.limited_by {
+            Some(limit) if offer.at > now + self.resource.horizon() => {
+                let key = Key { at: offer.at, serial: waiting.place.serial };
+                self.ledger.commit(&self.resource, now, key, &permit.bill, tier);
+                Some(Hold { class, slot, key, limit })
+            }
+            Some(_) | None => {
+                self.start(now, slot, offer, tier);
+                None
+            }
         }
-        self.start(now, slot, offer, tier);
-        Turn::Left
     }
 
     /// Grants a waiting request the start of `offer`.
@@ -90,9 +100,8 @@ impl<R: Clone> Scheduler<R> {
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is started")
         };
-        let bill = permit.bill.clone();
-        self.leave_line(slot, &waiting, &bill);
-        self.lines[waiting.class.index()].serve(now);
+        self.lines[waiting.class.index()].serve(&self.resource, now, slot, &waiting);
+        self.forget_deadline(slot, &waiting);
         let key = Key { at: offer.at, serial: waiting.place.serial };
         let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false };
         self.commit(now, slot, granted, tier);
@@ -106,9 +115,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// Refuses those whose deadline can't be kept even if they went first.
     fn refuse_the_late(&mut self, now: Time) {
         while let Some((deadline, _, slot)) = self.deadlines.first().copied() {
-            if deadline >= now {
+            let permit = self.permits.get(slot);
+            let tier = self.tier(permit.waiting().class);
+            let soonest = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
+            if deadline >= soonest.at {
                 return;
             }
             let (_, offer) = self.outlook(now, slot);
@@ -143,7 +156,7 @@ impl<R: Clone> Scheduler<R> {
         let mut news = Vec::new();
         for slot in self.lines.iter().flat_map(Line::iter) {
             let permit = self.permits.get(slot);
-            let State::Waiting(waiting) = &permit.state else { unreachable!("who is in line waits") };
+            let waiting = permit.waiting();
             if waiting.progress {
                 let tier = self.tier(waiting.class);
                 let offer = self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier);

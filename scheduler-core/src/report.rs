@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
         let status = |(line, class): (&Line, &crate::resource::Class)| ClassStatus {
             name: class.name.clone(),
             queued: line.len() as u64,
-            oldest_ms: line.head().map_or(0.0, |(oldest, _)| now.since(oldest.arrived).millis()),
+            oldest_ms: line.oldest().map_or(0.0, |(oldest, _)| now.since(oldest.arrived).millis()),
         };
         classes.map(status).collect()
     }
@@ -55,7 +55,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill([].into_iter()).ok()?;
-        let behind = self.backlog_before(class, self.lines[class.index()].backlog());
+        let behind = self.backlog_through(class);
         self.ledger.paid_behind(&self.resource, now, &behind, &bill, self.tier(class)).limited_by
     }
 

@@ -4,12 +4,13 @@ use crate::bill::Bill;
 use crate::limit::{Limit, Tier};
 use crate::refusal::Refusal;
 use crate::spec::{
-    Bounds, ClassSpec, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec, SpecError, Start,
+    Bounds, ClassSpec, FairShare, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec, SpecError, Start,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
+use crate::virtual_time::Weight;
+use rampmeter_protocol::time::{Span, Time};
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +56,7 @@ pub struct Resource {
     start: Start,
     horizon: Span,
     bounds: Bounds,
+    fair_share: Option<FairShare>,
 }
 
 impl Resource {
@@ -76,6 +78,7 @@ impl Resource {
             start: spec.start,
             horizon: spec.horizon,
             bounds: spec.bounds,
+            fair_share: spec.fair_share.clone(),
         })
     }
 
@@ -119,6 +122,26 @@ impl Resource {
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.bounds
+    }
+
+    /// The label by whose values classes are shared, if they are.
+    #[must_use]
+    pub fn fair_share(&self) -> Option<&FairShare> {
+        self.fair_share.as_ref()
+    }
+
+    /// The largest of a bill's shares of the limits' rates: for how long it takes up the limit that it burdens most.
+    pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
+        let refill = |(id, amount): (LimitId, Amount)| {
+            let rate = self.limits[id.index()].rate();
+            rate.time_to_refill(rate.credit(amount)).since(Time::ORIGIN)
+        };
+        bill.iter().map(refill).max().unwrap_or(Span::ZERO)
+    }
+
+    pub(crate) fn weight(&self, client: &str) -> Weight {
+        let weights = self.fair_share.as_ref().map(|fair| &fair.weights);
+        weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
     }
 
     /// The class called `name`.

@@ -48,7 +48,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
 ///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
-///         max_wait: None, age: Span::ZERO, progress: false,
+///         max_wait: None, age: Span::ZERO, progress: false, client: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
 ///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
@@ -112,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
             epoch,
             ledger: Ledger::new(&resource, now),
             permits: Permits::new(resource.bounds().max_permits),
-            lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
+            lines: resource.classes().iter().map(|_| Line::new(now)).collect(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),

@@ -47,8 +47,9 @@ impl<R: Clone> Scheduler<R> {
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is cancelled")
         };
-        let (id, bill) = (permit.id.clone(), permit.bill.clone());
-        self.leave_line(slot, &waiting, &bill);
+        let id = permit.id.clone();
+        self.lines[waiting.class.index()].leave(&self.resource, slot, &waiting);
+        self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
         self.replan = true;

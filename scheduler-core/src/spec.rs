@@ -5,6 +5,9 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use std::collections::BTreeMap;
+
+pub use crate::virtual_time::Weight;
 
 /// Most limits of one resource: a vector of them is evaluated for every request.
 pub const MAX_LIMITS: usize = 64;
@@ -30,6 +33,8 @@ pub struct ResourceSpec {
     pub horizon: Span,
     /// What is refused beyond.
     pub bounds: Bounds,
+    /// Between whom a class is shared; first come, first served where this is left out.
+    pub fair_share: Option<FairShare>,
 }
 
 impl ResourceSpec {
@@ -44,8 +49,18 @@ impl ResourceSpec {
             start: Start::Full,
             horizon: DEFAULT_HORIZON,
             bounds: Bounds::default(),
+            fair_share: None,
         }
     }
+}
+
+/// Shares what each class gets between clients, by their dominant shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FairShare {
+    /// The label whose value names a request's client.
+    pub label: String,
+    /// Clients that get more or less than others; a client that is not named has a weight of one.
+    pub weights: BTreeMap<String, Weight>,
 }
 
 /// Round trip and jitter: a permit must reach its worker before its start.
@@ -109,7 +124,7 @@ pub enum Start {
 pub struct Bounds {
     /// Requests that wait at once. Beyond this, workers wait at home.
     pub max_waiting: usize,
-    /// Permits that are remembered at once, about 200 bytes each: enough for 66 000 permits per
+    /// Permits that are remembered at once, about 100 bytes each: enough for 66 000 permits per
     /// second during the minute for which an id must be known.
     pub max_permits: usize,
 }

@@ -233,6 +233,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
             max_wait: within.map(|within| span(within * 300)),
             age: Span::ZERO,
             progress: true,
+            client: None,
         }),
         Kind::Settle { id, actual } => {
             let used = |count| Outcome::Used(vec![("requests".to_owned(), units(count))]);

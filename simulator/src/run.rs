@@ -223,6 +223,7 @@ fn asking(resource: &Resource, fleet: &Fleet) -> Result<Asking, WorldError> {
         max_wait: None,
         age: Span::ZERO,
         progress: false,
+        client: None,
     };
     Ok(Asking { ask, cost: upstream::cost(&fleet.cost)? })
 }

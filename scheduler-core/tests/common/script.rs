@@ -109,6 +109,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
     match option.split_once('=') {
         None if option == "progress" => wish.progress = true,
         Some(("class", class)) => wish.class = Some(class),
+        Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),

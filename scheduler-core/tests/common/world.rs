@@ -41,11 +41,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) max_wait: Option<Span>,
     pub(crate) age: Span,
     pub(crate) progress: bool,
+    pub(crate) client: Option<&'a str>,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
     let cost = cost.to_vec();
-    Wish { id: None, cost, class: None, mode, max_wait: None, age: Span::ZERO, progress: false }
+    Wish { id: None, cost, class: None, mode, max_wait: None, age: Span::ZERO, progress: false, client: None }
 }
 
 impl<'a> Wish<'a> {
@@ -76,8 +77,9 @@ impl World {
         let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
         let bill = resource.bill(cost).unwrap();
         let id = wish.id.map(|id| PermitId::new(id).unwrap());
+        let client = wish.client.map(Into::into);
         let Wish { mode, max_wait, age, progress, .. } = *wish;
-        self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress }));
+        self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress, client }));
         to
     }
 

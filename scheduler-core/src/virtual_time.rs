@@ -1,0 +1,32 @@
+//! The time of start-time fair queueing (Goyal, Vin and Cheng, 1997).
+
+use rampmeter_protocol::time::Span;
+
+/// How much service a client has had, in nanoseconds of the resource for a weight of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VirtualTime(u128);
+
+impl VirtualTime {
+    /// This much service later, for a client of this weight.
+    #[must_use]
+    pub(crate) fn after(self, share: Span, weight: Weight) -> Self {
+        VirtualTime(self.0 + (u128::from(share.nanos()) * Weight::SCALE).div_ceil(u128::from(weight.0)))
+    }
+}
+
+/// How many times another's share a client gets, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight(u32);
+
+impl Weight {
+    const SCALE: u128 = 1000;
+
+    /// The weight of a client that the configuration does not name.
+    pub const ONE: Weight = Weight(1000);
+
+    /// The nearest weight, from a thousandth to a million.
+    #[must_use]
+    pub fn new(times: f64) -> Option<Self> {
+        (0.001..=1e6).contains(&times).then(|| Weight((times * 1e3).round() as u32))
+    }
+}
