@@ -69,8 +69,7 @@ impl Clients {
 
     /// Nobody waits any more: everybody begins anew.
     pub(crate) fn forget_all(&mut self) {
-        let last = self.idle.last().map_or(self.clock, |(end, _)| *end);
-        self.advance(last);
+        *self = Clients::default();
     }
 
     /// Forgets clients that are no better known than strangers.

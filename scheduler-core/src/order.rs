@@ -10,8 +10,9 @@ use crate::line::Place;
 use crate::resource::Resource;
 use crate::scatter::scatter;
 use crate::shape::ShapeSet;
-use crate::slab::Slot;
+use crate::slab::{Slab, Slot};
 use crate::virtual_time::VirtualTime;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// When somebody is served, beside the others of its class.
@@ -35,8 +36,7 @@ pub(crate) struct Entry {
     pub(crate) shapes: ShapeSet,
 }
 
-type Link = u32;
-const NIL: Link = u32::MAX;
+type Link = Option<Slot>;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -53,8 +53,7 @@ struct Node {
 /// Everybody in one class.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    nodes: Vec<Node>,
-    free: Vec<Link>,
+    nodes: Slab<Node>,
     root: Link,
 }
 
@@ -67,14 +66,14 @@ pub(crate) struct Ahead {
 
 impl Order {
     pub(crate) fn new() -> Self {
-        Order { nodes: Vec::new(), free: Vec::new(), root: NIL }
+        Order { nodes: Slab::default(), root: None }
     }
 
     pub(crate) fn insert(&mut self, resource: &Resource, entry: Entry) {
         let turn = entry.turn;
-        let node = self.allocate(resource, entry);
+        let node = self.plant(resource, entry);
         let (before, after) = self.split(resource, self.root, turn);
-        let before = self.merge(resource, before, node);
+        let before = self.merge(resource, before, Some(node));
         self.root = self.merge(resource, before, after);
     }
 
@@ -82,19 +81,19 @@ impl Order {
     pub(crate) fn remove(&mut self, resource: &Resource, turn: Turn) {
         let (before, rest) = self.split(resource, self.root, turn);
         let (found, after) = self.split_first(resource, rest);
-        debug_assert!(self.node(found).is_some_and(|node| node.entry.turn == turn), "who leaves has a turn");
-        self.free.push(found);
+        let found = found.and_then(|found| self.nodes.remove(found));
+        assert!(found.is_some_and(|node| node.entry.turn == turn), "who leaves has a turn");
         self.root = self.merge(resource, before, after);
     }
 
     /// Gives the turn of one who waits to another.
     pub(crate) fn hand_turn(&mut self, turn: Turn, to: Slot) {
         let mut link = self.root;
-        while let Some(node) = self.nodes.get_mut(link as usize) {
+        while let Some(node) = link.and_then(|link| self.nodes.get_mut(link)) {
             match turn.cmp(&node.entry.turn) {
-                std::cmp::Ordering::Less => link = node.left,
-                std::cmp::Ordering::Greater => link = node.right,
-                std::cmp::Ordering::Equal => {
+                Ordering::Less => link = node.left,
+                Ordering::Greater => link = node.right,
+                Ordering::Equal => {
                     node.entry.slot = to;
                     return;
                 }
@@ -145,99 +144,93 @@ impl Order {
         let mut path = Vec::new();
         self.descend(self.root, &mut path);
         std::iter::from_fn(move || {
-            let node = self.node(path.pop()?)?;
+            let node = self.nodes.get(path.pop()?)?;
             self.descend(node.right, &mut path);
             Some(&node.entry)
         })
     }
 
-    fn descend(&self, mut link: Link, path: &mut Vec<Link>) {
-        while let Some(node) = self.node(link) {
-            path.push(link);
+    fn descend(&self, mut link: Link, path: &mut Vec<Slot>) {
+        while let (Some(slot), Some(node)) = (link, self.node(link)) {
+            path.push(slot);
             link = node.left;
         }
     }
 
     /// Everybody before `turn`, and the rest.
     fn split(&mut self, resource: &Resource, link: Link, turn: Turn) -> (Link, Link) {
-        let Some(&Node { entry: Entry { turn: own, .. }, left, right, .. }) = self.node(link) else { return (NIL, NIL) };
+        let Some(slot) = link else { return (None, None) };
+        let &Node { entry: Entry { turn: own, .. }, left, right, .. } = self.known(slot);
         if own < turn {
             let (middle, after) = self.split(resource, right, turn);
-            self.nodes[link as usize].right = middle;
-            self.update(resource, link);
+            self.link(resource, slot, left, middle);
             (link, after)
         } else {
             let (before, middle) = self.split(resource, left, turn);
-            self.nodes[link as usize].left = middle;
-            self.update(resource, link);
+            self.link(resource, slot, middle, right);
             (before, link)
         }
     }
 
     /// The first alone, and the rest.
     fn split_first(&mut self, resource: &Resource, link: Link) -> (Link, Link) {
-        let Some(&Node { left, right, .. }) = self.node(link) else { return (NIL, NIL) };
-        if left == NIL {
+        let Some(slot) = link else { return (None, None) };
+        let &Node { left, right, .. } = self.known(slot);
+        if left.is_none() {
             return (link, right);
         }
         let (first, rest) = self.split_first(resource, left);
-        self.nodes[link as usize].left = rest;
-        self.update(resource, link);
+        self.link(resource, slot, rest, right);
         (first, link)
     }
 
     /// One tree of two, all of the first before all of the second.
     fn merge(&mut self, resource: &Resource, first: Link, second: Link) -> Link {
-        let (Some(a), Some(b)) = (self.node(first), self.node(second)) else {
-            return if first == NIL { second } else { first };
-        };
+        let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
+        let (a, b) = (self.known(one), self.known(other));
         if a.priority >= b.priority {
-            let right = self.merge(resource, a.right, second);
-            self.nodes[first as usize].right = right;
-            self.update(resource, first);
+            let (left, right) = (a.left, a.right);
+            let right = self.merge(resource, right, second);
+            self.link(resource, one, left, right);
             first
         } else {
-            let left = self.merge(resource, first, b.left);
-            self.nodes[second as usize].left = left;
-            self.update(resource, second);
+            let (left, right) = (b.left, b.right);
+            let left = self.merge(resource, first, left);
+            self.link(resource, other, left, right);
             second
         }
     }
 
-    fn update(&mut self, resource: &Resource, link: Link) {
-        let Node { left, right, .. } = self.nodes[link as usize];
-        let mut node_backlog = std::mem::take(&mut self.nodes[link as usize].backlog);
-        node_backlog.reset_to(resource, &self.nodes[link as usize].entry.bill);
-        let (mut count, mut shapes) = (1, self.nodes[link as usize].entry.shapes);
+    /// Puts subtrees below a node, and sums up.
+    fn link(&mut self, resource: &Resource, slot: Slot, left: Link, right: Link) {
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        let mut backlog = std::mem::take(&mut node.backlog);
+        backlog.reset_to(resource, &node.entry.bill);
+        let (mut count, mut shapes) = (1, node.entry.shapes);
         for child in [left, right].into_iter().filter_map(|child| self.node(child)) {
             count += child.count;
             shapes = shapes.and_also(child.shapes);
-            node_backlog.add_all(&child.backlog);
+            backlog.add_all(&child.backlog);
         }
-        let node = &mut self.nodes[link as usize];
-        (node.count, node.shapes, node.backlog) = (count, shapes, node_backlog);
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        (node.left, node.right) = (left, right);
+        (node.count, node.shapes, node.backlog) = (count, shapes, backlog);
     }
 
-    fn allocate(&mut self, resource: &Resource, entry: Entry) -> Link {
+    fn plant(&mut self, resource: &Resource, entry: Entry) -> Slot {
         let (priority, shapes) = (scatter(entry.turn.place.serial), entry.shapes);
         let backlog = Backlog::none(resource);
-        let node = Node { entry, left: NIL, right: NIL, priority, count: 1, shapes, backlog };
-        let link = match self.free.pop() {
-            Some(link) => {
-                self.nodes[link as usize] = node;
-                link
-            }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as Link
-            }
-        };
-        self.update(resource, link);
-        link
+        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, shapes, backlog });
+        self.link(resource, slot, None, None);
+        slot
+    }
+
+    fn known(&self, slot: Slot) -> &Node {
+        self.nodes.get(slot).expect("a slot in use")
     }
 
     fn node(&self, link: Link) -> Option<&Node> {
-        self.nodes.get(link as usize)
+        self.nodes.get(link?)
     }
 
     fn count(&self, link: Link) -> usize {

@@ -4,12 +4,13 @@ use crate::bill::Bill;
 use crate::limit::{Limit, Tier};
 use crate::refusal::Refusal;
 use crate::spec::{
-    Bounds, ClassSpec, FairShare, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec, SpecError, Start,
+    Bounds, ClassSpec, FairShare, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec,
+    SpecError, Start,
 };
+use crate::virtual_time::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
-use crate::virtual_time::Weight;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The index of a class in its resource, the most urgent first.

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_blocked_is_avoided() {
-        let limits = |numbers: &[u8]| numbers.iter().fold(Shape::default(), |shape, number| shape.with(LimitId(*number)));
+        let limits =
+            |numbers: &[u8]| numbers.iter().fold(Shape::default(), |shape, number| shape.with(LimitId(*number)));
         let mut shapes = Shapes::default();
         let [a, ab, b] = [&[0][..], &[0, 1], &[1]].map(|numbers| shapes.alone(limits(numbers)));
         for (blocked, free) in [(&[][..], [true, true, true]), (&[0], [false, false, true]), (&[0, 1], [false; 3])] {

@@ -11,7 +11,7 @@ const CHUNK: usize = 256;
 
 /// Values that keep their place until they are removed. It grows by chunks: what is there is
 /// never copied, however many there are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Vec<Option<T>>>,
     free: Vec<Slot>,

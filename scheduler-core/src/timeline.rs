@@ -396,4 +396,3 @@ fn need(limit: &Limit, start: &Start, tier: Tier) -> Credit {
 fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
     if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
 }
-

@@ -2,15 +2,17 @@
 
 use rampmeter_protocol::time::Span;
 
-/// How much service a client has had, in nanoseconds of the resource for a weight of one.
+/// How much service a client has had, in nanoseconds of the resource for a weight of one. It begins anew whenever nobody
+/// waits; where it has not for centuries, all that is left is the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct VirtualTime(u128);
+pub(crate) struct VirtualTime(u64);
 
 impl VirtualTime {
     /// This much service later, for a client of this weight.
     #[must_use]
     pub(crate) fn after(self, share: Span, weight: Weight) -> Self {
-        VirtualTime(self.0 + (u128::from(share.nanos()) * Weight::SCALE).div_ceil(u128::from(weight.0)))
+        let weighted = (u128::from(share.nanos()) * Weight::SCALE).div_ceil(u128::from(weight.0));
+        VirtualTime(self.0.saturating_add(u64::try_from(weighted).unwrap_or(u64::MAX)))
     }
 }
 

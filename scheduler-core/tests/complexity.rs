@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Wish, World, limit, resource, span, wish, with_bulk};
+use common::{Wish, World, limit, resource, shared, span, wish, with_bulk};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -62,17 +62,18 @@ fn mixed(number: usize) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// A world in which so many wait or hold reservations, of mixed costs and classes.
+/// A world in which so many wait or hold reservations, of mixed costs, classes and clients.
 fn crowd(count: usize, mode: Mode) -> World {
-    let mut world = World::new(&three_limits());
+    let mut world = World::new(&shared(three_limits(), &[]));
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 10_000.0)]));
     (0..count).for_each(|number| one_more(&mut world, Time::ORIGIN, number, mode));
     world
 }
 
 fn one_more(world: &mut World, now: Time, number: usize, mode: Mode) {
-    let class = ["urgent", "bulk"][number % 2];
-    world.ask(now, &wish(mode, &mixed(number)).of_class(class));
+    let (class, client) = (["urgent", "bulk"][number % 2], format!("client-{}", number * 7919 % 10_007));
+    let asked = Wish { client: Some(&client), ..wish(mode, &mixed(number)) };
+    world.ask(now, &asked.of_class(class));
 }
 
 /// Time that passes, though hardly.

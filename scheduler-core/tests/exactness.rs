@@ -45,12 +45,13 @@ struct Small {
     asks: Vec<SmallAsk>,
 }
 
-/// A request: how long after the one before, what it costs, its class, its mode, whether it is given back later.
+/// A request: how long after the one before, what it costs, its class, whose it is, its mode, whether it is given back later.
 #[derive(Clone, Debug)]
 struct SmallAsk {
     pause: u64,
     cost: Vec<u64>,
     class: usize,
+    client: usize,
     mode: Mode,
     given_back_after: Option<u64>,
 }
@@ -63,10 +64,12 @@ fn small_ask(limits: usize) -> impl Strategy<Value = SmallAsk> {
     let cost = prop::collection::vec(0..12_u64, limits);
     let mode = prop_oneof![4 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 2 => Just(Mode::Wait)];
     let back = prop::option::weighted(0.2, 0..40_u64);
-    (0..25_u64, cost, 0..2_usize, mode, back).prop_map(|(pause, cost, class, mode, given_back_after)| SmallAsk {
+    let whose = (0..2_usize, 0..3_usize);
+    (0..25_u64, cost, whose, mode, back).prop_map(|(pause, cost, (class, client), mode, given_back_after)| SmallAsk {
         pause,
         cost,
         class,
+        client,
         mode,
         given_back_after,
     })
@@ -124,8 +127,8 @@ fn replay(
         let units: Vec<String> = (0..small.limits.len()).map(|unit| format!("u{unit}")).collect();
         let cost_by_unit: Vec<(&str, f64)> =
             units.iter().map(String::as_str).zip(cost.iter().map(|c| c.units())).collect();
-        let (id, class) = (format!("p{number}"), format!("c{}", ask.class));
-        let ours = Wish { id: Some(&id), class: Some(&class), ..wish(ask.mode, &cost_by_unit) };
+        let [id, class, client] = [format!("p{number}"), format!("c{}", ask.class), format!("k{}", ask.client)];
+        let ours = Wish { id: Some(&id), class: Some(&class), client: Some(&client), ..wish(ask.mode, &cost_by_unit) };
         let request = world.ask(now, &ours);
         judge_ask(&started, now, &cost, ask, world.start(request));
         collect(&world, small, &mut started);

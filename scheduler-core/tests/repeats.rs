@@ -104,8 +104,17 @@ fn ids_are_known_for_five_minutes_after_the_start() {
 fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
     let class = world.scheduler.resource().default_class();
     let mode = Mode::Reserve;
-    let ask =
-        Ask { to: 0, id: None, bill: bill.clone(), class, mode, max_wait: None, age: Span::ZERO, progress: false, client: None };
+    let ask = Ask {
+        to: 0,
+        id: None,
+        bill: bill.clone(),
+        class,
+        mode,
+        max_wait: None,
+        age: Span::ZERO,
+        progress: false,
+        client: None,
+    };
     world.scheduler.handle(ms(0), Event::Ask(ask));
     match world.scheduler.poll_command() {
         Some(Command::Grant(grant)) => grant.id,

@@ -13,8 +13,12 @@ pub struct Fleet {
     pub workers: usize,
     /// The class they ask in; the resource's default where there is none.
     pub class: Option<String>,
+    /// With whom they share what their class gets.
+    pub clients: Clients,
     /// What a call costs, by unit; one request unless it says otherwise.
     pub cost: Vec<(String, Amount)>,
+    /// What it costs at other times.
+    pub shift: Option<Shift>,
     /// How they ask.
     pub mode: Mode,
     /// How many calls each of them makes; without end where there is none.
@@ -28,6 +32,26 @@ pub struct Fleet {
     pub until: Time,
 }
 
+/// The clients that the workers of a fleet are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// None: they name no client.
+    Unnamed,
+    /// One, called like the fleet.
+    One,
+    /// Each is a client of its own.
+    Each,
+}
+
+/// Costs that change back and forth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shift {
+    /// After how long.
+    pub every: Span,
+    /// What a call costs every other time, by unit.
+    pub to: Vec<(String, Amount)>,
+}
+
 impl Fleet {
     /// So many workers of the default class, who wait for their turn, ask without a pause, and stop never.
     #[must_use]
@@ -36,7 +60,9 @@ impl Fleet {
             name: name.to_owned(),
             workers,
             class: None,
+            clients: Clients::Unnamed,
             cost: Vec::new(),
+            shift: None,
             mode: Mode::Wait,
             calls: None,
             think: Span::ZERO,
@@ -50,6 +76,12 @@ impl Fleet {
     pub fn costing(mut self, unit: &str, amount: Amount) -> Self {
         self.cost.push((unit.to_owned(), amount));
         self
+    }
+
+    /// The same fleet, made up of these clients.
+    #[must_use]
+    pub fn of_clients(self, clients: Clients) -> Self {
+        Fleet { clients, ..self }
     }
 
     /// The same fleet, in this class.

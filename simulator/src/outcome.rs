@@ -23,6 +23,8 @@ pub struct FleetOutcome {
 /// One call, as the upstream saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
+    /// Who made it: workers are counted through all fleets.
+    pub worker: usize,
     /// When it reached the upstream.
     pub at: Time,
     /// From the worker's request until it made the call.
@@ -89,8 +91,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_waits_that_occurred() {
-        let call =
-            |millis| Call { at: Time::ORIGIN, wait: Span::from_millis(millis), ok: true, answered: Time::ORIGIN };
+        let call = |millis| Call {
+            worker: 0,
+            at: Time::ORIGIN,
+            wait: Span::from_millis(millis),
+            ok: true,
+            answered: Time::ORIGIN,
+        };
         let fleet = FleetOutcome { calls: (1..=200).rev().map(call).collect(), ..FleetOutcome::default() };
         for (percent, millis) in [(0, 0), (1, 2), (50, 100), (99, 198), (100, 200)] {
             assert_eq!(fleet.wait_percentile(percent), Span::from_millis(millis), "{percent}");

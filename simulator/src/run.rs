@@ -2,19 +2,22 @@
 
 use crate::agenda::Agenda;
 use crate::dice::Dice;
-use crate::fleet::Fleet;
+use crate::fleet::{Clients, Fleet};
 use crate::network::Network;
 use crate::outcome::{Call, FleetOutcome, Outcome};
 use crate::upstream;
 use crate::worker::{State, Worker, WorkerId};
 use crate::world::{World, WorldError};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome as Settled, Settle};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_upstream::{Account, Cost};
+use std::sync::Arc;
 
 /// A world as it runs.
 pub(crate) struct Run<'a> {
@@ -33,7 +36,24 @@ pub(crate) struct Run<'a> {
 /// What the workers of a fleet say, and what their calls cost.
 struct Asking {
     ask: Ask<WorkerId>,
+    price: Price,
+    shift: Option<(Span, Price)>,
+}
+
+/// A cost as scheduler and upstream see it.
+struct Price {
+    bill: Bill,
     cost: Cost,
+}
+
+impl Asking {
+    /// What a call costs that is asked for at `now`.
+    fn price(&self, now: Time) -> &Price {
+        match &self.shift {
+            Some((every, price)) if now.nanos() / every.nanos() % 2 == 1 => price,
+            Some(_) | None => &self.price,
+        }
+    }
 }
 
 /// All that happens, and to whom.
@@ -47,7 +67,7 @@ enum Happening {
     /// A refusal reaches the worker.
     Refused { worker: WorkerId, id: Option<PermitId> },
     /// A call reaches the upstream.
-    Called { worker: WorkerId, id: PermitId, wait: Span },
+    Called { worker: WorkerId, id: PermitId, asked: Time, wait: Span },
     /// The response reaches the worker.
     Answered { worker: WorkerId, id: PermitId },
     /// It is told to stop.
@@ -97,7 +117,7 @@ impl<'a> Run<'a> {
             Happening::Heard(event) => self.tell_scheduler(now, event),
             Happening::Permitted { worker, id, delay } => self.use_permit(now, worker, id, delay),
             Happening::Refused { worker, id } => self.be_refused(now, worker, id.as_ref()),
-            Happening::Called { worker, id, wait } => self.call(now, worker, id, wait),
+            Happening::Called { worker, id, asked, wait } => self.call(now, worker, id, asked, wait),
             Happening::Answered { worker, id } => self.settle(now, worker, id),
             Happening::Stopped(worker) => self.stop(now, worker),
         }
@@ -107,7 +127,12 @@ impl<'a> Run<'a> {
         self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
         for _ in 0..fleet.workers {
             let worker = self.workers.len();
-            self.workers.push(Worker::new(number, fleet.calls));
+            let client = match fleet.clients {
+                Clients::Unnamed => None,
+                Clients::One => Some(Arc::from(fleet.name.as_str())),
+                Clients::Each => Some(Arc::from(format!("{}-{worker}", fleet.name))),
+            };
+            self.workers.push(Worker::new(number, fleet.calls, client));
             let thought = self.dice.between(Span::ZERO, fleet.think);
             self.agenda.note(fleet.from + thought, Happening::Thought(worker));
             if fleet.until < Time::NEVER {
@@ -122,7 +147,9 @@ impl<'a> Run<'a> {
             return;
         }
         let id = worker.next_permit(number, now);
-        let ask = Ask { to: number, id: Some(id), ..self.asks[worker.fleet].ask.clone() };
+        let asking = &self.asks[worker.fleet];
+        let (bill, client) = (asking.price(now).bill.clone(), worker.client.clone());
+        let ask = Ask { to: number, id: Some(id), bill, client, ..asking.ask.clone() };
         self.send(now, Event::Ask(ask));
     }
 
@@ -153,11 +180,11 @@ impl<'a> Run<'a> {
         match &worker.state {
             State::Waiting { id: awaited, since } if *awaited == id => {
                 let start = now + delay;
-                let wait = start.since(*since);
+                let (asked, wait) = (*since, start.since(*since));
                 worker.state = State::Calling { id: id.clone() };
                 worker.calls_left = worker.calls_left.map(|left| left - 1);
                 let arrives = start + self.network.call.draw(&mut self.dice);
-                self.agenda.note(arrives, Happening::Called { worker: number, id, wait });
+                self.agenda.note(arrives, Happening::Called { worker: number, id, asked, wait });
             }
             State::Waiting { .. } | State::Thinking | State::Calling { .. } | State::Gone => self.give_back(now, id),
         }
@@ -176,11 +203,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn call(&mut self, now: Time, number: WorkerId, id: PermitId, wait: Span) {
+    fn call(&mut self, now: Time, number: WorkerId, id: PermitId, asked: Time, wait: Span) {
         let fleet = self.workers[number].fleet;
-        let ok = upstream::admits(&mut self.account, now, &self.asks[fleet].cost);
+        let ok = upstream::admits(&mut self.account, now, &self.asks[fleet].price(asked).cost);
         let answered = now + self.network.response.draw(&mut self.dice);
-        self.outcome.fleets[fleet].calls.push(Call { at: now, wait, ok, answered });
+        self.outcome.fleets[fleet].calls.push(Call { worker: number, at: now, wait, ok, answered });
         self.agenda.note(answered, Happening::Answered { worker: number, id });
     }
 
@@ -213,11 +240,16 @@ impl<'a> Run<'a> {
 fn asking(resource: &Resource, fleet: &Fleet) -> Result<Asking, WorldError> {
     let refused = |refusal| WorldError::Fleet { fleet: fleet.name.clone(), refusal };
     let class = fleet.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
-    let amounts = fleet.cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+    let price = |cost: &[(String, Amount)]| {
+        let bill = resource.bill(cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))).map_err(refused)?;
+        Ok::<_, WorldError>(Price { bill, cost: upstream::cost(cost)? })
+    };
+    let shift = fleet.shift.as_ref().map(|shift| Ok::<_, WorldError>((shift.every, price(&shift.to)?))).transpose()?;
+    let price = price(&fleet.cost)?;
     let ask = Ask {
         to: 0,
         id: None,
-        bill: resource.bill(amounts).map_err(refused)?,
+        bill: price.bill.clone(),
         class: class.map_err(refused)?,
         mode: fleet.mode,
         max_wait: None,
@@ -225,5 +257,5 @@ fn asking(resource: &Resource, fleet: &Fleet) -> Result<Asking, WorldError> {
         progress: false,
         client: None,
     };
-    Ok(Asking { ask, cost: upstream::cost(&fleet.cost)? })
+    Ok(Asking { ask, price, shift })
 }

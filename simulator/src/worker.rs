@@ -2,6 +2,7 @@
 
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
+use std::sync::Arc;
 
 /// A worker's name: its number.
 pub(crate) type WorkerId = usize;
@@ -10,6 +11,8 @@ pub(crate) type WorkerId = usize;
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) fleet: usize,
+    /// With whom it shares.
+    pub(crate) client: Option<Arc<str>>,
     /// Calls it may still make; `None` if it is not to count them.
     pub(crate) calls_left: Option<u32>,
     pub(crate) permits: u64,
@@ -38,8 +41,8 @@ pub(crate) enum State {
 }
 
 impl Worker {
-    pub(crate) fn new(fleet: usize, calls: Option<u32>) -> Self {
-        Worker { fleet, calls_left: calls, permits: 0, state: State::Thinking }
+    pub(crate) fn new(fleet: usize, calls: Option<u32>, client: Option<Arc<str>>) -> Self {
+        Worker { fleet, client, calls_left: calls, permits: 0, state: State::Thinking }
     }
 
     /// Begins to wait for another permit, and names it.

@@ -60,12 +60,12 @@ async fn wrong_usage_is_told_apart_from_failure() {
 
 #[tokio::test]
 async fn check_tells_what_is_configured() {
-    let notes = HUB.replace("[[resource.limit]]", "fair_share = \"client\"\n[[resource.limit]]");
+    let notes = HUB.replace("[[resource.limit]]", "dialect = \"sentinel-hub\"\n[[resource.limit]]");
     let valid = file(&notes);
     let path = valid.path().to_str().unwrap();
     let (code, output, error) = run(&["check", "--config", path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert!(output.contains("note: resource `hub`: `fair_share` has no effect yet"), "{output}");
+    assert!(output.contains("note: resource `hub`: `dialect` SentinelHub has no effect yet"), "{output}");
     assert!(output.contains("resource `hub`: 1 limits, 1 classes"), "{output}");
     assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
 }

@@ -16,7 +16,7 @@ pub(crate) use {
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Weight};
 
 pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()
@@ -51,6 +51,12 @@ pub(crate) fn resource(limits: Vec<LimitSpec>) -> ResourceSpec {
 /// One limit, 10 requests in a second: a token every 100 ms.
 pub(crate) fn ten_per_second() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000))])
+}
+
+/// `spec` with each class shared between clients that have these weights.
+pub(crate) fn shared(spec: ResourceSpec, weights: &[(&str, f64)]) -> ResourceSpec {
+    let weights = weights.iter().map(|(client, times)| ((*client).to_owned(), Weight::new(*times).unwrap())).collect();
+    ResourceSpec { fair_share: Some(FairShare { label: "client".to_owned(), weights }), ..spec }
 }
 
 /// `spec` with a class `urgent`, which is the default, above a class `bulk` with this headroom.

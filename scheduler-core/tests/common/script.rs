@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `within=<ms>`, `age=<ms>`, `progress` |
+//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `levels` | the levels of all limits are answered |

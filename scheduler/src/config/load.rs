@@ -1,6 +1,7 @@
 //! From the file to what the core takes.
 
 use super::duration;
+use super::fair_share::fair_share;
 use super::place::{ConfigError, Source};
 use super::table::{
     ClassTable, FileTable, HttpTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, Unmatched,
@@ -82,6 +83,7 @@ fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resourc
         start: start(table.start),
         horizon: optional_span(source, table.horizon.as_ref())?.unwrap_or(DEFAULT_HORIZON),
         bounds: bounds(source, table)?,
+        fair_share: fair_share(source, table)?,
     };
     Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
@@ -225,11 +227,6 @@ fn notes(tables: &[Spanned<ResourceTable>]) -> Vec<Note> {
 fn notes_on(table: &ResourceTable) -> Vec<Note> {
     let name = table.name.get_ref();
     let mut notes = Vec::new();
-    if table.fair_share.is_some() {
-        notes.push(format!(
-            "resource `{name}`: `fair_share` has no effect yet; a class is served first come, first served"
-        ));
-    }
     if matches!(table.unmatched, Some(Unmatched::Refuse)) {
         notes.push(format!("resource `{name}`: `unmatched` has no effect yet; every limit matches every request"));
     }

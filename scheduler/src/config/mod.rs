@@ -3,6 +3,7 @@
 //! `table` is the file as written; [`parse`] finds what is wrong with it, and where.
 
 mod duration;
+mod fair_share;
 mod load;
 mod place;
 mod table;

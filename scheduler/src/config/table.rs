@@ -3,6 +3,7 @@
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use toml::Spanned;
 
 /// The whole file.
@@ -75,6 +76,8 @@ pub(super) struct ResourceTable {
     pub start: Option<StartTable>,
     pub dialect: Option<Dialect>,
     pub fair_share: Option<Spanned<String>>,
+    #[serde(default)]
+    pub weights: BTreeMap<String, Spanned<f64>>,
     pub default_class: Option<Spanned<String>>,
     #[serde(default)]
     pub classes: Vec<Spanned<ClassTable>>,

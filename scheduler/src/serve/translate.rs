@@ -11,6 +11,7 @@ use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::{LimitId, Resource};
+use std::sync::Arc;
 
 /// A request as the core takes it.
 ///
@@ -39,6 +40,7 @@ pub fn ask(
         max_wait: request.max_wait_ms.map(Millis::span),
         age: request.age_ms.span(),
         progress: request.progress,
+        client: resource.fair_share().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
     })
 }
 

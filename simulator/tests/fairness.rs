@@ -1,0 +1,158 @@
+//! Who gets what, and when, where clients share a class fairly.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec};
+use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
+use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};
+use rampmeter_simulator::world::World;
+use std::collections::BTreeMap;
+
+const PROCESSING_UNITS: &str = "processing-units";
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+fn amount(units: f64) -> Amount {
+    Amount::new(units).unwrap()
+}
+
+fn secs(secs: u64) -> Time {
+    Time::ORIGIN + Span::from_secs(secs)
+}
+
+fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
+    LimitSpec { name: name(unit), unit: name(unit), capacity: amount(capacity), period, margin: Margin::Auto }
+}
+
+fn shared(limits: Vec<LimitSpec>) -> ResourceSpec {
+    let fair_share = FairShare { label: "client".to_owned(), weights: BTreeMap::new() };
+    ResourceSpec { fair_share: Some(fair_share), ..ResourceSpec::new(name("api"), limits) }
+}
+
+fn run(world: &World) -> Outcome {
+    let outcome = world.run().unwrap();
+    println!("{} ok, {} × 429", outcome.ok(), outcome.rejected());
+    outcome.fleets.iter().for_each(describe);
+    assert_eq!(outcome.rejected(), 0);
+    outcome
+}
+
+fn describe(fleet: &FleetOutcome) {
+    let [half, most, all] = [50, 99, 100].map(|percent| fleet.wait_percentile(percent));
+    println!("  {}: {} ok, waits: p50 {half}, p99 {most}, longest {all}", fleet.name, fleet.ok());
+}
+
+/// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).
+fn jain(shares: &[f64]) -> f64 {
+    let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn light_clients_hardly_wait_beside_a_heavy_backlog() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = || shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 200.0, ten_seconds)]);
+    let heavy = Fleet { calls: Some(40), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
+    let light = Fleet { calls: Some(1), think: Span::from_secs(600), ..Fleet::new("light", 60) };
+    let light = light.costing(PROCESSING_UNITS, amount(2.0));
+    let among = |clients| {
+        let fleets = [heavy.clone(), light.clone()].map(|fleet| fleet.of_clients(clients));
+        run(&fleets.into_iter().fold(World::new(hub(), 1), World::with))
+    };
+    let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
+    let light = |outcome: &Outcome| outcome.fleets[1].wait_percentile(50);
+    assert!(light(&together) > Span::from_secs(10), "the backlog is felt: {}", light(&together));
+    assert!(light(&fair) < Span::from_millis(50), "{}", light(&fair));
+    let heavy = |outcome: &Outcome| outcome.fleets[0].calls.iter().map(|call| call.answered).max().unwrap();
+    let delayed = heavy(&fair).since(Time::ORIGIN).secs() / heavy(&together).since(Time::ORIGIN).secs() - 1.0;
+    println!("  heavy work is done {:.2} % later", delayed * 100.0);
+    assert!(delayed < 0.02, "{delayed}");
+}
+
+#[test]
+fn both_limits_are_busy_while_costs_shift() {
+    let minute = Span::from_secs(60);
+    let hub = || shared(vec![limit("requests", 1000.0, minute), limit(PROCESSING_UNITS, 1000.0, minute)]);
+    let cost = |units| vec![(PROCESSING_UNITS.to_owned(), amount(units))];
+    let shift = Some(Shift { every: minute, to: cost(4.0) });
+    let fleet = Fleet { cost: cost(0.2), shift, ..Fleet::new("workers", 500) };
+    let among = |clients| run(&World::new(hub(), 1).with(fleet.clone().of_clients(clients)).until(secs(1200)));
+    let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
+    let minutes: Vec<f64> = (2..20).map(|number| used_in(&fair.fleets[0], number)).collect();
+    println!("  {minutes:.3?}");
+    assert!(minutes.iter().all(|used| *used >= 0.97), "{minutes:?}");
+    // First come, first served, calls that need little of the scarcer unit queue behind those that need much.
+    let more = fair.ok() as f64 / together.ok() as f64 - 1.0;
+    println!("  {:.1} % more calls", more * 100.0);
+    assert!(more > 0.05, "{more}");
+}
+
+/// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4 processing units.
+fn used_in(fleet: &FleetOutcome, minute: u64) -> f64 {
+    let calls = fleet.calls.iter().filter(|call| (secs(60 * minute)..secs(60 * minute + 60)).contains(&call.at));
+    let asked = |call: &Call| call.at.nanos().saturating_sub(call.wait.nanos());
+    let units = |call: &Call| if asked(call) / Span::from_secs(60).nanos() % 2 == 1 { 4.0 } else { 0.2 };
+    let (count, units) = calls.fold((0.0, 0.0), |(count, sum), call| (count + 1.0, sum + units(call)));
+    f64::max(count, units) / 1000.0
+}
+
+#[test]
+fn each_client_gets_its_fair_share() {
+    let second = Span::from_secs(1);
+    let api = shared(vec![limit("requests", 100.0, second)]);
+    let modest = (0..18).map(|number| Fleet::new(&format!("modest-{number}"), 10).of_clients(Clients::One));
+    let greedy = (0..2).map(|number| Fleet::new(&format!("greedy-{number}"), 100).of_clients(Clients::One));
+    let world = modest.chain(greedy).fold(World::new(api, 1), World::with).until(secs(70));
+    let outcome = run(&world);
+    let served: Vec<f64> = outcome.fleets.iter().map(|fleet| fleet.ok_between(secs(10), secs(70)) as f64).collect();
+    let fair = served.iter().sum::<f64>() / served.len() as f64;
+    println!("{served:?}, Jain {}", jain(&served));
+    assert!(served.iter().all(|share| (share / fair - 1.0).abs() <= 0.01), "{served:?}");
+    assert!(jain(&served) >= 0.99);
+}
+
+#[test]
+fn a_large_request_is_not_starved_by_thousands_of_small_ones() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = shared(vec![limit("requests", 10_000.0, ten_seconds), limit(PROCESSING_UNITS, 400.0, ten_seconds)]);
+    let small = Fleet::new("small", 3000).costing(PROCESSING_UNITS, amount(1.0)).of_clients(Clients::Each);
+    let large = Fleet { calls: Some(1), from: secs(200), ..Fleet::new("large", 1) }.of_clients(Clients::One);
+    let large = large.costing(PROCESSING_UNITS, amount(300.0));
+    let outcome = run(&World::new(hub, 1).with(small).with(large).until(secs(260)));
+    let refill = 300.0 / 40.0;
+    let wait = outcome.fleets[1].wait_percentile(100).secs();
+    assert!(wait <= 2.0 * refill, "{wait} s");
+    assert_eq!(outcome.fleets[1].ok(), 1);
+}
+
+#[test]
+fn what_needs_no_scarce_unit_flows_on() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 20.0, ten_seconds)]);
+    let heavy = Fleet::new("heavy", 50).costing(PROCESSING_UNITS, amount(10.0)).of_clients(Clients::One);
+    let free = Fleet { think: Span::from_secs(5), ..Fleet::new("free", 10) }.of_clients(Clients::One);
+    let free = free.costing(PROCESSING_UNITS, Amount::ZERO);
+    let outcome = run(&World::new(hub, 1).with(heavy).with(free).until(secs(300)));
+    assert!(outcome.fleets[1].wait_percentile(99) < Span::from_millis(50));
+}
+
+#[test]
+fn whoever_is_starved_goes_first_now_and_then() {
+    let resource = |max_starvation| {
+        let bulk = ClassSpec { max_starvation, ..ClassSpec::new(name("bulk")) };
+        let classes = vec![ClassSpec::new(name("urgent")), bulk];
+        ResourceSpec { classes, ..shared(vec![limit("requests", 10.0, Span::from_secs(1))]) }
+    };
+    let urgent = Fleet::new("urgent", 100).of_class("urgent");
+    let bulk = Fleet::new("bulk", 5).of_class("bulk");
+    let world = |starvation| World::new(resource(starvation), 1).with(urgent.clone()).with(bulk.clone());
+    let served = |starvation| run(&world(starvation).until(secs(305))).fleets[1].ok_between(secs(5), secs(305));
+    assert_eq!(served(None), 0);
+    assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
+}
