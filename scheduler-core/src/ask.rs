@@ -6,7 +6,7 @@ use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
 use crate::order::Ahead;
-use crate::permits::{Granted, State};
+use crate::permits::{Granted, Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::scheduler::{Reason, Scheduler, Wakeup};
@@ -207,7 +207,17 @@ impl<R: Clone> Scheduler<R> {
         let Ahead { count, mut backlog } = own.ahead_of(&self.resource, waiting.standing.turn);
         backlog.add_all(&self.backlog_of(more_urgent));
         let ahead = count + more_urgent.iter().map(Line::len).sum::<usize>();
-        let tier = self.tier(waiting.class);
-        (ahead as u64, self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier))
+        (ahead as u64, self.expected(now, permit, &backlog))
+    }
+
+    /// When one who waits will probably start, behind `backlog`: as soon as that and its own cost are paid, and no sooner
+    /// than its turn comes at the pace of late, for others will come and go first.
+    pub(crate) fn expected(&self, now: Time, permit: &Permit<R>, backlog: &Backlog) -> Offer {
+        let waiting = permit.waiting();
+        let paid = self.ledger.paid_behind(&self.resource, now, backlog, &permit.bill, self.tier(waiting.class));
+        let turn = self.lines[waiting.class.index()].time_until(waiting.standing.turn);
+        let own = self.resource.dominant_share(&permit.bill);
+        let at = turn.map_or(paid.at, |turn| paid.at.max(now + turn + own));
+        Offer { at, ..paid }
     }
 }

@@ -67,6 +67,10 @@ impl Clients {
         self.forget_the_even();
     }
 
+    pub(crate) fn clock(&self) -> VirtualTime {
+        self.clock
+    }
+
     /// Nobody waits any more: everybody begins anew.
     pub(crate) fn forget_all(&mut self) {
         *self = Clients::default();

@@ -30,6 +30,7 @@ mod index;
 mod ledger;
 mod line;
 mod order;
+mod pace;
 mod peaks;
 mod permits;
 mod plan;

@@ -4,10 +4,11 @@ use crate::bill::Bill;
 use crate::clients::{Clients, Slice};
 use crate::ledger::Backlog;
 use crate::order::{Ahead, Entry, Order, Turn};
+use crate::pace::Pace;
 use crate::resource::{Class, ClassId, Resource};
 use crate::shape::{Shape, ShapeSet, Shapes};
 use crate::slab::Slot;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ pub(crate) struct Line {
     due: BTreeSet<Due>,
     clients: Clients,
     shapes: Shapes,
+    pace: Pace,
     /// When a start was last given to this class while it had a line.
     served: Time,
 }
@@ -77,6 +79,7 @@ impl Line {
             due: BTreeSet::new(),
             clients: Clients::default(),
             shapes: Shapes::default(),
+            pace: Pace::new(now),
             served: now,
         }
     }
@@ -113,6 +116,19 @@ impl Line {
         let served = waiting.standing.turn.tag;
         let first = self.order.first_among(ShapeSet::ALL).map_or(served, |entry| entry.turn.tag);
         self.clients.advance(served.min(first));
+        if !self.is_empty() {
+            self.pace.note(now, self.clients.clock());
+        } else {
+            self.pace.restart(now);
+        }
+    }
+
+    /// How long it will be until this turn, as fast as turns have come of late; nothing where others are not to come
+    /// first, or that is not known yet.
+    pub(crate) fn time_until(&self, turn: Turn) -> Option<Span> {
+        let first = self.order.first_among(ShapeSet::ALL)?.turn.tag;
+        let distance = turn.tag.since(first);
+        if distance == Span::ZERO { None } else { self.pace.time_for(distance) }
     }
 
     fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>, served: bool) {

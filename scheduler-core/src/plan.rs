@@ -158,8 +158,7 @@ impl<R: Clone> Scheduler<R> {
             let permit = self.permits.get(slot);
             let waiting = permit.waiting();
             if waiting.progress {
-                let tier = self.tier(waiting.class);
-                let offer = self.ledger.paid_behind(&self.resource, now, &backlog, &permit.bill, tier);
+                let offer = self.expected(now, permit, &backlog);
                 let (to, id, eta) = (waiting.to.clone(), permit.id.clone(), offer.at.since(now));
                 news.push(Command::Queued { to, id, position: ahead, eta, limited_by: offer.limited_by });
             }

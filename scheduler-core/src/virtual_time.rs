@@ -8,6 +8,11 @@ use rampmeter_protocol::time::Span;
 pub(crate) struct VirtualTime(u64);
 
 impl VirtualTime {
+    /// How much service lies between.
+    pub(crate) fn since(self, earlier: VirtualTime) -> Span {
+        Span::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
     /// This much service later, for a client of this weight.
     #[must_use]
     pub(crate) fn after(self, share: Span, weight: Weight) -> Self {

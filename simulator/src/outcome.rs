@@ -29,6 +29,8 @@ pub struct Call {
     pub at: Time,
     /// From the worker's request until it made the call.
     pub wait: Span,
+    /// What the scheduler first expected that to be, where the worker was told.
+    pub estimate: Option<Span>,
     /// Whether the upstream served it; otherwise it answered 429.
     pub ok: bool,
     /// When the worker had the response.
@@ -95,6 +97,7 @@ mod tests {
             worker: 0,
             at: Time::ORIGIN,
             wait: Span::from_millis(millis),
+            estimate: None,
             ok: true,
             answered: Time::ORIGIN,
         };

@@ -169,7 +169,8 @@ impl<'a> Run<'a> {
                     self.agenda.note(arrives, Happening::Permitted { worker, id, delay });
                 }
                 Command::Refuse { to, id, .. } => self.agenda.note(arrives, Happening::Refused { worker: to, id }),
-                Command::Queued { .. } | Command::Settled { .. } => {}
+                Command::Queued { to, eta, .. } => drop(self.workers[to].estimate.get_or_insert(eta)),
+                Command::Settled { .. } => {}
             }
         }
     }
@@ -207,7 +208,8 @@ impl<'a> Run<'a> {
         let fleet = self.workers[number].fleet;
         let ok = upstream::admits(&mut self.account, now, &self.asks[fleet].price(asked).cost);
         let answered = now + self.network.response.draw(&mut self.dice);
-        self.outcome.fleets[fleet].calls.push(Call { worker: number, at: now, wait, ok, answered });
+        let estimate = self.workers[number].estimate.take();
+        self.outcome.fleets[fleet].calls.push(Call { worker: number, at: now, wait, estimate, ok, answered });
         self.agenda.note(answered, Happening::Answered { worker: number, id });
     }
 
@@ -254,7 +256,7 @@ fn asking(resource: &Resource, fleet: &Fleet) -> Result<Asking, WorldError> {
         mode: fleet.mode,
         max_wait: None,
         age: Span::ZERO,
-        progress: false,
+        progress: true,
         client: None,
     };
     Ok(Asking { ask, price, shift })

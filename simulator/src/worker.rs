@@ -1,7 +1,7 @@
 //! One worker.
 
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
 /// A worker's name: its number.
@@ -16,6 +16,8 @@ pub(crate) struct Worker {
     /// Calls it may still make; `None` if it is not to count them.
     pub(crate) calls_left: Option<u32>,
     pub(crate) permits: u64,
+    /// How long its scheduler first expected it to wait.
+    pub(crate) estimate: Option<Span>,
     pub(crate) state: State,
 }
 
@@ -42,7 +44,7 @@ pub(crate) enum State {
 
 impl Worker {
     pub(crate) fn new(fleet: usize, calls: Option<u32>, client: Option<Arc<str>>) -> Self {
-        Worker { fleet, client, calls_left: calls, permits: 0, state: State::Thinking }
+        Worker { fleet, client, calls_left: calls, permits: 0, estimate: None, state: State::Thinking }
     }
 
     /// Begins to wait for another permit, and names it.

@@ -156,3 +156,31 @@ fn whoever_is_starved_goes_first_now_and_then() {
     assert_eq!(served(None), 0);
     assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
 }
+
+/// How many of a hundred real waits lay below the first estimate, and how many within a fifth of it.
+fn honesty(fleet: &FleetOutcome, from: Time) -> (f64, f64) {
+    let told = fleet.calls.iter().filter(|call| call.at > from);
+    let told: Vec<(f64, f64)> = told.filter_map(|call| Some((call.wait.secs(), call.estimate?.secs()))).collect();
+    let share = |count: usize| count as f64 / told.len() as f64 * 100.0;
+    let below = told.iter().filter(|(wait, estimate)| wait < estimate).count();
+    let near = told.iter().filter(|(wait, estimate)| (wait / estimate - 1.0).abs() <= 0.2).count();
+    println!("  {}: {} told, {:.1} % below, {:.1} % near", fleet.name, told.len(), share(below), share(near));
+    (share(below), share(near))
+}
+
+/// Under a steady load: first come, first served, and shared by clients that are alike.
+#[test]
+fn estimates_are_honest() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = || shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 200.0, ten_seconds)]);
+    let fleet = Fleet { think: Span::from_secs(20), ..Fleet::new("workers", 300) };
+    let fleet = fleet.costing(PROCESSING_UNITS, amount(2.0));
+    let honesty_among = |clients| {
+        let world = World::new(hub(), 1).with(fleet.clone().of_clients(clients)).until(secs(2000));
+        honesty(&run(&world).fleets[0], secs(500))
+    };
+    let ((_, near_in_turn), (below, near)) = (honesty_among(Clients::Unnamed), honesty_among(Clients::Each));
+    assert!(near_in_turn >= 99.0, "{near_in_turn} % near");
+    assert!((40.0..=60.0).contains(&below), "{below} % below");
+    assert!(near >= 90.0, "{near} % near");
+}
