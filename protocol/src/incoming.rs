@@ -126,7 +126,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl Invalid {
-    fn whole(reason: String) -> Self {
+    pub(crate) fn whole(reason: String) -> Self {
         Invalid { id: None, field: None, reason }
     }
 }

@@ -20,6 +20,7 @@ pub mod clock;
 pub mod code;
 pub mod cost;
 pub mod event;
+pub mod explain;
 pub mod id;
 pub mod incoming;
 pub mod labels;

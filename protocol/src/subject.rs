@@ -54,6 +54,12 @@ impl Subjects {
         self.of("status", resource)
     }
 
+    /// Why requests wait.
+    #[must_use]
+    pub fn explain(&self, resource: &Name) -> String {
+        self.of("explain", resource)
+    }
+
     /// News of a resource.
     #[must_use]
     pub fn event(&self, resource: &Name) -> String {

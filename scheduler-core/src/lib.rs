@@ -26,6 +26,7 @@ mod ask;
 mod bills;
 mod bucket;
 mod clients;
+mod explain;
 mod index;
 mod ledger;
 mod line;

@@ -1,6 +1,6 @@
 //! The command line as users type it.
 
-use crate::commands::{bench, check, demo, serve, status, upstream};
+use crate::commands::{bench, check, demo, explain, serve, status, upstream};
 use crate::logging::LogFormat;
 use clap::{Parser, Subcommand};
 
@@ -26,6 +26,8 @@ enum Command {
     Check(check::Args),
     /// Show levels, queues and counters of running schedulers.
     Status(status::Args),
+    /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
+    Explain(explain::Args),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::Args),
     /// Measure permits per second side by side with a bare echo.
@@ -45,6 +47,7 @@ impl Cli {
             Command::Demo(args) => demo::run(args).await,
             Command::Check(args) => check::run(&args),
             Command::Status(args) => status::run(args).await,
+            Command::Explain(args) => explain::run(args).await,
             Command::Upstream(args) => upstream::run(args).await,
             Command::Bench(args) => bench::run(args).await,
         }

@@ -32,6 +32,7 @@ async fn help_tells_every_option() {
         ("demo",        vec!["--seconds", "--workers", "--json"]),
         ("check",       vec!["--config", "--print-default"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
         ("bench",       vec!["--json"]),
     ];

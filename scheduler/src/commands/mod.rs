@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod demo;
+pub mod explain;
 pub mod nats_arg;
 pub mod serve;
 pub mod signal;

@@ -1,16 +1,17 @@
 //! `rampmeter status`
 
 use super::nats_arg::NatsArg;
-use super::table::{right_aligned, table};
+use super::table::{right_aligned, seconds, table};
 use crate::connection::connect;
 use anyhow::{Context, bail};
-use async_nats::{Client, RequestErrorKind};
+use async_nats::{Client, Message, RequestErrorKind};
 use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// How long schedulers have to say what they have.
@@ -45,7 +46,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut all = Vec::new();
     for name in names {
-        all.push(status(&client, &subjects, &name).await?);
+        all.push(ask::<Status>(&client, subjects.status(&name), Vec::new(), &name).await?);
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
@@ -75,15 +76,32 @@ async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<
     Ok(names)
 }
 
-async fn status(client: &Client, subjects: &Subjects, name: &Name) -> anyhow::Result<Status> {
-    let answer = client.request(subjects.status(name), "".into());
+/// Asks whoever owns the resource `name`.
+///
+/// # Errors
+/// If nobody does, it does not answer, or refuses.
+pub(super) async fn ask<A: DeserializeOwned>(
+    client: &Client,
+    subject: String,
+    question: Vec<u8>,
+    name: &Name,
+) -> anyhow::Result<A> {
+    let answer = client.request(subject, question.into());
     match tokio::time::timeout(ANSWER, answer).await {
-        Ok(Ok(message)) => serde_json::from_slice(&message.payload).context("the answer is not a status"),
+        Ok(Ok(message)) => read(&message),
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
             bail!("no running scheduler owns resource `{name}`")
         }
         Ok(Err(error)) => Err(error).with_context(|| format!("resource `{name}`")),
         Err(_) => bail!("the scheduler of resource `{name}` does not answer"),
+    }
+}
+
+fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
+    let error = message.headers.as_ref().and_then(|headers| headers.get("Nats-Service-Error"));
+    match error {
+        Some(error) => bail!("{error}"),
+        None => serde_json::from_slice(&message.payload).context("the answer is not of the protocol"),
     }
 }
 
@@ -130,8 +148,4 @@ fn classes(status: &Status) -> Table {
         table.add_row([class.name.to_string(), class.queued.to_string(), seconds(class.oldest_ms)]);
     }
     right_aligned(table, 1..3)
-}
-
-fn seconds(millis: f64) -> String {
-    format!("{:.3} s", millis / 1e3)
 }

@@ -10,6 +10,11 @@ pub(super) fn table(head: &[&str]) -> Table {
     table
 }
 
+/// A duration as a cell of a table.
+pub(super) fn seconds(millis: f64) -> String {
+    format!("{:.3} s", millis / 1e3)
+}
+
 /// The same with numbers in these columns.
 pub(super) fn right_aligned(mut table: Table, columns: Range<usize>) -> Table {
     for column in columns {

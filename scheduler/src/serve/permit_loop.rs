@@ -8,6 +8,7 @@ use async_nats::{Client, Message, Subject, Subscriber};
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -107,6 +108,7 @@ pub struct PermitLoop {
     permit: String,
     settle: String,
     status: String,
+    explain: String,
     outbox: Outbox,
     tally: Tally,
     /// When changed levels go to the store.
@@ -141,6 +143,7 @@ impl PermitLoop {
             permit: subjects.permit(&name),
             settle: subjects.settle(&name),
             status: subjects.status(&name),
+            explain: subjects.explain(&name),
             outbox: Outbox::default(),
             next_save: None,
         })
@@ -209,6 +212,8 @@ impl PermitLoop {
             self.take_settles(now, message);
         } else if subject == self.status {
             self.tell_status(now, message.reply);
+        } else if subject == self.explain {
+            self.explain(now, message);
         } else if let Some(reply) = message.reply {
             self.refuse_invalid(ReplyTo::Alone(reply), None, format!("`{subject}` is not a subject of the protocol"));
         }
@@ -304,6 +309,22 @@ impl PermitLoop {
         if let Some(reply) = reply {
             let status = self.status(now);
             self.outbox.send(reply, &status);
+        }
+    }
+
+    fn explain(&mut self, now: Time, message: Message) {
+        let Some(reply) = message.reply else { return };
+        let question = match Question::parse(&message.payload) {
+            Ok(question) => question,
+            Err(invalid) => {
+                return self.refuse_invalid(ReplyTo::Alone(reply), invalid.id.as_ref(), invalid.to_string());
+            }
+        };
+        match self.core.explain(now, question.id.as_ref()) {
+            Ok(explanation) => self.outbox.send(reply, &explanation),
+            Err(refusal) => {
+                self.answer(Command::Refuse { to: ReplyTo::Alone(reply), id: question.id, refusal });
+            }
         }
     }
 

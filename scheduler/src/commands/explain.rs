@@ -1,0 +1,109 @@
+//! `rampmeter explain`
+
+use super::nats_arg::NatsArg;
+use super::status::ask;
+use super::table::{right_aligned, seconds, table};
+use crate::connection::connect;
+use comfy_table::Table;
+use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
+use rampmeter_protocol::id::{PermitId, PermitIdError};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+
+/// What `explain` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The resource.
+    resource: Name,
+    /// The request to ask about; without one, all who wait.
+    #[arg(value_parser = permit_id)]
+    id: Option<PermitId>,
+    /// Print the answer as the scheduler gives it.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
+    PermitId::new(text)
+}
+
+/// Prints why a request waits.
+///
+/// # Errors
+/// If NATS can't be reached, nobody answers, or nobody knows the request.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let NatsArg { nats, credentials_file, prefix } = &args.nats;
+    let client = connect(nats, credentials_file.as_deref(), "rampmeter-explain").await?;
+    let subject = Subjects::new(prefix)?.explain(&args.resource);
+    let question = serde_json::to_vec(&Question { id: args.id })?;
+    let explanation: Explanation = ask(&client, subject, question, &args.resource).await?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        false => print!("{}", render(&explanation)),
+    }
+    Ok(())
+}
+
+fn render(explanation: &Explanation) -> String {
+    let about = match &explanation.request {
+        Some(request) => tell(request, explanation),
+        None if explanation.waiting == 0 => "nobody waits\n".to_owned(),
+        None => format!("{} wait\n", explanation.waiting),
+    };
+    match explanation.first.is_empty() {
+        true => about,
+        false => format!("{about}{}\n", queue(&explanation.first)),
+    }
+}
+
+/// What keeps a request, in sentences.
+fn tell(request: &Explained, explanation: &Explanation) -> String {
+    let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{client}`"));
+    let who = format!("`{}`, class `{}`{client}", request.id, request.class);
+    let when = seconds(request.eta_ms.abs());
+    match request.state {
+        State::Returned => format!("{who}: given back or cancelled\n"),
+        State::Granted if request.eta_ms < 0.0 => format!("{who}: started {when} ago\n"),
+        State::Granted => format!("{who}: will start in {when}{}\n", holding(request, explanation)),
+        State::Waiting => format!(
+            "{who}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
+            seconds(request.waited_ms),
+            holding(request, explanation),
+            request.position,
+        ),
+    }
+}
+
+/// The limit that holds a request, and how it stands.
+fn holding(request: &Explained, explanation: &Explanation) -> String {
+    let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref());
+    limit.map_or(String::new(), |limit| {
+        let takes = request.takes.get(&limit.name).copied().unwrap_or_default();
+        format!(
+            "\nheld by `{}`: its level is {:.2} of {}, above zero in {}; this takes {takes}",
+            limit.name,
+            limit.level,
+            limit.capacity,
+            seconds(limit.next_free_ms)
+        )
+    })
+}
+
+fn queue(first: &[Explained]) -> Table {
+    let mut table = table(&["ahead", "request", "class", "client", "held by", "has waited", "starts in"]);
+    for request in first {
+        table.add_row([
+            request.position.to_string(),
+            request.id.to_string(),
+            request.class.to_string(),
+            request.client.clone().unwrap_or_default(),
+            request.limited_by.as_ref().map_or(String::new(), Name::to_string),
+            seconds(request.waited_ms),
+            seconds(request.eta_ms),
+        ]);
+    }
+    right_aligned(table, 5..7)
+}
