@@ -4,17 +4,24 @@ use rampmeter_protocol::time::Span;
 
 /// The generator `SplitMix64`: the same on every machine and in every version.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The numbers of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Dice(seed)
     }
 
     /// A span from `least` to `most`. The bias of the remainder is of no interest in jitter.
-    pub(crate) fn between(&mut self, least: Span, most: Span) -> Span {
+    pub fn between(&mut self, least: Span, most: Span) -> Span {
         let width = most.saturating_sub(least).nanos();
         least + Span::from_nanos(self.next() % width.saturating_add(1))
+    }
+
+    /// A number from `least` to `most`.
+    pub fn number(&mut self, least: u64, most: u64) -> u64 {
+        least + self.next() % (most - least + 1)
     }
 
     fn next(&mut self) -> u64 {

@@ -1,6 +1,7 @@
 //! Workers that are alike.
 
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -82,6 +83,14 @@ impl Fleet {
     #[must_use]
     pub fn of_clients(self, clients: Clients) -> Self {
         Fleet { clients, ..self }
+    }
+
+    /// What a call takes of `unit`, usually or shifted.
+    pub(crate) fn amount(&self, unit: &str, shifted: bool) -> Amount {
+        let shift = self.shift.as_ref().filter(|_| shifted);
+        let cost = shift.map_or(&self.cost, |shift| &shift.to);
+        let implied = if unit == REQUESTS { Amount::ONE } else { Amount::ZERO };
+        cost.iter().find(|(known, _)| known == unit).map_or(implied, |(_, amount)| *amount)
     }
 
     /// The same fleet, in this class.

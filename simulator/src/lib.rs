@@ -31,11 +31,15 @@
 //! from what is configured.
 
 mod agenda;
-mod dice;
+pub mod dice;
 pub mod fleet;
+mod gate;
+pub mod judge;
 pub mod network;
 pub mod outcome;
+mod plain_rule;
 mod run;
+pub mod strategy;
 mod upstream;
 mod worker;
 pub mod world;

@@ -1,16 +1,17 @@
 //! How a world fared.
 
 use rampmeter_protocol::time::{Span, Time};
+use std::hash::{Hash, Hasher};
 
 /// How a world fared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
 }
 
 /// How a fleet fared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FleetOutcome {
     /// Its name.
     pub name: String,
@@ -21,13 +22,15 @@ pub struct FleetOutcome {
 }
 
 /// One call, as the upstream saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Who made it: workers are counted through all fleets.
     pub worker: usize,
     /// When it reached the upstream.
     pub at: Time,
-    /// From the worker's request until it made the call.
+    /// Whether it cost what calls cost every other time.
+    pub shifted: bool,
+    /// From the worker's first request until it made the call, calls that were answered with 429 included.
     pub wait: Span,
     /// What the scheduler first expected that to be, where the worker was told.
     pub estimate: Option<Span>,
@@ -48,6 +51,14 @@ impl Outcome {
     #[must_use]
     pub fn rejected(&self) -> usize {
         self.fleets.iter().map(FleetOutcome::rejected).sum()
+    }
+
+    /// A number that tells this outcome from any other: the same world under the same seed has the same.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// When the last response was there, from the beginning.
@@ -77,10 +88,10 @@ impl FleetOutcome {
         self.calls.iter().filter(|call| call.ok && (from..to).contains(&call.at)).count()
     }
 
-    /// The wait that so many of a hundred calls did not exceed; zero where there was none.
+    /// The wait that so many of a hundred calls which were served did not exceed; zero where there was none.
     #[must_use]
     pub fn wait_percentile(&self, percent: usize) -> Span {
-        let mut waits: Vec<Span> = self.calls.iter().map(|call| call.wait).collect();
+        let mut waits: Vec<Span> = self.calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();
         waits.sort_unstable();
         let rank = (waits.len() * percent).div_ceil(100);
         rank.checked_sub(1).and_then(|index| waits.get(index).copied()).unwrap_or(Span::ZERO)
@@ -96,6 +107,7 @@ mod tests {
         let call = |millis| Call {
             worker: 0,
             at: Time::ORIGIN,
+            shifted: false,
             wait: Span::from_millis(millis),
             estimate: None,
             ok: true,

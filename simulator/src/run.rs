@@ -3,19 +3,21 @@
 use crate::agenda::Agenda;
 use crate::dice::Dice;
 use crate::fleet::{Clients, Fleet};
+use crate::gate::Gate;
 use crate::network::Network;
 use crate::outcome::{Call, FleetOutcome, Outcome};
+use crate::strategy::Strategy;
 use crate::upstream;
 use crate::worker::{State, Worker, WorkerId};
 use crate::world::{World, WorldError};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome as Settled, Settle};
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_upstream::{Account, Cost};
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ pub(crate) struct Run<'a> {
     until: Time,
     dice: Dice,
     agenda: Agenda<Happening>,
-    scheduler: Scheduler<WorkerId>,
+    strategy: Strategy,
+    gate: Gate,
     account: Account,
     workers: Vec<Worker>,
     outcome: Outcome,
@@ -49,10 +52,12 @@ struct Price {
 impl Asking {
     /// What a call costs that is asked for at `now`.
     fn price(&self, now: Time) -> &Price {
-        match &self.shift {
-            Some((every, price)) if now.nanos() / every.nanos() % 2 == 1 => price,
-            Some(_) | None => &self.price,
-        }
+        let shifted = self.shift.as_ref().filter(|_| self.is_shifted(now));
+        shifted.map_or(&self.price, |(_, price)| price)
+    }
+
+    fn is_shifted(&self, now: Time) -> bool {
+        self.shift.as_ref().is_some_and(|(every, _)| now.nanos() / every.nanos() % 2 == 1)
     }
 }
 
@@ -60,6 +65,8 @@ impl Asking {
 enum Happening {
     /// It has thought enough.
     Thought(WorkerId),
+    /// It has paused enough after a 429, and tries again what it wanted then.
+    Paused { worker: WorkerId, since: Time },
     /// The scheduler hears something.
     Heard(Event<WorkerId>),
     /// A permit reaches the worker, to be used after this time.
@@ -69,7 +76,7 @@ enum Happening {
     /// A call reaches the upstream.
     Called { worker: WorkerId, id: PermitId, asked: Time, wait: Span },
     /// The response reaches the worker.
-    Answered { worker: WorkerId, id: PermitId },
+    Answered { worker: WorkerId, id: PermitId, verdict: Result<(), Span> },
     /// It is told to stop.
     Stopped(WorkerId),
 }
@@ -78,6 +85,7 @@ impl<'a> Run<'a> {
     pub(crate) fn new(world: &'a World) -> Result<Self, WorldError> {
         let resource = Resource::new(&world.resource)?;
         let asks = world.fleets.iter().map(|fleet| asking(&resource, fleet)).collect::<Result<_, _>>()?;
+        let workers = world.fleets.iter().map(|fleet| fleet.workers).sum();
         let mut run = Run {
             fleets: &world.fleets,
             asks,
@@ -85,7 +93,8 @@ impl<'a> Run<'a> {
             until: world.until,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
-            scheduler: Scheduler::new(resource, 1, Time::ORIGIN),
+            strategy: world.strategy,
+            gate: Gate::new(world.strategy, resource, &world.resource.limits, workers),
             account: upstream::account(&world.resource)?,
             workers: Vec::new(),
             outcome: Outcome::default(),
@@ -100,25 +109,26 @@ impl<'a> Run<'a> {
     pub(crate) fn finish(mut self) -> Outcome {
         loop {
             let planned = self.agenda.next_at().unwrap_or(Time::NEVER);
-            let wakeup = self.scheduler.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at);
-            let over = planned == Time::NEVER && self.scheduler.waiting() == 0;
+            let wakeup = self.gate.next_wakeup();
+            let over = planned == Time::NEVER && self.gate.waiting() == 0;
             if over || planned.min(wakeup) > self.until {
                 return self.outcome;
             }
             // The scheduler's own wake-ups come first: nothing that is later can have been heard.
-            if wakeup <= planned { self.tell_scheduler(wakeup, Event::Wake) } else { self.take_next() }
+            if wakeup <= planned { self.tell_gate(wakeup, Event::Wake) } else { self.take_next() }
         }
     }
 
     fn take_next(&mut self) {
         let Some((now, happening)) = self.agenda.pop() else { return };
         match happening {
-            Happening::Thought(worker) => self.ask(now, worker),
-            Happening::Heard(event) => self.tell_scheduler(now, event),
+            Happening::Thought(worker) => self.ask(now, worker, now),
+            Happening::Paused { worker, since } => self.ask(now, worker, since),
+            Happening::Heard(event) => self.tell_gate(now, event),
             Happening::Permitted { worker, id, delay } => self.use_permit(now, worker, id, delay),
             Happening::Refused { worker, id } => self.be_refused(now, worker, id.as_ref()),
             Happening::Called { worker, id, asked, wait } => self.call(now, worker, id, asked, wait),
-            Happening::Answered { worker, id } => self.settle(now, worker, id),
+            Happening::Answered { worker, id, verdict } => self.take_answer(now, worker, id, verdict),
             Happening::Stopped(worker) => self.stop(now, worker),
         }
     }
@@ -141,16 +151,25 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn ask(&mut self, now: Time, number: WorkerId) {
+    /// Asks for what the worker has wanted since `since`.
+    fn ask(&mut self, now: Time, number: WorkerId, since: Time) {
         let worker = &mut self.workers[number];
         if worker.state == State::Gone || !worker.has_more() {
             return;
         }
-        let id = worker.next_permit(number, now);
+        let id = worker.next_permit(number, since);
         let asking = &self.asks[worker.fleet];
-        let (bill, client) = (asking.price(now).bill.clone(), worker.client.clone());
-        let ask = Ask { to: number, id: Some(id), bill, client, ..asking.ask.clone() };
-        self.send(now, Event::Ask(ask));
+        let (bill, client) = (asking.price(since).bill.clone(), worker.client.clone());
+        let delay = match &mut self.gate {
+            Gate::Open => Span::ZERO,
+            Gate::Shares(shares) => shares[number].take(now, &bill),
+            Gate::Counter(_) | Gate::Scheduler(_) => {
+                let mode = if self.strategy == Strategy::Reserve { Mode::Reserve } else { asking.ask.mode };
+                let ask = Ask { to: number, id: Some(id), bill, client, mode, ..asking.ask.clone() };
+                return self.send(now, Event::Ask(ask));
+            }
+        };
+        self.agenda.note(now, Happening::Permitted { worker: number, id, delay });
     }
 
     /// Sends something to the scheduler.
@@ -159,19 +178,32 @@ impl<'a> Run<'a> {
         self.agenda.note(arrives, Happening::Heard(event));
     }
 
-    fn tell_scheduler(&mut self, now: Time, event: Event<WorkerId>) {
-        self.scheduler.handle(now, event);
-        while let Some(command) = self.scheduler.poll_command() {
-            let arrives = now + self.network.grant.draw(&mut self.dice);
-            match command {
-                Command::Grant(grant) => {
-                    let (worker, id, delay) = (grant.to, grant.id, grant.delay);
-                    self.agenda.note(arrives, Happening::Permitted { worker, id, delay });
-                }
-                Command::Refuse { to, id, .. } => self.agenda.note(arrives, Happening::Refused { worker: to, id }),
-                Command::Queued { to, eta, .. } => drop(self.workers[to].estimate.get_or_insert(eta)),
-                Command::Settled { .. } => {}
+    fn tell_gate(&mut self, now: Time, event: Event<WorkerId>) {
+        match (&mut self.gate, event) {
+            (Gate::Counter(counter), Event::Ask(Ask { to, id: Some(id), bill, .. })) => {
+                let delay = counter.take(now, &bill);
+                let arrives = now + self.network.grant.draw(&mut self.dice);
+                self.agenda.note(arrives, Happening::Permitted { worker: to, id, delay });
             }
+            (Gate::Scheduler(scheduler), event) => {
+                scheduler.handle(now, event);
+                let commands: Vec<_> = std::iter::from_fn(|| scheduler.poll_command()).collect();
+                commands.into_iter().for_each(|command| self.obey(now, command));
+            }
+            (Gate::Open | Gate::Shares(_) | Gate::Counter(_), _) => {}
+        }
+    }
+
+    fn obey(&mut self, now: Time, command: Command<WorkerId>) {
+        let arrives = now + self.network.grant.draw(&mut self.dice);
+        match command {
+            Command::Grant(grant) => {
+                let (worker, id, delay) = (grant.to, grant.id, grant.delay);
+                self.agenda.note(arrives, Happening::Permitted { worker, id, delay });
+            }
+            Command::Refuse { to, id, .. } => self.agenda.note(arrives, Happening::Refused { worker: to, id }),
+            Command::Queued { to, eta, .. } => drop(self.workers[to].estimate.get_or_insert(eta)),
+            Command::Settled { .. } => {}
         }
     }
 
@@ -182,8 +214,7 @@ impl<'a> Run<'a> {
             State::Waiting { id: awaited, since } if *awaited == id => {
                 let start = now + delay;
                 let (asked, wait) = (*since, start.since(*since));
-                worker.state = State::Calling { id: id.clone() };
-                worker.calls_left = worker.calls_left.map(|left| left - 1);
+                worker.state = State::Calling { id: id.clone(), since: asked };
                 let arrives = start + self.network.call.draw(&mut self.dice);
                 self.agenda.note(arrives, Happening::Called { worker: number, id, asked, wait });
             }
@@ -206,16 +237,32 @@ impl<'a> Run<'a> {
 
     fn call(&mut self, now: Time, number: WorkerId, id: PermitId, asked: Time, wait: Span) {
         let fleet = self.workers[number].fleet;
-        let ok = upstream::admits(&mut self.account, now, &self.asks[fleet].price(asked).cost);
+        let asking = &self.asks[fleet];
+        let (shifted, price) = (asking.is_shifted(asked), asking.price(asked));
+        let verdict = upstream::admit(&mut self.account, now, &price.cost);
         let answered = now + self.network.response.draw(&mut self.dice);
         let estimate = self.workers[number].estimate.take();
-        self.outcome.fleets[fleet].calls.push(Call { worker: number, at: now, wait, estimate, ok, answered });
-        self.agenda.note(answered, Happening::Answered { worker: number, id });
+        let call = Call { worker: number, at: now, shifted, wait, estimate, ok: verdict.is_ok(), answered };
+        self.outcome.fleets[fleet].calls.push(call);
+        self.agenda.note(answered, Happening::Answered { worker: number, id, verdict });
     }
 
-    fn settle(&mut self, now: Time, number: WorkerId, id: PermitId) {
+    /// Settles; after a 429 the same is wanted still.
+    fn take_answer(&mut self, now: Time, number: WorkerId, id: PermitId, verdict: Result<(), Span>) {
         self.send(now, Event::Settle(Settle { to: None, id, outcome: Settled::Used(Vec::new()) }));
-        self.think(now, number);
+        let worker = &mut self.workers[number];
+        match (verdict, &worker.state) {
+            (Err(retry_after), State::Calling { since, .. }) => {
+                worker.attempts += 1;
+                let pause = self.strategy.pause(worker.attempts, retry_after, &mut self.dice);
+                self.agenda.note(now + pause, Happening::Paused { worker: number, since: *since });
+            }
+            (Ok(()) | Err(_), _) => {
+                worker.attempts = 0;
+                worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
+                self.think(now, number);
+            }
+        }
     }
 
     fn think(&mut self, now: Time, number: WorkerId) {

@@ -2,18 +2,21 @@
 
 use crate::world::WorldError;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Account, Cost, Policy, Unit};
+use rampmeter_upstream::{Account, Cost, Policy, Rejection, Unit};
 
 /// An account whose policies are full, and are just the resource's limits.
 pub(crate) fn account(resource: &ResourceSpec) -> Result<Account, WorldError> {
     resource.limits.iter().map(policy).collect::<Result<_, _>>().map(Account::new)
 }
 
-/// Whether the call that reaches the upstream at `now` is served.
-pub(crate) fn admits(account: &mut Account, now: Time, cost: &Cost) -> bool {
-    account.admit(now.since(Time::ORIGIN).duration(), cost).is_ok()
+/// Whether the call that reaches the upstream at `now` is served; if not, what its `Retry-After` says.
+pub(crate) fn admit(account: &mut Account, now: Time, cost: &Cost) -> Result<(), Span> {
+    account.admit(now.since(Time::ORIGIN).duration(), cost).map_err(|rejection| match rejection {
+        Rejection::RetryAfter(wait) => wait.into(),
+        Rejection::Never => Span::from_secs(60),
+    })
 }
 
 pub(crate) fn cost(amounts: &[(String, Amount)]) -> Result<Cost, WorldError> {

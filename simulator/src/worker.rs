@@ -16,6 +16,8 @@ pub(crate) struct Worker {
     /// Calls it may still make; `None` if it is not to count them.
     pub(crate) calls_left: Option<u32>,
     pub(crate) permits: u64,
+    /// Calls of its current request that were answered with 429.
+    pub(crate) attempts: u32,
     /// How long its scheduler first expected it to wait.
     pub(crate) estimate: Option<Span>,
     pub(crate) state: State,
@@ -37,6 +39,8 @@ pub(crate) enum State {
     Calling {
         /// The permit.
         id: PermitId,
+        /// When it first asked.
+        since: Time,
     },
     /// It has stopped.
     Gone,
@@ -44,14 +48,14 @@ pub(crate) enum State {
 
 impl Worker {
     pub(crate) fn new(fleet: usize, calls: Option<u32>, client: Option<Arc<str>>) -> Self {
-        Worker { fleet, client, calls_left: calls, permits: 0, estimate: None, state: State::Thinking }
+        Worker { fleet, client, calls_left: calls, permits: 0, attempts: 0, estimate: None, state: State::Thinking }
     }
 
-    /// Begins to wait for another permit, and names it.
-    pub(crate) fn next_permit(&mut self, number: WorkerId, now: Time) -> PermitId {
+    /// Waits for another permit, since `since`, and names it.
+    pub(crate) fn next_permit(&mut self, number: WorkerId, since: Time) -> PermitId {
         self.permits += 1;
         let id = PermitId::generated(number as u64, self.permits);
-        self.state = State::Waiting { id: id.clone(), since: now };
+        self.state = State::Waiting { id: id.clone(), since };
         id
     }
 

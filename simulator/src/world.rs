@@ -4,6 +4,7 @@ use crate::fleet::Fleet;
 use crate::network::Network;
 use crate::outcome::Outcome;
 use crate::run::Run;
+use crate::strategy::Strategy;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::spec::{ResourceSpec, SpecError};
@@ -14,6 +15,7 @@ pub struct World {
     pub(crate) resource: ResourceSpec,
     pub(crate) seed: u64,
     pub(crate) network: Network,
+    pub(crate) strategy: Strategy,
     pub(crate) fleets: Vec<Fleet>,
     pub(crate) until: Time,
 }
@@ -44,7 +46,14 @@ impl World {
     /// A world without workers, which goes on until all of them have stopped.
     #[must_use]
     pub fn new(resource: ResourceSpec, seed: u64) -> Self {
-        World { resource, seed, network: Network::default(), fleets: Vec::new(), until: Time::NEVER }
+        World {
+            resource,
+            seed,
+            network: Network::default(),
+            strategy: Strategy::default(),
+            fleets: Vec::new(),
+            until: Time::NEVER,
+        }
     }
 
     /// The same world with these workers too.
@@ -58,6 +67,12 @@ impl World {
     #[must_use]
     pub fn across(self, network: Network) -> Self {
         World { network, ..self }
+    }
+
+    /// The same world, in which workers keep to the limits in another way.
+    #[must_use]
+    pub fn by(self, strategy: Strategy) -> Self {
+        World { strategy, ..self }
     }
 
     /// The same world, but what happens after `until` is of no interest.

@@ -96,8 +96,7 @@ fn both_limits_are_busy_while_costs_shift() {
 /// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4 processing units.
 fn used_in(fleet: &FleetOutcome, minute: u64) -> f64 {
     let calls = fleet.calls.iter().filter(|call| (secs(60 * minute)..secs(60 * minute + 60)).contains(&call.at));
-    let asked = |call: &Call| call.at.nanos().saturating_sub(call.wait.nanos());
-    let units = |call: &Call| if asked(call) / Span::from_secs(60).nanos() % 2 == 1 { 4.0 } else { 0.2 };
+    let units = |call: &Call| if call.shifted { 4.0 } else { 0.2 };
     let (count, units) = calls.fold((0.0, 0.0), |(count, sum), call| (count + 1.0, sum + units(call)));
     f64::max(count, units) / 1000.0
 }

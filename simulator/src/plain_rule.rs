@@ -1,0 +1,73 @@
+//! The plain rule: take from all buckets now, and wait until none is negative.
+//!
+//! Exact for one bucket and equal costs, and wrong as soon as costs differ: a bucket that was full when the delay was computed
+//! can be empty when the call is made. It is here to be compared with.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::spec::LimitSpec;
+
+/// Buckets that one counter or one worker keeps for itself.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainRule(Vec<Bucket>);
+
+/// Everything times the period, so that nothing is rounded: a nanosecond refills `capacity`.
+#[derive(Clone, Debug)]
+struct Bucket {
+    capacity: i128,
+    period: i128,
+    level: i128,
+    at: Time,
+}
+
+impl PlainRule {
+    /// Full buckets of these limits, or of one of `parts` equal parts of them.
+    pub(crate) fn new(limits: &[LimitSpec], parts: usize) -> Self {
+        let part = |limit: &LimitSpec| Bucket::new(limit.capacity.micros() as i128 / parts as i128, limit.period);
+        PlainRule(limits.iter().map(part).collect())
+    }
+
+    /// Takes what a call costs, and says how long it has to wait.
+    pub(crate) fn take(&mut self, now: Time, bill: &Bill) -> Span {
+        let charges = bill.iter().map(|(limit, amount)| self.0[limit.index()].take(now, amount));
+        charges.max().unwrap_or(Span::ZERO)
+    }
+}
+
+impl Bucket {
+    fn new(capacity: i128, period: Span) -> Self {
+        let period = i128::from(period.nanos());
+        Bucket { capacity, period, level: capacity * period, at: Time::ORIGIN }
+    }
+
+    fn take(&mut self, now: Time, amount: Amount) -> Span {
+        let refilled = self.level + self.capacity * i128::from(now.since(self.at).nanos());
+        self.level = refilled.min(self.capacity * self.period) - i128::from(amount.micros()) * self.period;
+        self.at = now;
+        let nanos = (-self.level).max(0).checked_div(self.capacity).unwrap_or(i128::MAX);
+        Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX / 2) + u64::from(self.level < 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::name::Name;
+    use rampmeter_scheduler_core::resource::Resource;
+    use rampmeter_scheduler_core::spec::{Margin, ResourceSpec};
+
+    #[test]
+    fn one_bucket_and_equal_costs() {
+        let name = Name::new("requests").unwrap();
+        let (capacity, margin) = (Amount::new(2.0).unwrap(), Margin::Auto);
+        let limit = LimitSpec { name: name.clone(), unit: name.clone(), capacity, period: Span::from_secs(1), margin };
+        let spec = ResourceSpec::new(name, vec![limit]);
+        let bill = Resource::new(&spec).unwrap().bill([].into_iter()).unwrap();
+        for (parts, delays) in [(1, [0, 0, 500, 1000]), (2, [0, 1000, 2000, 3000])] {
+            let mut rule = PlainRule::new(&spec.limits, parts);
+            let found = delays.map(|_| rule.take(Time::ORIGIN, &bill).millis().round());
+            assert_eq!(found, delays.map(f64::from), "{parts}");
+        }
+    }
+}

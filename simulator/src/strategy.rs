@@ -1,0 +1,66 @@
+//! How workers keep to the limits, or fail to.
+
+use crate::dice::Dice;
+use rampmeter_protocol::time::Span;
+use std::fmt;
+
+/// One way to share an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Everybody for itself: call at once, and after a 429 wait longer each time, with jitter.
+    BackOff,
+    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little jitter.
+    RetryAfter,
+    /// Every worker keeps to its part of every limit, which nobody else may use.
+    StaticShare,
+    /// A central counter: take from all buckets now, and wait until none is negative.
+    PlainRule,
+    /// Rampmeter's exact starts, promised at once: mode `reserve`.
+    Reserve,
+    /// Rampmeter's exact starts, promised when the turn has come: mode `wait`.
+    #[default]
+    LateBinding,
+}
+
+const FIRST_PAUSE: Span = Span::from_secs(1);
+const LONGEST_PAUSE: Span = Span::from_secs(60);
+
+impl Strategy {
+    /// All of them, the simplest first.
+    pub const ALL: [Strategy; 6] = [
+        Strategy::BackOff,
+        Strategy::RetryAfter,
+        Strategy::StaticShare,
+        Strategy::PlainRule,
+        Strategy::Reserve,
+        Strategy::LateBinding,
+    ];
+
+    /// How long a worker pauses after its `attempts`th 429 in a row.
+    pub(crate) fn pause(self, attempts: u32, retry_after: Span, dice: &mut Dice) -> Span {
+        match self {
+            Strategy::BackOff => {
+                let longest = Span::from_nanos(FIRST_PAUSE.nanos() << attempts.min(10)).min(LONGEST_PAUSE);
+                dice.between(Span::ZERO, longest)
+            }
+            Strategy::RetryAfter => {
+                let tenth = Span::from_nanos(retry_after.nanos() / 10);
+                dice.between(retry_after, retry_after + tenth)
+            }
+            Strategy::StaticShare | Strategy::PlainRule | Strategy::Reserve | Strategy::LateBinding => Span::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Strategy::BackOff => "back-off",
+            Strategy::RetryAfter => "retry-after",
+            Strategy::StaticShare => "static-share",
+            Strategy::PlainRule => "plain-rule",
+            Strategy::Reserve => "reserve",
+            Strategy::LateBinding => "late-binding",
+        })
+    }
+}
