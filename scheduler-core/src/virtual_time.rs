@@ -31,6 +31,12 @@ impl Weight {
     /// The weight of a client that the configuration does not name.
     pub const ONE: Weight = Weight(1000);
 
+    /// How many times another's share it is.
+    #[must_use]
+    pub fn times(self) -> f64 {
+        f64::from(self.0) / 1e3
+    }
+
     /// The nearest weight, from a thousandth to a million.
     #[must_use]
     pub fn new(times: f64) -> Option<Self> {

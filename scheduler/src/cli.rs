@@ -1,6 +1,6 @@
 //! The command line as users type it.
 
-use crate::commands::{bench, check, demo, explain, serve, status, upstream};
+use crate::commands::{bench, check, demo, explain, serve, simulate, status, upstream};
 use crate::logging::LogFormat;
 use clap::{Parser, Subcommand};
 
@@ -28,6 +28,8 @@ enum Command {
     Status(status::Args),
     /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
     Explain(explain::Args),
+    /// Try limits and workers in virtual time: what would happen, with Rampmeter and without.
+    Simulate(simulate::Args),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::Args),
     /// Measure permits per second side by side with a bare echo.
@@ -48,6 +50,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Status(args) => status::run(args).await,
             Command::Explain(args) => explain::run(args).await,
+            Command::Simulate(args) => simulate::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
             Command::Bench(args) => bench::run(args).await,
         }

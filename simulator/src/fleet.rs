@@ -4,6 +4,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// Workers that are alike. Each waits for its response, and then thinks, before it asks again.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +84,15 @@ impl Fleet {
     #[must_use]
     pub fn of_clients(self, clients: Clients) -> Self {
         Fleet { clients, ..self }
+    }
+
+    /// The client that a worker is.
+    pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
+        match self.clients {
+            Clients::Unnamed => None,
+            Clients::One => Some(Arc::from(self.name.as_str())),
+            Clients::Each => Some(Arc::from(format!("{}-{worker}", self.name))),
+        }
     }
 
     /// What a call takes of `unit`, usually or shifted.

@@ -38,6 +38,7 @@ pub mod judge;
 pub mod network;
 pub mod outcome;
 mod plain_rule;
+pub mod report;
 mod run;
 pub mod strategy;
 mod upstream;

@@ -24,7 +24,7 @@ struct Bucket {
 impl PlainRule {
     /// Full buckets of these limits, or of one of `parts` equal parts of them.
     pub(crate) fn new(limits: &[LimitSpec], parts: usize) -> Self {
-        let part = |limit: &LimitSpec| Bucket::new(limit.capacity.micros() as i128 / parts as i128, limit.period);
+        let part = |limit: &LimitSpec| Bucket::new(i128::from(limit.capacity.micros()) / parts as i128, limit.period);
         PlainRule(limits.iter().map(part).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::agenda::Agenda;
 use crate::dice::Dice;
-use crate::fleet::{Clients, Fleet};
+use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::network::Network;
 use crate::outcome::{Call, FleetOutcome, Outcome};
@@ -19,7 +19,6 @@ use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome as Settled, Settle};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_upstream::{Account, Cost};
-use std::sync::Arc;
 
 /// A world as it runs.
 pub(crate) struct Run<'a> {
@@ -137,12 +136,7 @@ impl<'a> Run<'a> {
         self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
         for _ in 0..fleet.workers {
             let worker = self.workers.len();
-            let client = match fleet.clients {
-                Clients::Unnamed => None,
-                Clients::One => Some(Arc::from(fleet.name.as_str())),
-                Clients::Each => Some(Arc::from(format!("{}-{worker}", fleet.name))),
-            };
-            self.workers.push(Worker::new(number, fleet.calls, client));
+            self.workers.push(Worker::new(number, fleet.calls, fleet.client(worker)));
             let thought = self.dice.between(Span::ZERO, fleet.think);
             self.agenda.note(fleet.from + thought, Happening::Thought(worker));
             if fleet.until < Time::NEVER {

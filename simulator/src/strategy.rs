@@ -3,6 +3,7 @@
 use crate::dice::Dice;
 use rampmeter_protocol::time::Span;
 use std::fmt;
+use std::str::FromStr;
 
 /// One way to share an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,9 +53,22 @@ impl Strategy {
     }
 }
 
+/// A word that names no strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a strategy is back-off, retry-after, static-share, plain-rule, reserve or late-binding")]
+pub struct StrategyError;
+
+impl FromStr for Strategy {
+    type Err = StrategyError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Strategy::ALL.into_iter().find(|strategy| strategy.to_string() == name).ok_or(StrategyError)
+    }
+}
+
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Strategy::BackOff => "back-off",
             Strategy::RetryAfter => "retry-after",
             Strategy::StaticShare => "static-share",

@@ -124,7 +124,7 @@ fn world(seed: u64) -> World {
 fn fault(seed: u64) -> Option<String> {
     let world = world(seed);
     let outcome = world.run().map_err(|error| error.to_string());
-    let again = (seed % TWICE == 0).then(|| world.run().unwrap().fingerprint());
+    let again = (seed.is_multiple_of(TWICE)).then(|| world.run().unwrap().fingerprint());
     match outcome {
         Ok(outcome) if again.is_some_and(|again| again != outcome.fingerprint()) => Some("runs differ".to_owned()),
         Ok(outcome) => judge(&world, &outcome).err().map(|violation| violation.to_string()),
@@ -148,7 +148,7 @@ fn no_world_shows_a_violation() {
             if seed >= seeds.end {
                 return;
             }
-            if seed % PROGRESS == 0 {
+            if seed.is_multiple_of(PROGRESS) {
                 println!("seed {seed} of {seeds:?}");
             }
             let again =

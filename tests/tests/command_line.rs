@@ -33,6 +33,7 @@ async fn help_tells_every_option() {
         ("check",       vec!["--config", "--print-default"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
         ("bench",       vec!["--json"]),
     ];

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod nats_arg;
 pub mod serve;
 pub mod signal;
+pub mod simulate;
 pub mod status;
 mod table;
 pub mod upstream;

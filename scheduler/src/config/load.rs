@@ -74,8 +74,14 @@ fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<R
 }
 
 fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resource, ConfigError> {
+    let spec = resource_spec(source, spanned)?;
+    Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
+}
+
+/// A resource as it is written, which the core has not looked at yet.
+pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
     let table = spanned.get_ref();
-    let spec = ResourceSpec {
+    Ok(ResourceSpec {
         name: name(source, &table.name)?,
         limits: table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?,
         classes: table.classes.iter().map(|class| class_spec(source, class.get_ref())).collect::<Result<_, _>>()?,
@@ -84,8 +90,7 @@ fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resourc
         horizon: optional_span(source, table.horizon.as_ref())?.unwrap_or(DEFAULT_HORIZON),
         bounds: bounds(source, table)?,
         fair_share: fair_share(source, table)?,
-    };
-    Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
+    })
 }
 
 fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {

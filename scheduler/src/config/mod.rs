@@ -6,10 +6,12 @@ mod duration;
 mod fair_share;
 mod load;
 mod place;
+mod scenario;
 mod table;
 
 pub use load::{Config, Note, load, parse};
 pub use place::ConfigError;
+pub use scenario::{load_scenario, parse_scenario};
 pub use table::{HttpTable, NatsTable};
 
 /// The commented configuration that `rampmeter check --print-default` prints.

@@ -1,0 +1,87 @@
+//! `rampmeter simulate`, and the scenarios that ship with it.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_tests::{process, repository};
+use serde_json::Value;
+use std::path::PathBuf;
+
+const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+
+async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, &[&["simulate"], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn scenario(name: &str) -> String {
+    scenarios().join(name).to_str().unwrap().to_owned()
+}
+
+fn scenarios() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
+}
+
+#[tokio::test]
+async fn in_every_scenario_exact_starts_see_no_429_and_nobody_starves() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(scenarios()).unwrap() {
+        let path = entry.unwrap().path();
+        let path = path.to_str().unwrap();
+        let first_line = std::fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned();
+        assert!(first_line.starts_with("# ") && first_line.ends_with('.'), "{path} begins with what it shows");
+        let (code, json, error) = simulate(&[path, "--strategy", "late-binding", "--json"]).await;
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{path}");
+        let reports: Vec<Value> = serde_json::from_str(&json).unwrap();
+        let figures = |field: &str| reports[0][field].as_f64().unwrap();
+        assert_eq!((figures("rejected"), figures("starved")), (0.0, 0.0), "{path}");
+        assert!(figures("used") > 0.95, "{path}: {}", figures("used"));
+        seen += 1;
+    }
+    assert!(seen >= 12, "{seen}");
+}
+
+#[tokio::test]
+async fn all_strategies_are_shown_side_by_side() {
+    let (code, table, error) = simulate(&[&scenario("a-job.toml")]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let rows = |strategy: &str| table.lines().filter(|line| line.trim_start().starts_with(strategy)).count();
+    for strategy in ["back-off", "retry-after", "static-share", "plain-rule", "reserve", "late-binding"] {
+        assert_eq!(rows(strategy), 2, "{strategy}\n{table}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
+    let run = |seed: &'static str| async move {
+        simulate(&[&scenario("urgent-over-bulk.toml"), "--strategy", "late-binding", "--json", "--seed", seed]).await.1
+    };
+    assert_eq!(run("7").await, run("7").await);
+    assert_ne!(run("7").await, run("8").await);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_scenario_is_told_with_its_place() {
+    let valid = repository::file("simulator/scenarios/a-job.toml").unwrap().text;
+    #[rustfmt::skip]
+    let table = [
+        ("workers = 200",       "wrokers = 200",        "16:1: unknown field `wrokers`"),
+        ("workers = 200",       "workers = -1",         "16:11: invalid value: integer `-1`"),
+        ("capacity = 200",      "capacity = 0",         ": the resource: a capacity is above 0"),
+        ("calls = 5",           "think = \"soon\"",     "17:9: a duration is written as ISO 8601"),
+        ("calls = 5",           "",                     "fleet `workers` never stops; say how many calls it makes"),
+        ("-units = 2 }",        "-units = 201 }",       "fleet `workers`: the cost of 201 exceeds the limit's capacity of 200"),
+        ("-units = 2 }",        "-units = nan }",       "an amount is a number from 0 to 1e9"),
+    ];
+    for (right, wrong, told) in table {
+        assert!(valid.contains(right), "{right}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), valid.replacen(right, wrong, 1)).unwrap();
+        let (code, output, error) = simulate(&[file.path().to_str().unwrap()]).await;
+        assert_eq!((code, output.as_str()), (Some(1), ""), "{wrong}");
+        assert!(error.contains(told), "{wrong}\n{error}");
+    }
+    let (code, _, error) = simulate(&[&scenario("a-job.toml"), "--strategy", "luck"]).await;
+    assert_eq!(code, Some(2));
+    assert!(error.contains("a strategy is back-off, retry-after"), "{error}");
+}
