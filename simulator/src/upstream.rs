@@ -15,7 +15,7 @@ pub(crate) fn account(resource: &ResourceSpec) -> Result<Account, WorldError> {
 pub(crate) fn admit(account: &mut Account, now: Time, cost: &Cost) -> Result<(), Span> {
     account.admit(now.since(Time::ORIGIN).duration(), cost).map_err(|rejection| match rejection {
         Rejection::RetryAfter(wait) => wait.into(),
-        Rejection::Never => Span::from_secs(60),
+        Rejection::TooManyInFlight | Rejection::Never => Span::from_secs(60),
     })
 }
 

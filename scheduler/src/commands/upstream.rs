@@ -1,19 +1,32 @@
 //! `rampmeter upstream`
 
 use super::signal::asked_to_stop;
-use rampmeter_upstream::{Config, Policy, ResponseTime, Upstream};
+use clap::ValueEnum;
+use rampmeter_upstream::{Config, Policy, ResponseTime, RetryAfter, Upstream};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// What `upstream` takes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M`; give several.
-    #[arg(long = "limit", value_name = "UNIT=CAPACITY/PERIOD", default_values = ["requests=50/10s", "processing-units=200/10s"])]
+    /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; give several.
+    ///
+    /// A limit is a token bucket that starts full and refills evenly. Options behind the period, each after a `;`, make it
+    /// another one: `burst=40` holds less than the capacity, `start=0` does not start full, `tick=1s` refills in ticks, `whole`
+    /// drops fractions of a unit at every refill. Or else one of `fixed-window` (the capacity in each period from the start),
+    /// `sliding-window` (in any period), `leaky-bucket` (rejected calls count too).
+    #[arg(long = "limit", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
     /// Where to listen.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9490")]
     listen: SocketAddr,
+    /// The most accepted calls at the same time; any number otherwise. One too many gets a 429 without `Retry-After`.
+    #[arg(long, value_name = "N")]
+    concurrency: Option<NonZeroUsize>,
+    /// How a 429 states the wait in `Retry-After`.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
+    retry_after: RetryAfterForm,
     /// How long an accepted call takes, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     response_ms: u64,
@@ -25,16 +38,26 @@ pub struct Args {
     seed: u64,
 }
 
+/// How a 429 states the wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum RetryAfterForm {
+    /// In milliseconds, as Sentinel Hub does.
+    #[default]
+    Ms,
+    /// In whole seconds, rounded up, as HTTP has it.
+    Seconds,
+    /// Not at all.
+    None,
+}
+
 /// Serves until a signal, then says what it saw.
 ///
 /// # Errors
 /// If the address is taken.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let fixed = ResponseTime::fixed(Duration::from_millis(args.response_ms));
-    let response_time = fixed.with_jitter(Duration::from_millis(args.jitter_ms), args.seed);
-    let limits: Vec<String> = args.limits.iter().map(ToString::to_string).collect();
-    let upstream = Upstream::start(Config::new(args.limits).listen(args.listen).response_time(response_time)).await?;
+    let limits = args.limits();
+    let upstream = Upstream::start(args.config()).await?;
     println!("{} enforces {}", upstream.url(), limits.join(", "));
     println!("try: curl -i '{}/process?processing-units=2.5'   counts: {}/stats", upstream.url(), upstream.url());
     asked_to_stop().await?;
@@ -42,4 +65,33 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     println!("{} calls: {} ok, {} × 429, {} malformed", total.sent(), total.ok, total.rate_limited, total.bad);
     upstream.stop().await;
     Ok(())
+}
+
+impl Args {
+    /// What is enforced, for people.
+    fn limits(&self) -> Vec<String> {
+        let policies = self.limits.iter().map(ToString::to_string);
+        policies.chain(self.concurrency.map(|limit| format!("{limit} at the same time"))).collect()
+    }
+
+    fn config(self) -> Config {
+        let fixed = ResponseTime::fixed(Duration::from_millis(self.response_ms));
+        let response_time = fixed.with_jitter(Duration::from_millis(self.jitter_ms), self.seed);
+        let config = Config::new(self.limits).listen(self.listen).response_time(response_time);
+        let config = config.retry_after(self.retry_after.into());
+        match self.concurrency {
+            Some(limit) => config.concurrency(limit),
+            None => config,
+        }
+    }
+}
+
+impl From<RetryAfterForm> for RetryAfter {
+    fn from(form: RetryAfterForm) -> Self {
+        match form {
+            RetryAfterForm::Ms => Self::Milliseconds,
+            RetryAfterForm::Seconds => Self::Seconds,
+            RetryAfterForm::None => Self::Missing,
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! All rate limits of one customer.
 
-use crate::{Amount, Cost, Policy, PolicyStats, Rejection, bucket::Bucket};
-use std::time::Duration;
+use crate::{Amount, Cost, Policy, PolicyStats, Rejection, meter::Meter};
+use std::{num::NonZeroUsize, time::Duration};
 
 /// All policies of one customer, charged together: a call is paid by every policy or by none.
+///
+/// One thing happens to a policy when a call is rejected: in a [leaky bucket](Policy::leaky_bucket) it counts as well,
+/// whatever it was rejected for.
 ///
 /// Time is a [`Duration`] since an origin that the caller chooses; 2⁶⁴ nanoseconds after it the account stands still. Times
 /// should not decrease; an earlier time than the last one counts as the last one.
@@ -22,35 +25,73 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Account {
     entries: Vec<Entry>,
+    concurrency: Option<NonZeroUsize>,
+    in_flight: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    bucket: Bucket,
+    policy: Policy,
+    meter: Meter,
     spent: Amount,
 }
 
 impl Account {
-    /// An account whose policies are all full. A unit may have several policies; without any policy every call is admitted.
+    /// An account at the origin of time. A unit may have several policies; without any policy every call is admitted.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
-        Self { entries: policies.into_iter().map(Entry::new).collect() }
+        Self { entries: policies.into_iter().map(Entry::new).collect(), concurrency: None, in_flight: 0 }
     }
 
-    /// Charges a call that arrives at `now` to all policies.
+    /// The same account, which admits a call only while fewer than `limit` are in flight: admitted, and not
+    /// [finished](Self::finish).
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Cost, Rejection};
+    /// use std::{num::NonZeroUsize, time::Duration};
+    ///
+    /// let mut account = Account::new(vec![]).with_concurrency(NonZeroUsize::MIN);
+    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
+    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Err(Rejection::TooManyInFlight));
+    /// account.finish();
+    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
+    /// ```
+    #[must_use]
+    pub fn with_concurrency(self, limit: NonZeroUsize) -> Self {
+        Self { concurrency: Some(limit), ..self }
+    }
+
+    /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until [`Self::finish`].
     ///
     /// # Errors
     ///
-    /// When any policy cannot pay; then nothing is taken from any of them.
+    /// When any policy cannot pay, or too many calls are in flight; then nothing is taken from any policy, and every leaky
+    /// bucket counts the call.
     pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
         let now_ns = nanos(now);
-        self.entries.iter_mut().for_each(|entry| entry.bucket.refill(now_ns));
-        // The longest wait wins: policies only fill up meanwhile, so then all of them can pay.
-        if let Some(rejection) = self.entries.iter().filter_map(|entry| entry.refusal(cost)).max() {
-            return Err(rejection);
+        self.entries.iter_mut().for_each(|entry| entry.meter.advance(now_ns));
+        if self.rejection(cost).is_none() {
+            self.charge(cost);
+            return Ok(());
         }
-        self.entries.iter_mut().for_each(|entry| entry.charge(cost));
-        Ok(())
+        self.entries.iter_mut().for_each(|entry| entry.reject(cost));
+        // The waits are told after that, because leaky buckets have just lengthened theirs.
+        Err(self.rejection(cost).expect("a rejected call makes no room"))
+    }
+
+    /// An admitted call has ended. An account without a concurrency limit need not be told.
+    ///
+    /// # Panics
+    ///
+    /// When no admitted call is in flight.
+    pub fn finish(&mut self) {
+        self.in_flight = self.in_flight.checked_sub(1).expect("only admitted calls finish, and only once");
+    }
+
+    /// The calls that were admitted and have not finished.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// What each policy has spent so far and could spend at `now`, in the order of the policies.
@@ -58,29 +99,45 @@ impl Account {
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.entries.iter().map(|entry| entry.stats(nanos(now))).collect()
     }
+
+    /// The greatest rejection: policies only get more to spend meanwhile, so after the longest wait all of them can pay.
+    fn rejection(&self, cost: &Cost) -> Option<Rejection> {
+        let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
+        let busy = full.then_some(Rejection::TooManyInFlight);
+        self.entries.iter().filter_map(|entry| entry.refusal(cost)).chain(busy).max()
+    }
+
+    fn charge(&mut self, cost: &Cost) {
+        self.entries.iter_mut().for_each(|entry| entry.charge(cost));
+        self.in_flight += 1;
+    }
 }
 
 impl Entry {
     fn new(policy: Policy) -> Self {
-        Self { bucket: Bucket::full(policy), spent: Amount::ZERO }
+        Self { meter: Meter::new(&policy), policy, spent: Amount::ZERO }
     }
 
     fn refusal(&self, cost: &Cost) -> Option<Rejection> {
-        self.bucket.refusal(self.share(cost))
+        self.meter.refusal(self.share(cost))
     }
 
     fn charge(&mut self, cost: &Cost) {
         let share = self.share(cost);
-        self.bucket.charge(share);
+        self.meter.charge(share);
         self.spent = self.spent.saturating_add(share);
     }
 
+    fn reject(&mut self, cost: &Cost) {
+        self.meter.reject(self.share(cost));
+    }
+
     fn share(&self, cost: &Cost) -> Amount {
-        cost.of(self.bucket.policy().unit())
+        cost.of(self.policy.unit())
     }
 
     fn stats(&self, now_ns: u64) -> PolicyStats {
-        PolicyStats { policy: self.bucket.policy().clone(), spent: self.spent, level: self.bucket.spendable(now_ns) }
+        PolicyStats { policy: self.policy.clone(), spent: self.spent, level: self.meter.spendable(now_ns) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a caller reads.
 
-use crate::{Cost, Rejection, Unit, call::BadCost, ledger::Verdict};
+use crate::{Cost, RetryAfter, Unit, call::BadCost, ledger::Verdict};
 use axum::{
     Json,
     http::{StatusCode, header::RETRY_AFTER},
@@ -10,13 +10,12 @@ use serde_json::{Map, Value, json};
 
 const PROCESSING_UNITS_SPENT: &str = "x-processingunits-spent";
 
-impl IntoResponse for Verdict {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Admitted { cost, .. } => admitted(&cost),
-            Self::RateLimited(rejection) => rate_limited(rejection),
-            Self::Bad(bad) => malformed(&bad),
-        }
+/// The answer to a call, its wait stated in this form.
+pub(crate) fn answer(verdict: &Verdict, form: RetryAfter) -> Response {
+    match verdict {
+        Verdict::Admitted { cost, .. } => admitted(cost),
+        Verdict::RateLimited(rejection) => rate_limited(form.of(*rejection)),
+        Verdict::Bad(bad) => malformed(bad),
     }
 }
 
@@ -27,12 +26,12 @@ fn admitted(cost: &Cost) -> Response {
     ([header], Json(json!({ "spent": spent }))).into_response()
 }
 
-/// As Sentinel Hub answers: the wait is in milliseconds, and missing where waiting is useless.
-fn rate_limited(rejection: Rejection) -> Response {
+/// As Sentinel Hub answers; the wait is missing where nobody knows one.
+fn rate_limited(retry_after: Option<u128>) -> Response {
     let body = error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit");
     let status = StatusCode::TOO_MANY_REQUESTS;
-    match rejection.retry_after_ms() {
-        Some(wait_ms) => (status, [(RETRY_AFTER, wait_ms.to_string())], body).into_response(),
+    match retry_after {
+        Some(wait) => (status, [(RETRY_AFTER, wait.to_string())], body).into_response(),
         None => (status, body).into_response(),
     }
 }

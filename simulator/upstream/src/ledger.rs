@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
 impl Ledger {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            account: Account::new(config.policies.clone()),
+            account: account(config),
             total: Tally::default(),
             classes: Classes::default(),
             log: AdmissionLog::keeping(config.admissions_kept),
@@ -49,6 +49,11 @@ impl Ledger {
         };
         self.count(call.class.as_deref(), verdict.outcome());
         verdict
+    }
+
+    /// An admitted call has ended.
+    pub(crate) fn finish(&mut self) {
+        self.account.finish();
     }
 
     pub(crate) fn stats(&self, now: Duration) -> Stats {
@@ -78,6 +83,14 @@ impl Ledger {
         if let Some(class) = class {
             self.classes.count(class, outcome);
         }
+    }
+}
+
+fn account(config: &Config) -> Account {
+    let account = Account::new(config.policies.clone());
+    match config.concurrency {
+        Some(limit) => account.with_concurrency(limit),
+        None => account,
     }
 }
 

@@ -4,8 +4,9 @@
 //! 429 really was too early.
 //!
 //! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an origin that the caller
-//! chooses): an [`Account`] holds several [`Policy`]s and charges the [`Cost`] of a call to all of them or to none. The
-//! other half, [`Upstream`], puts one account behind HTTP:
+//! chooses): an [`Account`] holds several [`Policy`]s and charges the [`Cost`] of a call to all of them or to none. A policy
+//! is a token bucket, with the quirks that real ones have, a window or a leaky bucket. The other half, [`Upstream`], puts
+//! one account behind HTTP:
 //!
 //! | request | answer |
 //! |---|---|
@@ -38,20 +39,30 @@ mod account;
 mod admission;
 mod amount;
 mod answer;
-mod bucket;
 mod call;
 mod classes;
 mod clock;
 mod config;
 mod cost;
+mod fixed_window;
+mod flow;
+mod leaky_bucket;
 mod ledger;
+mod meter;
+mod model;
 mod policy;
+mod policy_error;
+mod policy_option;
+mod policy_text;
 mod rejection;
 mod response_time;
+mod retry_after;
 mod service;
+mod sliding_window;
 mod stats;
 mod stats_body;
 mod tally;
+mod token_bucket;
 mod unit;
 mod upstream;
 mod utilisation;
@@ -62,9 +73,12 @@ pub use amount::{Amount, AmountError};
 pub use classes::{MAX_CLASS_BYTES, MAX_CLASSES, OTHER_CLASS};
 pub use config::Config;
 pub use cost::Cost;
-pub use policy::{Policy, PolicyError};
+pub use policy::Policy;
+pub use policy_error::PolicyError;
+pub use policy_option::PolicyOption;
 pub use rejection::Rejection;
 pub use response_time::ResponseTime;
+pub use retry_after::RetryAfter;
 pub use stats::{PolicyStats, Stats};
 pub use tally::Tally;
 pub use unit::{MAX_UNIT_BYTES, Unit, UnitError};

@@ -1,14 +1,30 @@
 //! One rate limit.
 
-use crate::{Amount, AmountError, Unit, UnitError};
-use jiff::{SignedDuration, Span, SpanRelativeTo};
-use std::{fmt, str::FromStr, time::Duration};
+use crate::{
+    Amount, PolicyError, PolicyOption, Unit,
+    model::{Model, Variant},
+};
+use std::{num::NonZeroU64, time::Duration};
 
-/// One rate limit: at most `capacity` of `unit` at once, refilled evenly at `capacity` per `period`.
+/// One rate limit: `capacity` of `unit` per `period`, kept by one of four models.
 ///
-/// A period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub. In text a policy is
-/// `unit=capacity/period`, the period in ISO 8601 or as people write it; days have 24 hours, and months, which have no
-/// fixed length, are refused.
+/// By default it is a token bucket that holds the capacity, starts full and refills evenly. A period of zero means a fixed
+/// amount that never refills, as `PT0S` does at Sentinel Hub.
+///
+/// In text a policy is `unit=capacity/period`, the period in ISO 8601 or as people write it; days have 24 hours, and
+/// months, which have no fixed length, are refused. Options follow, each after a `;`, in any order:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `burst=40` | the token bucket holds less than the capacity: [`with_burst`](Self::with_burst) |
+/// | `start=0` | it does not start full: [`starting_at`](Self::starting_at) |
+/// | `tick=1s` | it refills in ticks: [`ticking`](Self::ticking) |
+/// | `whole` | its refills drop fractions of a unit: [`dropping_fractions`](Self::dropping_fractions) |
+/// | `fixed-window` | the capacity per window: [`fixed_window`](Self::fixed_window) |
+/// | `sliding-window` | the capacity in any window: [`sliding_window`](Self::sliding_window) |
+/// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
+///
+/// The first four refine the token bucket and go together; each of the others stands alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};
@@ -19,6 +35,9 @@ use std::{fmt, str::FromStr, time::Duration};
 /// assert_eq!(policy.capacity(), Amount::whole(200));
 /// assert_eq!(policy.period(), Duration::from_secs(60));
 /// assert_eq!(policy, Policy::new(Unit::PROCESSING_UNITS, Amount::whole(200), Duration::from_secs(60))?);
+///
+/// let ticking: Policy = "requests=50/10s;tick=1s;burst=40".parse()?;
+/// assert_eq!(ticking.to_string(), "requests=50/PT10S;burst=40;tick=PT1S");
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,54 +45,11 @@ pub struct Policy {
     unit: Unit,
     capacity: Amount,
     period_ns: u64,
-}
-
-/// Why something is not a [`Policy`].
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// The text has no `=` or no `/` after it.
-    #[error("`{text}` is not unit=capacity/period, for example requests=50/10s")]
-    Shape {
-        /// The whole text.
-        text: String,
-    },
-    /// The part before the `=` names no unit.
-    #[error("`{text}` names no unit")]
-    Unit {
-        /// What stands before the `=`.
-        text: String,
-        /// What is wrong with it.
-        source: UnitError,
-    },
-    /// The part between `=` and `/` is no amount.
-    #[error("`{text}` is no capacity")]
-    Capacity {
-        /// What stands between `=` and `/`.
-        text: String,
-        /// What is wrong with it.
-        source: AmountError,
-    },
-    /// The part after the `/` is no duration of a fixed length.
-    #[error("`{text}` is no period, for example 10s or PT10S")]
-    Period {
-        /// What stands after the `/`.
-        text: String,
-        /// What is wrong with it.
-        source: jiff::Error,
-    },
-    /// The period runs backwards.
-    #[error("the period is negative")]
-    NegativePeriod,
-    /// The period is longer than 2⁶⁴ nanoseconds, about 584 years.
-    #[error("the period is longer than 584 years")]
-    PeriodTooLong,
-    /// A capacity of zero could never pay for anything.
-    #[error("the capacity is zero")]
-    ZeroCapacity,
+    model: Model,
 }
 
 impl Policy {
-    /// Checks the values once, so that every policy can be calculated with.
+    /// A token bucket. The values are checked once, so that every policy can be calculated with.
     ///
     /// # Errors
     ///
@@ -83,7 +59,7 @@ impl Policy {
             return Err(PolicyError::ZeroCapacity);
         }
         let period_ns = u64::try_from(period.as_nanos()).map_err(|_| PolicyError::PeriodTooLong)?;
-        Ok(Self { unit, capacity, period_ns })
+        Ok(Self { unit, capacity, period_ns, model: Model::TokenBucket(Variant::default()) })
     }
 
     /// What is counted.
@@ -92,19 +68,20 @@ impl Policy {
         &self.unit
     }
 
-    /// The most that can be spent at once, and what flows in during one period.
+    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it; and what flows in during one period.
     #[must_use]
     pub fn capacity(&self) -> Amount {
         self.capacity
     }
 
-    /// How long an empty policy takes to fill up; zero when it never does.
+    /// How long the capacity takes to flow in; zero when it never does.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// What flows in during `elapsed`, rounded up to a micro-unit; nothing when the policy never refills.
+    /// What nominally flows in during `elapsed`, capacity × elapsed / period, rounded up to a micro-unit; nothing when the
+    /// policy never refills. Fractions that are dropped flow in here.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Policy};
@@ -125,102 +102,216 @@ impl Policy {
         Amount::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
+    /// A token bucket that holds only `burst`: more than nothing, and at most the capacity. The rate stays capacity per
+    /// period.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
+    /// use std::time::Duration;
+    ///
+    /// let policy = "requests=50/10s".parse::<Policy>()?.with_burst(Amount::whole(2))?;
+    /// let mut account = Account::new(vec![policy]);
+    /// let calls = |count| Cost::new().with(Unit::REQUESTS, Amount::whole(count));
+    /// assert_eq!(account.admit(Duration::ZERO, &calls(3)), Err(Rejection::Never));
+    /// assert_eq!(account.admit(Duration::ZERO, &calls(2)), Ok(()));
+    /// let wait = Duration::from_millis(200);
+    /// assert_eq!(account.admit(Duration::ZERO, &calls(1)), Err(Rejection::RetryAfter(wait)));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] when it starts with more than that;
+    /// [`PolicyError::NotTogether`] when it is no token bucket.
+    pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
+        let capacity = self.capacity;
+        if burst == Amount::ZERO || burst > capacity {
+            return Err(PolicyError::BurstOutOfBounds { burst, capacity });
+        }
+        self.vary(PolicyOption::Burst, |variant| variant.burst = Some(burst))
+    }
+
+    /// A token bucket with this level at the origin of time, at most what it holds. Otherwise it starts full.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
+    /// use std::time::Duration;
+    ///
+    /// let policy = "requests=50/10s".parse::<Policy>()?.starting_at(Amount::ZERO)?;
+    /// let mut account = Account::new(vec![policy]);
+    /// let wait = Duration::from_millis(200);
+    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(wait, &Cost::new()), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::StartOutOfBounds`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    pub fn starting_at(self, level: Amount) -> Result<Self, PolicyError> {
+        self.vary(PolicyOption::Start, |variant| variant.start = Some(level))
+    }
+
+    /// A token bucket whose refills come only at multiples of `tick` since the origin of time, each with what has flowed
+    /// together since the one before.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
+    /// use std::time::Duration;
+    ///
+    /// let policy: Policy = "requests=50/10s;start=0".parse()?;
+    /// let mut account = Account::new(vec![policy.ticking(Duration::from_secs(1))?]);
+    /// let wait = Duration::from_millis(100);
+    /// let just_before_the_tick = Duration::from_millis(900);
+    /// assert_eq!(account.admit(just_before_the_tick, &Cost::new()), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(Duration::from_secs(1), &Cost::new()), Ok(()));
+    /// assert_eq!(account.policies(Duration::from_secs(1))[0].level, Amount::whole(4));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::TickOutOfBounds`] for zero and for more than 2⁶⁴ nanoseconds, 584 years;
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    pub fn ticking(self, tick: Duration) -> Result<Self, PolicyError> {
+        let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new);
+        let tick_ns = tick_ns.ok_or(PolicyError::TickOutOfBounds { tick })?;
+        self.refilling(PolicyOption::Tick)?.vary(PolicyOption::Tick, |variant| variant.tick_ns = Some(tick_ns))
+    }
+
+    /// A token bucket of which each refill takes in whole units only; the fraction that had come together is lost.
+    ///
+    /// Where it [ticks](Self::ticking) every tick is a refill, else every call that arrives at the account, whatever it
+    /// costs and whether it is admitted. The rate is below the nominal one, and zero if less than a unit flows from one
+    /// refill to the next. A wait holds only if nobody at all calls meanwhile.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
+    /// use std::time::Duration;
+    ///
+    /// let policy = "requests=10/1s;start=0".parse::<Policy>()?.dropping_fractions()?;
+    /// let mut account = Account::new(vec![policy]);
+    /// // Nine tenths of a unit have come, and are lost.
+    /// let (early, wait) = (Duration::from_millis(90), Duration::from_millis(100));
+    /// assert_eq!(account.admit(early, &Cost::new()), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(early + wait, &Cost::new()), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    pub fn dropping_fractions(self) -> Result<Self, PolicyError> {
+        self.refilling(PolicyOption::Whole)?.vary(PolicyOption::Whole, |variant| variant.whole = true)
+    }
+
+    /// At most the capacity in each window: a window is as long as the period, and the first one begins at the origin of
+    /// time. Around the end of a window twice the capacity can be spent in no time.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
+    /// use std::time::Duration;
+    ///
+    /// let mut account = Account::new(vec!["requests=50/10s".parse::<Policy>()?.fixed_window()?]);
+    /// let all = Cost::new().with(Unit::REQUESTS, Amount::whole(50));
+    /// assert_eq!(account.admit(Duration::from_secs(9), &all), Ok(()));
+    /// let wait = Duration::from_secs(1);
+    /// assert_eq!(account.admit(Duration::from_secs(9), &all), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(Duration::from_secs(10), &all), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is another model already, or a variant of the
+    /// token bucket.
+    pub fn fixed_window(self) -> Result<Self, PolicyError> {
+        self.counting_by(Model::FixedWindow, PolicyOption::FixedWindow)
+    }
+
+    /// At most the capacity in any window that reaches back by the period: what was admitted at *t* counts before
+    /// *t* + period, and not at that time.
+    ///
+    /// The account remembers every admitted call of the last period that took anything of the unit.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
+    /// use std::time::Duration;
+    ///
+    /// let mut account = Account::new(vec!["requests=1/10s".parse::<Policy>()?.sliding_window()?]);
+    /// assert_eq!(account.admit(Duration::from_secs(9), &Cost::new()), Ok(()));
+    /// let wait = Duration::from_secs(9);
+    /// assert_eq!(account.admit(Duration::from_secs(10), &Cost::new()), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(Duration::from_secs(19), &Cost::new()), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::fixed_window`].
+    pub fn sliding_window(self) -> Result<Self, PolicyError> {
+        self.counting_by(Model::SlidingWindow, PolicyOption::SlidingWindow)
+    }
+
+    /// A bucket that calls fill and that drains at capacity per period; a call is admitted if its cost still fits.
+    ///
+    /// A rejected call fills it too, as far as it holds, whatever the call was rejected for: whoever goes on calling keeps
+    /// it full. A wait is told after that.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
+    /// use std::time::Duration;
+    ///
+    /// let mut account = Account::new(vec!["requests=1/10s".parse::<Policy>()?.leaky_bucket()?]);
+    /// let whole_period = Err(Rejection::RetryAfter(Duration::from_secs(10)));
+    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
+    /// assert_eq!(account.admit(Duration::from_secs(9), &Cost::new()), whole_period);
+    /// assert_eq!(account.admit(Duration::from_secs(18), &Cost::new()), whole_period);
+    /// assert_eq!(account.admit(Duration::from_secs(28), &Cost::new()), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::fixed_window`].
+    pub fn leaky_bucket(self) -> Result<Self, PolicyError> {
+        self.counting_by(Model::LeakyBucket, PolicyOption::LeakyBucket)
+    }
+
     /// The period in nanoseconds; zero when the policy never refills.
     pub(crate) fn period_ns(&self) -> u64 {
         self.period_ns
     }
-}
 
-impl FromStr for Policy {
-    type Err = PolicyError;
-
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let shape = || PolicyError::Shape { text: text.to_owned() };
-        let (unit, rate) = text.split_once('=').ok_or_else(shape)?;
-        let (capacity, period) = rate.split_once('/').ok_or_else(shape)?;
-        Self::new(read_unit(unit.trim())?, read_capacity(capacity.trim())?, read_period(period.trim())?)
+    pub(crate) fn model(&self) -> Model {
+        self.model
     }
-}
 
-impl fmt::Display for Policy {
-    /// The text that reads back as this policy.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whole seconds of 2⁶⁴ nanoseconds fit by far.
-        let period = SignedDuration::try_from(self.period()).unwrap_or(SignedDuration::MAX);
-        write!(f, "{}={}/{period}", self.unit, self.capacity)
+    fn refilling(self, option: PolicyOption) -> Result<Self, PolicyError> {
+        if self.period_ns == 0 { Err(PolicyError::NeverRefills { option }) } else { Ok(self) }
     }
-}
 
-fn read_unit(text: &str) -> Result<Unit, PolicyError> {
-    text.parse().map_err(|source| PolicyError::Unit { text: text.to_owned(), source })
-}
+    fn vary(self, option: PolicyOption, change: impl FnOnce(&mut Variant)) -> Result<Self, PolicyError> {
+        let mut variant = self.model.variant().map_err(|other| PolicyError::NotTogether { option, other })?;
+        change(&mut variant);
+        let holds = variant.holds(self.capacity);
+        match variant.start {
+            Some(start) if start > holds => Err(PolicyError::StartOutOfBounds { start, holds }),
+            Some(_) | None => Ok(Self { model: Model::TokenBucket(variant), ..self }),
+        }
+    }
 
-fn read_capacity(text: &str) -> Result<Amount, PolicyError> {
-    text.parse().map_err(|source| PolicyError::Capacity { text: text.to_owned(), source })
-}
-
-fn read_period(text: &str) -> Result<Duration, PolicyError> {
-    let fixed_length = |span: Span| span.to_duration(SpanRelativeTo::days_are_24_hours());
-    let period = text.parse::<Span>().and_then(fixed_length);
-    let period = period.map_err(|source| PolicyError::Period { text: text.to_owned(), source })?;
-    Duration::try_from(period).map_err(|_| PolicyError::NegativePeriod)
+    fn counting_by(self, model: Model, option: PolicyOption) -> Result<Self, PolicyError> {
+        match self.model.option() {
+            Some(other) if other != option => Err(PolicyError::NotTogether { option, other }),
+            Some(_) | None => Ok(Self { model, ..self.refilling(option)? }),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HOUR_NS: u64 = 3_600_000_000_000;
-
-    #[test]
-    fn good_texts_are_read_and_printed() {
-        #[rustfmt::skip]
-        let table = [
-            // text,                          unit,               micros,       period,            printed
-            ("requests=50/10s",               "requests",         50_000_000,   10_000_000_000,    "requests=50/PT10S"),
-            ("processing-units=200/10s",      "processing-units", 200_000_000,  10_000_000_000,    "processing-units=200/PT10S"),
-            ("requests=1000/PT1M",            "requests",         1_000_000_000, 60_000_000_000,   "requests=1000/PT1M"),
-            ("requests=1/PT744H",             "requests",         1_000_000,    744 * HOUR_NS,     "requests=1/PT744H"),
-            ("requests=1/PT0S",               "requests",         1_000_000,    0,                 "requests=1/PT0S"),
-            ("tokens=0.5/1 minute 30 seconds", "tokens",          500_000,      90_000_000_000,    "tokens=0.5/PT1M30S"),
-            (" requests = 2 / 100 ms ",       "requests",         2_000_000,    100_000_000,       "requests=2/PT0.1S"),
-            ("requests=2/P1D",                "requests",         2_000_000,    24 * HOUR_NS,      "requests=2/PT24H"),
-        ];
-        for (text, unit, micros, period_ns, printed) in table {
-            let policy: Policy = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(policy.unit().as_str(), unit, "{text}");
-            assert_eq!(policy.capacity().micros(), micros, "{text}");
-            assert_eq!(policy.period(), Duration::from_nanos(period_ns), "{text}");
-            assert_eq!(policy.to_string(), printed);
-            assert_eq!(printed.parse::<Policy>().unwrap(), policy);
-        }
-    }
-
-    #[test]
-    fn bad_texts_are_refused_with_their_reason() {
-        #[rustfmt::skip]
-        let table = [
-            ("",                         "`` is not unit=capacity/period, for example requests=50/10s"),
-            ("requests",                 "`requests` is not unit=capacity/period, for example requests=50/10s"),
-            ("requests=50",              "`requests=50` is not unit=capacity/period, for example requests=50/10s"),
-            ("50/10s",                   "`50/10s` is not unit=capacity/period, for example requests=50/10s"),
-            ("=50/10s",                  "`` names no unit"),
-            ("Requests=50/10s",          "`Requests` names no unit"),
-            ("requests=many/10s",        "`many` is no capacity"),
-            ("requests=-1/10s",          "`-1` is no capacity"),
-            ("requests=0.0000001/10s",   "`0.0000001` is no capacity"),
-            ("requests=0/10s",           "the capacity is zero"),
-            ("requests=50/",             "`` is no period, for example 10s or PT10S"),
-            ("requests=50/10",           "`10` is no period, for example 10s or PT10S"),
-            ("requests=50/soon",         "`soon` is no period, for example 10s or PT10S"),
-            ("requests=50/P1M",          "`P1M` is no period, for example 10s or PT10S"),
-            ("requests=50/-PT10S",       "the period is negative"),
-            ("requests=50/PT5200000H",   "the period is longer than 584 years"),
-        ];
-        for (text, reason) in table {
-            assert_eq!(text.parse::<Policy>().unwrap_err().to_string(), reason, "{text}");
-        }
-    }
 
     #[test]
     fn refill_is_exact_and_rounds_up() {

@@ -1,7 +1,8 @@
 //! The account behind HTTP.
 
 use crate::{
-    Admission, ResponseTime, Stats,
+    Admission, ResponseTime, RetryAfter, Stats,
+    answer::answer,
     call::{Call, CostParameters},
     clock::Clock,
     config::Config,
@@ -13,6 +14,7 @@ use axum::{
     body::{Body, to_bytes},
     extract::{Query, State},
     http::HeaderMap,
+    response::Response,
     routing::get,
 };
 use std::{
@@ -30,6 +32,7 @@ pub(crate) struct Service {
     clock: Clock,
     parameters: CostParameters,
     response_time: ResponseTime,
+    retry_after: RetryAfter,
     /// Guards the account and its counts for one decision, about a microsecond, or for one copy of the counts; never
     /// across an await.
     ledger: Mutex<Ledger>,
@@ -41,6 +44,7 @@ impl Service {
             clock: Clock::start(),
             parameters: CostParameters::of(&config.policies),
             response_time: config.response_time,
+            retry_after: config.retry_after,
             ledger: Mutex::new(Ledger::new(config)),
         }
     }
@@ -82,18 +86,41 @@ impl Service {
     }
 }
 
+/// An admitted call for as long as it is handled. Its handler ends before the answer is sent, and is dropped when the caller
+/// goes away.
+struct InFlight {
+    service: Arc<Service>,
+}
+
+impl InFlight {
+    /// Right after the verdict: until then nobody would end the call.
+    fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
+        match verdict {
+            Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),
+            Verdict::RateLimited(_) | Verdict::Bad(_) => None,
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.service.open().1.finish();
+    }
+}
+
 /// A call is decided when its head has arrived, before its body is read and before its response time passes.
 async fn process(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,
     headers: HeaderMap,
     body: Body,
-) -> Verdict {
+) -> Response {
     let verdict = service.decide(service.parameters.read(&headers, &query));
+    let _in_flight = InFlight::if_admitted(&service, &verdict);
     // What is wrong with the body shows in the connection; the decision stands.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
-    verdict
+    answer(&verdict, service.retry_after)
 }
 
 async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {

@@ -52,7 +52,7 @@ pub struct StartError {
 }
 
 impl Upstream {
-    /// Starts the service; it accepts calls when this returns. Its clock and its full policies start now.
+    /// Starts the service; it accepts calls when this returns. Its clock and its policies start now.
     ///
     /// # Errors
     ///

@@ -2,65 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
-use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
-use std::time::Duration;
+mod script;
 
-/// One call: when it arrives in nanoseconds, what it costs, what comes of it, and the levels afterwards.
-struct Step {
-    at_ns: u64,
-    cost: &'static str,
-    verdict: Verdict,
-    levels: &'static [&'static str],
-}
-
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    Admitted,
-    WaitNs(u64),
-    Never,
-}
-use Verdict::{Admitted, Never, WaitNs};
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
-const HOUR: u64 = 3_600 * SECOND;
-
-fn step(at_ns: u64, cost: &'static str, verdict: Verdict, levels: &'static [&'static str]) -> Step {
-    Step { at_ns, cost, verdict, levels }
-}
-
-fn check(policies: &[&str], steps: &[Step]) {
-    let mut account = account(policies);
-    for (number, step) in steps.iter().enumerate() {
-        let at = Duration::from_nanos(step.at_ns);
-        let verdict = Verdict::from(account.admit(at, &cost(step.cost)));
-        let levels: Vec<String> = account.policies(at).iter().map(|policy| policy.level.to_string()).collect();
-        assert_eq!(verdict, step.verdict, "{policies:?}, step {number}");
-        assert_eq!(levels, step.levels, "{policies:?}, step {number}");
-    }
-}
-
-fn account(policies: &[&str]) -> Account {
-    Account::new(policies.iter().map(|text| text.parse::<Policy>().unwrap()).collect())
-}
-
-/// Reads `requests=2 processing-units=2.5`.
-fn cost(text: &str) -> Cost {
-    text.split_whitespace().fold(Cost::new(), |cost, item| {
-        let (unit, amount) = item.split_once('=').unwrap();
-        cost.with(unit.parse().unwrap(), amount.parse().unwrap())
-    })
-}
-
-impl From<Result<(), Rejection>> for Verdict {
-    fn from(result: Result<(), Rejection>) -> Self {
-        match result {
-            Ok(()) => Admitted,
-            Err(Rejection::RetryAfter(wait)) => WaitNs(wait.as_nanos().try_into().unwrap()),
-            Err(Rejection::Never) => Never,
-        }
-    }
-}
+use rampmeter_upstream::{Account, Amount, Cost, Rejection, Unit};
+use script::{
+    HOUR, MS, SECOND,
+    Verdict::{Admitted, Never, WaitNs},
+    account, check, cost, step,
+};
+use std::{num::NonZeroUsize, time::Duration};
 
 #[test]
 fn the_worked_example_of_the_noisy_neighbour_notes() {
@@ -211,4 +161,61 @@ fn spent_counts_admitted_calls_only() {
 fn an_account_without_policies_admits_everything() {
     let anything = Cost::new().with(Unit::REQUESTS, Amount::from_micros(u64::MAX));
     assert_eq!(account(&[]).admit(Duration::ZERO, &anything), Ok(()));
+}
+
+/// What becomes of calls at one time, of which some end in between.
+#[test]
+fn only_so_many_calls_are_in_flight() {
+    enum Event {
+        Call(&'static str, Result<(), Rejection>),
+        End,
+    }
+    use Event::{Call, End};
+    use Rejection::{Never, RetryAfter, TooManyInFlight};
+
+    #[rustfmt::skip]
+    let events = [
+        Call("",                    Ok(())),
+        Call("",                    Ok(())),
+        // Who is there as often as allowed, and could wait besides, does not know for how long.
+        Call("",                    Err(TooManyInFlight)),
+        Call("requests=3",          Err(TooManyInFlight)),
+        Call("requests=5",          Err(Never)),
+        // What takes nothing is in flight as well.
+        Call("requests=0",          Err(TooManyInFlight)),
+        End,
+        Call("requests=3",          Err(RetryAfter(Duration::from_secs(1)))),
+        Call("requests=0",          Ok(())),
+        Call("",                    Err(TooManyInFlight)),
+        End,
+        End,
+        Call("requests=2",          Ok(())),
+    ];
+    let mut account = account(&["requests=4/4s"]).with_concurrency(NonZeroUsize::new(2).unwrap());
+    for (number, event) in events.iter().enumerate() {
+        match event {
+            Call(taken, verdict) => assert_eq!(account.admit(Duration::ZERO, &cost(taken)), *verdict, "event {number}"),
+            End => account.finish(),
+        }
+    }
+    assert_eq!(account.in_flight(), 1);
+}
+
+#[test]
+#[should_panic(expected = "only admitted calls finish")]
+fn a_call_that_was_not_admitted_cannot_finish() {
+    let mut account = account(&["requests=1/PT0S"]);
+    assert_eq!(account.admit(Duration::ZERO, &cost("requests=2")), Err(Rejection::Never));
+    account.finish();
+}
+
+#[test]
+fn a_call_too_many_counts_in_a_leaky_bucket_only() {
+    let mut account: Account =
+        account(&["requests=4/4s", "requests=4/4s;leaky-bucket"]).with_concurrency(NonZeroUsize::MIN);
+    for _ in 0..3 {
+        let _ = account.admit(Duration::ZERO, &Cost::new());
+    }
+    let levels = account.policies(Duration::ZERO).iter().map(|policy| policy.level).collect::<Vec<_>>();
+    assert_eq!(levels, [Amount::whole(3), Amount::ONE]);
 }

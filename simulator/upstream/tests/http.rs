@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
-use rampmeter_upstream::{Admission, Amount, Config, Policy, ResponseTime, Tally, Unit, Upstream};
+use rampmeter_upstream::{Admission, Amount, Config, Policy, ResponseTime, RetryAfter, Tally, Unit, Upstream};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
     net::SocketAddr,
+    num::NonZeroUsize,
     time::Duration,
 };
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
@@ -123,6 +124,56 @@ async fn a_call_that_can_never_be_paid_is_told_no_time() {
     assert_eq!(response.status(), 429);
     assert_eq!(header(&response, "retry-after"), None);
     upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
+    #[rustfmt::skip]
+    let table = [
+        (RetryAfter::Milliseconds,  Some("3600000")),
+        (RetryAfter::Seconds,       Some("3600")),
+        (RetryAfter::Missing,       None),
+    ];
+    for (form, stated) in table {
+        // The call that is rejected fills the bucket up, so that its wait does not depend on when it comes.
+        let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).retry_after(form)).await;
+        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+        let response = answer(call(&upstream, "")).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, stated));
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_in_flight_until_it_is_answered() {
+    let upstream = start(config(&[]).concurrency(NonZeroUsize::MIN)).await;
+    let client = client();
+    for number in 0..20 {
+        let response = answer(client.get(format!("{}/process", upstream.url()))).await;
+        assert_eq!(response.status(), 200, "call {number}");
+    }
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_has_gone_is_in_flight_no_more() {
+    let slow = ResponseTime::fixed(FOR_EVER);
+    let upstream = start(config(&[]).concurrency(NonZeroUsize::MIN).response_time(slow)).await;
+    let first = tokio::spawn(call(&upstream, "").send());
+    until(|| upstream.stats().total.ok == 1).await;
+    let response = answer(call(&upstream, "")).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, None));
+    first.abort();
+    // The first of these to be admitted is not answered any more.
+    let calls = async {
+        loop {
+            assert_eq!(answer(call(&upstream, "")).await.status(), 429);
+        }
+    };
+    tokio::select! {
+        () = calls => {}
+        () = until(|| upstream.stats().total.ok == 2) => {}
+    }
 }
 
 #[tokio::test]

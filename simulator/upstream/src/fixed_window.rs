@@ -1,0 +1,45 @@
+//! The state of a fixed window.
+
+use crate::{Amount, Policy, Rejection};
+
+/// A fixed window: a capacity for each period since the origin of time.
+#[derive(Clone, Debug)]
+pub(crate) struct FixedWindow {
+    capacity: Amount,
+    period_ns: u64,
+    used: Amount,
+    updated_ns: u64,
+}
+
+impl FixedWindow {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        Self { capacity: policy.capacity(), period_ns: policy.period_ns(), used: Amount::ZERO, updated_ns: 0 }
+    }
+
+    /// Opens the window of `now_ns`; a time before the last one changes nothing.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        self.used = self.used_at(now_ns);
+        self.updated_ns = self.updated_ns.max(now_ns);
+    }
+
+    pub(crate) fn spendable(&self, now_ns: u64) -> Amount {
+        self.capacity.saturating_sub(self.used_at(now_ns))
+    }
+
+    pub(crate) fn refusal(&self, cost: Amount) -> Option<Rejection> {
+        if cost > self.capacity {
+            return Some(Rejection::Never);
+        }
+        let rest_of_window_ns = self.period_ns - self.updated_ns % self.period_ns;
+        (cost > self.capacity.saturating_sub(self.used)).then(|| Rejection::after_ns(rest_of_window_ns.into()))
+    }
+
+    pub(crate) fn charge(&mut self, cost: Amount) {
+        self.used = self.used.saturating_add(cost);
+    }
+
+    fn used_at(&self, now_ns: u64) -> Amount {
+        let same_window = now_ns / self.period_ns <= self.updated_ns / self.period_ns;
+        if same_window { self.used } else { Amount::ZERO }
+    }
+}

@@ -1,0 +1,76 @@
+//! The state of one policy.
+
+use crate::{
+    Amount, Policy, Rejection, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, model::Model,
+    sliding_window::SlidingWindow, token_bucket::TokenBucket,
+};
+
+/// The state of one policy, by its model.
+///
+/// If nobody calls, no model has less to spend later than earlier: whoever waits for the slowest can pay all of them.
+#[derive(Clone, Debug)]
+pub(crate) enum Meter {
+    TokenBucket(TokenBucket),
+    FixedWindow(FixedWindow),
+    SlidingWindow(SlidingWindow),
+    LeakyBucket(LeakyBucket),
+}
+
+impl Meter {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        match policy.model() {
+            Model::TokenBucket(variant) => Self::TokenBucket(TokenBucket::new(policy, variant)),
+            Model::FixedWindow => Self::FixedWindow(FixedWindow::new(policy)),
+            Model::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(policy)),
+            Model::LeakyBucket => Self::LeakyBucket(LeakyBucket::new(policy)),
+        }
+    }
+
+    /// A call arrives at `now_ns`, whatever it costs. A time before the last one counts as the last one.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        match self {
+            Self::TokenBucket(bucket) => bucket.advance(now_ns),
+            Self::FixedWindow(window) => window.advance(now_ns),
+            Self::SlidingWindow(window) => window.advance(now_ns),
+            Self::LeakyBucket(bucket) => bucket.advance(now_ns),
+        }
+    }
+
+    /// What could be spent at `now_ns`, rounded down to a micro-unit.
+    pub(crate) fn spendable(&self, now_ns: u64) -> Amount {
+        match self {
+            Self::TokenBucket(bucket) => bucket.spendable(now_ns),
+            Self::FixedWindow(window) => window.spendable(now_ns),
+            Self::SlidingWindow(window) => window.spendable(now_ns),
+            Self::LeakyBucket(bucket) => bucket.spendable(now_ns),
+        }
+    }
+
+    /// Why `cost` cannot be paid at the time of the last advance.
+    pub(crate) fn refusal(&self, cost: Amount) -> Option<Rejection> {
+        match self {
+            Self::TokenBucket(bucket) => bucket.refusal(cost),
+            Self::FixedWindow(window) => window.refusal(cost),
+            Self::SlidingWindow(window) => window.refusal(cost),
+            Self::LeakyBucket(bucket) => bucket.refusal(cost),
+        }
+    }
+
+    /// Takes the `cost` of an admitted call, which [`Self::refusal`] has just allowed.
+    pub(crate) fn charge(&mut self, cost: Amount) {
+        match self {
+            Self::TokenBucket(bucket) => bucket.charge(cost),
+            Self::FixedWindow(window) => window.charge(cost),
+            Self::SlidingWindow(window) => window.charge(cost),
+            Self::LeakyBucket(bucket) => bucket.fill(cost),
+        }
+    }
+
+    /// Takes note of a call that was rejected, by this policy or by anything else.
+    pub(crate) fn reject(&mut self, cost: Amount) {
+        match self {
+            Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_) => {}
+            Self::LeakyBucket(bucket) => bucket.fill(cost),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How a policy counts.
+
+use crate::{Amount, PolicyOption};
+use std::num::NonZeroU64;
+
+/// How a policy counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Model {
+    TokenBucket(Variant),
+    FixedWindow,
+    SlidingWindow,
+    LeakyBucket,
+}
+
+/// What makes a token bucket differ from one that starts full, holds its capacity and refills evenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// What it holds; the capacity where it is not stated.
+    pub(crate) burst: Option<Amount>,
+    /// Its level at the origin of time; full where it is not stated.
+    pub(crate) start: Option<Amount>,
+    /// The time from one refill to the next; even where it is not stated.
+    pub(crate) tick_ns: Option<NonZeroU64>,
+    /// Whether a refill drops fractions of a unit.
+    pub(crate) whole: bool,
+}
+
+impl Model {
+    /// The variant of the token bucket; for another model, the option that stands for it.
+    pub(crate) fn variant(self) -> Result<Variant, PolicyOption> {
+        match self {
+            Self::TokenBucket(variant) => Ok(variant),
+            Self::FixedWindow => Err(PolicyOption::FixedWindow),
+            Self::SlidingWindow => Err(PolicyOption::SlidingWindow),
+            Self::LeakyBucket => Err(PolicyOption::LeakyBucket),
+        }
+    }
+
+    /// The first of the options that made it, if any did.
+    pub(crate) fn option(self) -> Option<PolicyOption> {
+        self.variant().map_or_else(Some, Variant::option)
+    }
+}
+
+impl Variant {
+    /// What it holds, of a policy with this capacity.
+    pub(crate) fn holds(self, capacity: Amount) -> Amount {
+        self.burst.unwrap_or(capacity)
+    }
+
+    fn option(self) -> Option<PolicyOption> {
+        let stated = [
+            self.burst.map(|_| PolicyOption::Burst),
+            self.start.map(|_| PolicyOption::Start),
+            self.tick_ns.map(|_| PolicyOption::Tick),
+            self.whole.then_some(PolicyOption::Whole),
+        ];
+        stated.into_iter().flatten().next()
+    }
+}

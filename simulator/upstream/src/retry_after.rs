@@ -1,0 +1,38 @@
+//! How a wait is told.
+
+use crate::Rejection;
+
+/// How the header `Retry-After` of a 429 states the wait.
+///
+/// ```
+/// use rampmeter_upstream::{Rejection, RetryAfter};
+/// use std::time::Duration;
+///
+/// let rejection = Rejection::RetryAfter(Duration::from_micros(1_200_001));
+/// assert_eq!(RetryAfter::Milliseconds.of(rejection), Some(1_201));
+/// assert_eq!(RetryAfter::Seconds.of(rejection), Some(2));
+/// assert_eq!(RetryAfter::Missing.of(rejection), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// In whole milliseconds, rounded up, as Sentinel Hub does.
+    #[default]
+    Milliseconds,
+    /// In whole seconds, rounded up, as HTTP has it.
+    Seconds,
+    /// Not at all.
+    Missing,
+}
+
+impl RetryAfter {
+    /// The number that the header carries; `None` when there is no header. In no form is there one for a rejection that
+    /// knows no wait.
+    #[must_use]
+    pub fn of(self, rejection: Rejection) -> Option<u128> {
+        match self {
+            Self::Milliseconds => rejection.retry_after_ms(),
+            Self::Seconds => rejection.retry_after_seconds(),
+            Self::Missing => None,
+        }
+    }
+}

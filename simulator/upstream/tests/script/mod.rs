@@ -1,0 +1,64 @@
+//! Calls one after the other, as tables.
+
+use rampmeter_upstream::{Account, Cost, Policy, Rejection};
+use std::time::Duration;
+
+/// One call: when it arrives in nanoseconds, what it costs, what comes of it, and the levels afterwards.
+pub(crate) struct Step {
+    at_ns: u64,
+    cost: &'static str,
+    verdict: Verdict,
+    levels: &'static [&'static str],
+}
+
+/// What came of a call.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Admitted,
+    WaitNs(u64),
+    Busy,
+    Never,
+}
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+pub(crate) const HOUR: u64 = 3_600 * SECOND;
+
+pub(crate) fn step(at_ns: u64, cost: &'static str, verdict: Verdict, levels: &'static [&'static str]) -> Step {
+    Step { at_ns, cost, verdict, levels }
+}
+
+/// Runs a table against an account with these policies.
+pub(crate) fn check(policies: &[&str], steps: &[Step]) {
+    let mut account = account(policies);
+    for (number, step) in steps.iter().enumerate() {
+        let at = Duration::from_nanos(step.at_ns);
+        let verdict = Verdict::from(account.admit(at, &cost(step.cost)));
+        let levels: Vec<String> = account.policies(at).iter().map(|policy| policy.level.to_string()).collect();
+        assert_eq!(verdict, step.verdict, "{policies:?}, step {number}");
+        assert_eq!(levels, step.levels, "{policies:?}, step {number}");
+    }
+}
+
+pub(crate) fn account(policies: &[&str]) -> Account {
+    Account::new(policies.iter().map(|text| text.parse::<Policy>().unwrap()).collect())
+}
+
+/// Reads `requests=2 processing-units=2.5`.
+pub(crate) fn cost(text: &str) -> Cost {
+    text.split_whitespace().fold(Cost::new(), |cost, item| {
+        let (unit, amount) = item.split_once('=').unwrap();
+        cost.with(unit.parse().unwrap(), amount.parse().unwrap())
+    })
+}
+
+impl From<Result<(), Rejection>> for Verdict {
+    fn from(result: Result<(), Rejection>) -> Self {
+        match result {
+            Ok(()) => Self::Admitted,
+            Err(Rejection::RetryAfter(wait)) => Self::WaitNs(wait.as_nanos().try_into().unwrap()),
+            Err(Rejection::TooManyInFlight) => Self::Busy,
+            Err(Rejection::Never) => Self::Never,
+        }
+    }
+}
