@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A duration of at most [`MAX_MILLIS`], written in milliseconds.
 ///
-/// Reading rounds up to the next nanosecond.
+/// What is finer than a nanosecond is rounded up when it is read; whole nanoseconds are read as they were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(Span);
 
@@ -24,7 +24,7 @@ impl Millis {
         if !(0.0..=MAX_MILLIS).contains(&millis) {
             return Err(MillisError(millis));
         }
-        Ok(Millis(Span::from_nanos((millis * 1e6).ceil() as u64)))
+        Ok(Millis(Span::from_nanos(whole_nanos(millis * 1e6))))
     }
 
     /// As a span.
@@ -38,6 +38,13 @@ impl Millis {
     pub fn is_zero(&self) -> bool {
         self.0 == Span::ZERO
     }
+}
+
+/// Rounds up, but not what is only the noise of two conversions.
+fn whole_nanos(nanos: f64) -> u64 {
+    let nearest = nanos.round();
+    let is_noise = nanos - nearest <= nanos * 2.0 * f64::EPSILON;
+    (if is_noise { nearest } else { nanos.ceil() }) as u64
 }
 
 impl From<Span> for Millis {
@@ -56,5 +63,26 @@ impl<'de> Deserialize<'de> for Millis {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let millis = f64::deserialize(deserializer)?;
         Millis::new(millis).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_nanoseconds_arrive_as_they_were_sent() {
+        // Of these a third would come out a nanosecond longer, were everything rounded up.
+        for nanos in (0..100_000).map(|number| number * 7_919_331 + number) {
+            let span = Span::from_nanos(nanos);
+            assert_eq!(Millis::new(span.millis()).unwrap().span(), span);
+        }
+    }
+
+    #[test]
+    fn what_is_finer_is_rounded_up() {
+        for (millis, nanos) in [(0.0, 0), (1e-6, 1), (1.1e-6, 2), (0.000_000_4, 1), (2.000_000_1, 2_000_001)] {
+            assert_eq!(Millis::new(millis).unwrap().span(), Span::from_nanos(nanos), "{millis}");
+        }
     }
 }
