@@ -215,7 +215,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn expected(&self, now: Time, permit: &Permit<R>, backlog: &Backlog) -> Offer {
         let waiting = permit.waiting();
         let paid = self.ledger.paid_behind(&self.resource, now, backlog, &permit.bill, self.tier(waiting.class));
-        let turn = self.lines[waiting.class.index()].time_until(waiting.standing.turn);
+        let turn = self.lines[waiting.class.index()].time_until(&waiting.standing);
         let own = self.resource.dominant_share(&permit.bill);
         let at = turn.map_or(paid.at, |turn| paid.at.max(now + turn + own));
         Offer { at, ..paid }

@@ -5,7 +5,7 @@ use crate::clients::{Clients, Slice};
 use crate::ledger::Backlog;
 use crate::order::{Ahead, Entry, Order, Turn};
 use crate::pace::Pace;
-use crate::resource::{Class, ClassId, Resource};
+use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::shape::{Shape, ShapeSet, Shapes};
 use crate::slab::Slot;
 use rampmeter_protocol::time::{Span, Time};
@@ -42,6 +42,7 @@ impl Place {
 pub(crate) struct Standing {
     pub(crate) turn: Turn,
     slice: Slice,
+    shape: Shape,
     shapes: ShapeSet,
 }
 
@@ -65,7 +66,8 @@ pub(crate) struct Line {
     due: BTreeSet<Due>,
     clients: Clients,
     shapes: Shapes,
-    pace: Pace,
+    /// By limit.
+    paces: Vec<Pace>,
     /// When a start was last given to this class while it had a line.
     served: Time,
 }
@@ -79,20 +81,21 @@ impl Line {
             due: BTreeSet::new(),
             clients: Clients::default(),
             shapes: Shapes::default(),
-            pace: Pace::new(now),
+            paces: Vec::new(),
             served: now,
         }
     }
 
     /// Where a newcomer of `client` will stand, once it [joins](Line::join).
     pub(crate) fn stand(&mut self, resource: &Resource, client: &Arc<str>, place: Place, bill: &Bill) -> Standing {
-        let shapes = self.shapes.alone(Shape::of(bill));
-        let slice = self.clients.join(client, resource.dominant_share(bill), resource.weight(client));
+        let shape = Shape::of(bill);
+        let shapes = self.shapes.alone(shape);
+        let slice = self.clients.join(client, shape, resource.dominant_share(bill), resource.weight(client));
         let own = Turn { tag: slice.begin, returning: slice.returning, place };
         // One that has waited elsewhere goes right ahead of those of its client's that came later.
         let later = (Arc::clone(client), place)..(Arc::clone(client), Place::LAST);
         let turn = self.turns.range(later).next().map_or(own, |(_, later)| Turn { place, ..*later });
-        Standing { turn, slice, shapes }
+        Standing { turn, slice, shape, shapes }
     }
 
     pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
@@ -105,43 +108,79 @@ impl Line {
 
     /// Takes out one that was not served.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting, false);
+        self.take_out(resource, slot, waiting);
+        let Standing { slice, shape, .. } = waiting.standing;
+        self.clients.give_up(&waiting.client, shape, slice);
+        self.end_if_empty();
     }
 
-    /// Takes out one that was served, in its turn or promoted.
+    /// Takes out one that was served in its turn.
     pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
+        self.take_out_served(resource, now, slot, waiting);
+        let Standing { turn, shape, .. } = waiting.standing;
+        // What it has flowed past of its own client's is service that was not had yet.
+        let reached = self.first_of(&waiting.client).map_or(turn.tag, |first| first.tag.min(turn.tag));
+        self.clients.advance(shape, reached);
+        shape.limits().for_each(|limit| self.note_pace(now, limit));
+        self.end_if_empty();
+    }
+
+    /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
+    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
+        self.take_out_served(resource, now, slot, waiting);
+        self.end_if_empty();
+    }
+
+    fn take_out_served<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
         self.served = now;
-        self.take_out(resource, slot, waiting, true);
-        // Whoever is passed, by one that is promoted or needs other limits, must not find the clock ahead of its turn.
-        let served = waiting.standing.turn.tag;
-        let first = self.order.first_among(ShapeSet::ALL).map_or(served, |entry| entry.turn.tag);
-        self.clients.advance(served.min(first));
-        if !self.is_empty() {
-            self.pace.note(now, self.clients.clock());
-        } else {
-            self.pace.restart(now);
+        self.take_out(resource, slot, waiting);
+        let Standing { slice, shape, .. } = waiting.standing;
+        self.clients.serve(&waiting.client, shape, slice);
+    }
+
+    /// The earliest turn of a client's.
+    fn first_of(&self, client: &Arc<str>) -> Option<Turn> {
+        let own = (Arc::clone(client), Place::FIRST)..=(Arc::clone(client), Place::LAST);
+        self.turns.range(own).next().map(|(_, turn)| *turn)
+    }
+
+    fn note_pace(&mut self, now: Time, limit: LimitId) {
+        let index = limit.index();
+        if index >= self.paces.len() {
+            self.paces.resize(index + 1, Pace::new(now));
+        }
+        match self.clients.is_contended(limit) {
+            true => self.paces[index].note(now, self.clients.clock(limit)),
+            false => self.paces[index].restart(now, self.clients.clock(limit)),
+        }
+    }
+
+    /// Nobody waits any more: what clients have had is forgotten, and the clocks begin anew.
+    fn end_if_empty(&mut self) {
+        if self.places.is_empty() {
+            self.clients.forget_all();
+            self.paces.iter_mut().for_each(Pace::forget_clock);
         }
     }
 
     /// How long it will be until this turn, as fast as turns have come of late; nothing where others are not to come
     /// first, or that is not known yet.
-    pub(crate) fn time_until(&self, turn: Turn) -> Option<Span> {
-        let first = self.order.first_among(ShapeSet::ALL)?.turn.tag;
-        let distance = turn.tag.since(first);
-        if distance == Span::ZERO { None } else { self.pace.time_for(distance) }
+    pub(crate) fn time_until(&self, standing: &Standing) -> Option<Span> {
+        let until = |limit: LimitId| {
+            let first = self.order.first_among(self.shapes.needing(limit))?.turn.tag;
+            let distance = standing.turn.tag.since(first);
+            if distance == Span::ZERO { None } else { self.paces.get(limit.index())?.time_for(distance) }
+        };
+        standing.shape.limits().filter_map(until).max()
     }
 
-    fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>, served: bool) {
+    fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
         let known = self.places.remove(&waiting.place);
         assert!(known.is_some(), "who leaves a line was in it");
         self.order.remove(resource, waiting.standing.turn);
         self.turns.remove(&(Arc::clone(&waiting.client), waiting.place));
         if let Some(due) = Due::of(slot, waiting) {
             self.due.remove(&due);
-        }
-        self.clients.leave(&waiting.client, waiting.standing.slice, served);
-        if self.places.is_empty() {
-            self.clients.forget_all();
         }
     }
 

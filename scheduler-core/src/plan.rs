@@ -19,7 +19,16 @@ use crate::timeline::Key;
 use rampmeter_protocol::time::Time;
 
 /// The tier of a promoted request: it has left enough to others.
-const PROMOTED: Tier = 0;
+const TIER_OF_PROMOTED: Tier = 0;
+
+/// Why somebody goes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Going {
+    /// Its turn has come.
+    InTurn,
+    /// It has starved long enough.
+    Promoted,
+}
 
 /// A start that somebody would get, beyond the horizon.
 struct Hold {
@@ -37,7 +46,7 @@ impl<R: Clone> Scheduler<R> {
         let mut holds: Vec<Hold> = Vec::new();
         for class in self.starving(now) {
             let oldest = self.lines[class.index()].oldest();
-            holds.extend(oldest.and_then(|(_, slot)| self.take_turn(now, class, slot, PROMOTED)));
+            holds.extend(oldest.and_then(|(_, slot)| self.take_turn(now, class, slot, Going::Promoted)));
         }
         for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
             self.serve_line(now, class, &mut holds);
@@ -51,7 +60,7 @@ impl<R: Clone> Scheduler<R> {
         let held = holds.iter().filter(|hold| hold.class == class);
         let mut blocked = held.fold(Shape::default(), |blocked, hold| blocked.with(hold.limit));
         while let Some(slot) = self.first_due(class, blocked) {
-            if let Some(hold) = self.take_turn(now, class, slot, self.tier(class)) {
+            if let Some(hold) = self.take_turn(now, class, slot, Going::InTurn) {
                 blocked = blocked.with(hold.limit);
                 holds.push(hold);
             }
@@ -73,7 +82,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Starts one that waits or refuses it for good; or says what it has to be held for.
-    fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, tier: Tier) -> Option<Hold> {
+    fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, going: Going) -> Option<Hold> {
+        let tier = if going == Going::Promoted { TIER_OF_PROMOTED } else { self.tier(class) };
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
         let offer = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
@@ -88,19 +98,23 @@ impl<R: Clone> Scheduler<R> {
                 Some(Hold { class, slot, key, limit })
             }
             Some(_) | None => {
-                self.start(now, slot, offer, tier);
+                self.start(now, slot, offer, tier, going);
                 None
             }
         }
     }
 
     /// Grants a waiting request the start of `offer`.
-    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) {
+    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
         let permit = self.permits.get_mut(slot);
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is started")
         };
-        self.lines[waiting.class.index()].serve(&self.resource, now, slot, &waiting);
+        let line = &mut self.lines[waiting.class.index()];
+        match going {
+            Going::InTurn => line.serve(&self.resource, now, slot, &waiting),
+            Going::Promoted => line.promote(&self.resource, now, slot, &waiting),
+        }
         self.forget_deadline(slot, &waiting);
         let key = Key { at: offer.at, serial: waiting.place.serial };
         let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false };

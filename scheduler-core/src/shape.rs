@@ -17,6 +17,16 @@ impl Shape {
         Shape(self.0 | 1 << limit.index())
     }
 
+    /// The limits, by number.
+    pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let number = rest.trailing_zeros() as u8;
+            rest &= rest.wrapping_sub(1);
+            (number < 64).then_some(LimitId(number))
+        })
+    }
+
     fn avoids(self, blocked: Shape) -> bool {
         self.0 & blocked.0 == 0
     }
@@ -62,6 +72,11 @@ impl Shapes {
         }
         let free = self.0.iter().enumerate().filter(|(_, shape)| shape.avoids(blocked));
         ShapeSet(free.fold(0, |set, (number, _)| set | 1 << number))
+    }
+
+    /// The shapes that need `limit`.
+    pub(crate) fn needing(&self, limit: LimitId) -> ShapeSet {
+        ShapeSet(!self.avoiding(Shape::default().with(limit)).0)
     }
 
     fn learn(&mut self, shape: Shape) -> usize {
