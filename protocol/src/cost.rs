@@ -19,7 +19,7 @@ pub const REQUESTS: &str = "requests";
 /// assert_eq!(cost.get("processing-units"), Some(Amount::new(2.5).unwrap()));
 /// assert_eq!(cost.get("requests"), None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cost<'a>(Vec<(Text<'a>, Amount)>);
 
 /// A cost with more than 16 units.

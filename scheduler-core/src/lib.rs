@@ -6,7 +6,7 @@
 //! capacity taken into account.
 //!
 //! From the outside in: [`event`] is all that can happen and [`command`] all that is to be done;
-//! [`scheduler`] takes the one and gives the other; a `ledger` finds starts that suit all
+//! [`scheduler`] takes the one and gives the other, [`wire`] translates both; a `ledger` finds starts that suit all
 //! buckets; a `bucket` is a token bucket with promises; a `timeline` answers what a promise
 //! more would do to those behind it; [`credit`] is the arithmetic.
 
@@ -21,6 +21,7 @@ pub mod resource;
 pub mod scheduler;
 pub mod snapshot;
 pub mod spec;
+pub mod wire;
 
 mod ask;
 mod bills;

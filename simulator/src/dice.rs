@@ -24,6 +24,22 @@ impl Dice {
         least + self.next() % (most - least + 1)
     }
 
+    /// Whether something happens that does so with this probability.
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.fraction() < probability
+    }
+
+    /// An exponentially distributed number about this mean. The logarithm is the same on every machine.
+    pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
+        (-libm::log(1.0 - self.fraction()) * mean as f64) as u64
+    }
+
+    /// A number from 0 to below 1, in steps that a float tells apart.
+    fn fraction(&mut self) -> f64 {
+        const STEPS: u64 = 1 << 53;
+        (self.next() % STEPS) as f64 / STEPS as f64
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -1,12 +1,11 @@
 //! Workers that are alike.
 
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::cost::REQUESTS;
+use crate::cost::{CostModel, Draw};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// Workers that are alike. Each waits for its response, and then thinks, before it asks again.
+/// Workers that are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
     /// Its name, for people.
@@ -17,21 +16,55 @@ pub struct Fleet {
     pub class: Option<String>,
     /// With whom they share what their class gets.
     pub clients: Clients,
-    /// What a call costs, by unit; one request unless it says otherwise.
-    pub cost: Vec<(String, Amount)>,
+    /// What a call costs.
+    pub cost: CostModel,
     /// What it costs at other times.
     pub shift: Option<Shift>,
     /// How they ask.
     pub mode: Mode,
+    /// Where their work comes from.
+    pub arrivals: Arrivals,
     /// How many calls each of them makes; without end where there is none.
     pub calls: Option<u32>,
     /// How long they think between a response and the next request on average: from half to half as
-    /// much again. Before its first request each has thought for a part of that.
+    /// much again. Before its first request each has thought for a part of that. Only where arrivals are a [`Arrivals::Loop`].
     pub think: Span,
     /// When they begin.
     pub from: Time,
     /// When they stop asking, and cancel what they still wait for.
     pub until: Time,
+    /// How they die.
+    pub crashes: Option<Crashes>,
+    /// Whether they are strangers who use the same account and ask nobody.
+    pub foreign: bool,
+}
+
+/// Where the work of a fleet comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Each worker waits for its response, and then thinks, before it asks again.
+    Loop,
+    /// Work comes by chance, and waits for a worker that is free.
+    Poisson {
+        /// So much of it in a second, on average.
+        per_second: f64,
+    },
+    /// Work comes so much at a time, and waits for workers that are free.
+    Bursts {
+        /// How much at a time.
+        calls: u32,
+        /// From one time to the next.
+        every: Span,
+    },
+}
+
+/// How workers die: without a word, with their permits and whatever they waited for. What they have sent arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crashes {
+    /// How long each of them lives, on average.
+    pub every: Span,
+    /// How long it is gone, before it starts anew.
+    pub pause: Span,
 }
 
 /// The clients that the workers of a fleet are.
@@ -46,12 +79,12 @@ pub enum Clients {
 }
 
 /// Costs that change back and forth.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shift {
     /// After how long.
     pub every: Span,
-    /// What a call costs every other time, by unit.
-    pub to: Vec<(String, Amount)>,
+    /// What a call costs every other time.
+    pub to: CostModel,
 }
 
 impl Fleet {
@@ -63,20 +96,23 @@ impl Fleet {
             workers,
             class: None,
             clients: Clients::Unnamed,
-            cost: Vec::new(),
+            cost: CostModel::new(),
             shift: None,
             mode: Mode::Wait,
+            arrivals: Arrivals::Loop,
             calls: None,
             think: Span::ZERO,
             from: Time::ORIGIN,
             until: Time::NEVER,
+            crashes: None,
+            foreign: false,
         }
     }
 
     /// The same fleet, whose calls cost this much of `unit` too.
     #[must_use]
-    pub fn costing(mut self, unit: &str, amount: Amount) -> Self {
-        self.cost.push((unit.to_owned(), amount));
+    pub fn costing(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
+        self.cost = self.cost.with(unit, draw);
         self
     }
 
@@ -84,6 +120,12 @@ impl Fleet {
     #[must_use]
     pub fn of_clients(self, clients: Clients) -> Self {
         Fleet { clients, ..self }
+    }
+
+    /// The same fleet, in this class.
+    #[must_use]
+    pub fn of_class(self, class: &str) -> Self {
+        Fleet { class: Some(class.to_owned()), ..self }
     }
 
     /// The client that a worker is.
@@ -95,17 +137,9 @@ impl Fleet {
         }
     }
 
-    /// What a call takes of `unit`, usually or shifted.
-    pub(crate) fn amount(&self, unit: &str, shifted: bool) -> Amount {
-        let shift = self.shift.as_ref().filter(|_| shifted);
-        let cost = shift.map_or(&self.cost, |shift| &shift.to);
-        let implied = if unit == REQUESTS { Amount::ONE } else { Amount::ZERO };
-        cost.iter().find(|(known, _)| known == unit).map_or(implied, |(_, amount)| *amount)
-    }
-
-    /// The same fleet, in this class.
-    #[must_use]
-    pub fn of_class(self, class: &str) -> Self {
-        Fleet { class: Some(class.to_owned()), ..self }
+    /// What the calls cost that are wanted at `now`.
+    pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
+        let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
+        shifted.map_or(&self.cost, |shift| &shift.to)
     }
 }

@@ -1,11 +1,10 @@
 //! What a worker has to pass before its call.
 
+use crate::desk::Desk;
 use crate::plain_rule::PlainRule;
 use crate::strategy::Strategy;
-use crate::worker::WorkerId;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::spec::LimitSpec;
 
 /// What a worker has to pass before its call.
@@ -17,7 +16,7 @@ pub(crate) enum Gate {
     /// A counter for everybody.
     Counter(PlainRule),
     /// The real core.
-    Scheduler(Box<Scheduler<WorkerId>>),
+    Scheduler(Box<Desk>),
 }
 
 impl Gate {
@@ -26,25 +25,33 @@ impl Gate {
             Strategy::BackOff | Strategy::RetryAfter => Gate::Open,
             Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, workers); workers]),
             Strategy::PlainRule => Gate::Counter(PlainRule::new(limits, 1)),
-            Strategy::Reserve | Strategy::LateBinding => {
-                Gate::Scheduler(Box::new(Scheduler::new(resource, 1, Time::ORIGIN)))
-            }
+            Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource))),
         }
     }
 
     /// When it has something to do by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
-        match self {
-            Gate::Scheduler(scheduler) => scheduler.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at),
-            Gate::Open | Gate::Shares(_) | Gate::Counter(_) => Time::NEVER,
-        }
+        self.desk().map_or(Time::NEVER, Desk::next_wakeup)
     }
 
     /// How many wait in front of it.
     pub(crate) fn waiting(&self) -> usize {
+        self.desk().map_or(0, Desk::waiting)
+    }
+
+    /// The scheduler, where there is one.
+    pub(crate) fn desk(&self) -> Option<&Desk> {
         match self {
-            Gate::Scheduler(scheduler) => scheduler.waiting(),
-            Gate::Open | Gate::Shares(_) | Gate::Counter(_) => 0,
+            Gate::Scheduler(desk) => Some(desk),
+            Gate::Open | Gate::Shares(_) | Gate::Counter(_) => None,
+        }
+    }
+
+    /// The scheduler, where there is one.
+    pub(crate) fn desk_mut(&mut self) -> Option<&mut Desk> {
+        match self {
+            Gate::Scheduler(desk) => Some(desk),
+            Gate::Open | Gate::Shares(_) | Gate::Counter(_) => None,
         }
     }
 }

@@ -31,16 +31,22 @@
 //! from what is configured.
 
 mod agenda;
+mod backlog;
+pub mod cost;
+mod desk;
 pub mod dice;
 pub mod fleet;
 mod gate;
+mod happening;
 pub mod judge;
 pub mod network;
 pub mod outcome;
+pub mod picture;
 mod plain_rule;
+mod price;
 pub mod report;
 mod run;
 pub mod strategy;
-mod upstream;
+pub mod upstream;
 mod worker;
 pub mod world;

@@ -1,7 +1,7 @@
-//! How late messages and calls are.
+//! How late messages and calls are, and what becomes of them on the way.
 
 use crate::dice::Dice;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 
 /// A delay between two bounds, each value as likely as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,9 @@ impl Delay {
 
 /// The ways between workers, scheduler and upstream.
 ///
-/// What the margin has to cover is how much the lateness of a grant and its call together *varies*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the margin has to cover is how much the lateness of a grant and its call together *varies*. Faults befall only
+/// messages between workers and scheduler; calls to the upstream arrive, once and as late as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     /// From a worker to the scheduler.
     pub request: Delay,
@@ -43,16 +44,83 @@ pub struct Network {
     pub call: Delay,
     /// From a call's arrival until the worker has its response.
     pub response: Delay,
+    /// The part of messages that never arrive.
+    pub loss: f64,
+    /// The part of messages that arrive twice.
+    pub duplicates: f64,
+    /// The part of messages that may overtake others of the same sender and receiver. The rest arrive in order.
+    pub reordering: f64,
 }
 
 impl Default for Network {
-    /// A millisecond to the scheduler, up to twenty back; five to an upstream that answers within 150.
+    /// A millisecond to the scheduler, up to twenty back; five to an upstream that answers within 150; no faults.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),
             grant: Delay::up_to(Span::from_millis(20)),
             call: Delay::fixed(Span::from_millis(5)),
             response: Delay { least: Span::from_millis(50), most: Span::from_millis(150) },
+            loss: 0.0,
+            duplicates: 0.0,
+            reordering: 0.0,
         }
+    }
+}
+
+impl Network {
+    /// When a message that is sent now arrives: never, once or twice.
+    pub(crate) fn carry(&self, dice: &mut Dice, now: Time, way: &mut Way) -> impl Iterator<Item = Time> + use<> {
+        let first = (!dice.happens(self.loss)).then(|| self.arrival(dice, now, way));
+        let again = dice.happens(self.duplicates).then(|| self.arrival(dice, now, way));
+        first.into_iter().chain(again)
+    }
+
+    fn arrival(&self, dice: &mut Dice, now: Time, way: &mut Way) -> Time {
+        let arrival = now + way.delay.draw(dice);
+        if dice.happens(self.reordering) {
+            return arrival;
+        }
+        way.last = way.last.max(arrival);
+        way.last
+    }
+}
+
+/// The way of messages from one sender to one receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    delay: Delay,
+    /// When the last of them arrives that keep their order.
+    last: Time,
+}
+
+impl Way {
+    pub(crate) fn new(delay: Delay) -> Self {
+        Way { delay, last: Time::ORIGIN }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of a thousand messages, one in a millisecond, arrive, and how many of them out of order.
+    fn carried(network: Network) -> (usize, usize) {
+        let (dice, mut way) = (&mut Dice::new(1), Way::new(Delay::up_to(Span::from_millis(20))));
+        let sent = (0..1000).map(|millis| Time::ORIGIN + Span::from_millis(millis));
+        let arrivals: Vec<Time> = sent.flat_map(|now| network.carry(dice, now, &mut way).collect::<Vec<_>>()).collect();
+        let overtaken = arrivals.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        (arrivals.len(), overtaken)
+    }
+
+    #[test]
+    fn messages_are_lost_doubled_and_reordered_as_often_as_is_said() {
+        let faultless = Network::default();
+        assert_eq!(carried(faultless), (1000, 0));
+        let (arrived, overtaken) = carried(Network { loss: 0.1, ..faultless });
+        assert!((880..920).contains(&arrived) && overtaken == 0, "{arrived} {overtaken}");
+        let (arrived, overtaken) = carried(Network { duplicates: 0.1, ..faultless });
+        assert!((1080..1120).contains(&arrived) && overtaken == 0, "{arrived} {overtaken}");
+        let (arrived, overtaken) = carried(Network { reordering: 0.5, ..faultless });
+        assert!(arrived == 1000 && (200..500).contains(&overtaken), "{arrived} {overtaken}");
     }
 }

@@ -1,13 +1,59 @@
 //! How a world fared.
 
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::resource::ClassId;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// How a world fared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
+    /// What the scheduler was asked for, in the order in which it first heard of it; empty where there is none.
+    pub requests: Vec<Request>,
+    /// Which of the requests it granted, in that order.
+    pub grants: Vec<usize>,
+    /// What the upstream's policies could spend, where the world was observed.
+    pub levels: Vec<Levels>,
+}
+
+/// What the upstream's policies could spend at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Levels {
+    /// When.
+    pub at: Time,
+    /// Policy by policy, in millionths of its unit.
+    pub micros: Vec<u64>,
+}
+
+/// One request, as the scheduler saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Who asked: workers are counted through all fleets.
+    pub worker: usize,
+    /// In this class.
+    pub class: ClassId,
+    /// What the call costs.
+    pub cost: Arc<Cost<'static>>,
+    /// When the scheduler first heard of it.
+    pub heard: Time,
+    /// How long it first expected it to wait, where it said so.
+    pub estimate: Option<Span>,
+    /// What it was granted.
+    pub granted: Option<Granted>,
+    /// When it was given back.
+    pub returned: Option<Time>,
+}
+
+/// A permit, as the scheduler granted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Granted {
+    /// When.
+    pub at: Time,
+    /// For a call at this time.
+    pub start: Time,
 }
 
 /// How a fleet fared.
@@ -22,18 +68,18 @@ pub struct FleetOutcome {
 }
 
 /// One call, as the upstream saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Who made it: workers are counted through all fleets.
     pub worker: usize,
     /// When it reached the upstream.
     pub at: Time,
-    /// Whether it cost what calls cost every other time.
-    pub shifted: bool,
-    /// From the worker's first request until it made the call, calls that were answered with 429 included.
+    /// What it cost, or would have cost.
+    pub cost: Arc<Cost<'static>>,
+    /// From when the worker first wanted it until it made the call, calls that were answered with 429 included.
     pub wait: Span,
-    /// What the scheduler first expected that to be, where the worker was told.
-    pub estimate: Option<Span>,
+    /// The request for it, of those that the scheduler heard.
+    pub request: Option<usize>,
     /// Whether the upstream served it; otherwise it answered 429.
     pub ok: bool,
     /// When the worker had the response.
@@ -107,9 +153,9 @@ mod tests {
         let call = |millis| Call {
             worker: 0,
             at: Time::ORIGIN,
-            shifted: false,
+            cost: Arc::default(),
             wait: Span::from_millis(millis),
-            estimate: None,
+            request: None,
             ok: true,
             answered: Time::ORIGIN,
         };

@@ -1,14 +1,17 @@
 //! What a run comes to, in numbers for people and scripts.
 
-use crate::fleet::{Clients, Fleet};
-use crate::outcome::{FleetOutcome, Outcome};
+use crate::cost::amount_of;
+use crate::fleet::Fleet;
+use crate::outcome::{Call, Outcome};
 use crate::world::World;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::LimitSpec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a run comes to.
+/// What a run comes to. Strangers who use the account are part of what is used, and of nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// How workers kept to the limits.
@@ -28,25 +31,29 @@ pub struct Report {
     pub jain: f64,
     /// Clients that were never served.
     pub starved: usize,
-    /// By fleet.
-    pub fleets: Vec<FleetReport>,
+    /// By fleet, in the order of the scenario, strangers included.
+    pub fleets: Vec<Group>,
+    /// By class, the most urgent first.
+    pub classes: Vec<Group>,
+    /// By client, by name; workers that name none are one together.
+    pub clients: Vec<Group>,
 }
 
-/// What it comes to for a fleet.
+/// What it comes to for some of the calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FleetReport {
-    /// Its name.
-    pub fleet: String,
+pub struct Group {
+    /// Whose they are.
+    pub name: String,
     /// Calls that the upstream served.
     pub ok: usize,
     /// Calls that it answered with 429.
     pub rejected: usize,
-    /// Waits of served calls, from the first request on.
+    /// Waits of served calls, from when they were first wanted.
     pub wait_ms: Waits,
 }
 
 /// Waits in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// Half waited no longer.
     pub p50: f64,
@@ -56,76 +63,137 @@ pub struct Waits {
     pub max: f64,
 }
 
+/// What clients are called that have no name.
+const UNNAMED: &str = "(unnamed)";
+
 impl Report {
     /// What `outcome` comes to, which `world` had.
+    ///
+    /// # Panics
+    /// If it was another world.
     #[must_use]
     pub fn new(world: &World, outcome: &Outcome) -> Self {
-        let end = Time::ORIGIN + outcome.finished();
-        let length = end.min(world.until).since(Time::ORIGIN);
-        let uses = world.resource.limits.iter().map(|limit| (use_of(world, outcome, limit, length), limit));
+        let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
+        let uses = world.resource.limits.iter().map(|limit| (use_of(outcome, limit, length), limit));
         let (used, binding) = uses.max_by(|(a, _), (b, _)| a.total_cmp(b)).expect("a resource has a limit");
-        let clients: Vec<f64> = served_by_client(world, outcome).into_values().collect();
+        let own = || fleets(world, outcome).filter(|fared| !fared.fleet.foreign);
+        let calls = || own().flat_map(|fared| fared.calls);
+        let shares: Vec<f64> = shares(world, own()).into_values().collect();
         Report {
             strategy: world.strategy.to_string(),
-            ok: outcome.ok(),
-            rejected: outcome.rejected(),
+            ok: calls().filter(|call| call.ok).count(),
+            rejected: calls().filter(|call| !call.ok).count(),
             seconds: length.secs(),
             binding: binding.name.to_string(),
             used,
-            jain: jain(&clients),
-            starved: clients.iter().filter(|served| **served == 0.0).count(),
-            fleets: outcome.fleets.iter().map(FleetReport::new).collect(),
+            jain: jain(&shares),
+            starved: shares.iter().filter(|served| **served == 0.0).count(),
+            fleets: fleets(world, outcome).map(|fared| Group::new(&fared.fleet.name, fared.calls)).collect(),
+            classes: classes(world, own()),
+            clients: clients(own()),
         }
     }
 }
 
-impl FleetReport {
-    fn new(fleet: &FleetOutcome) -> Self {
-        let [p50, p99, max] = [50, 99, 100].map(|percent| fleet.wait_percentile(percent).millis());
-        let wait_ms = Waits { p50, p99, max };
-        FleetReport { fleet: fleet.name.clone(), ok: fleet.ok(), rejected: fleet.rejected(), wait_ms }
+impl Group {
+    fn new<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>) -> Self {
+        let (served, rejected): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.ok);
+        let wait_ms = Waits::of(served.iter().map(|call| call.wait).collect());
+        Group { name: name.to_owned(), ok: served.len(), rejected: rejected.len(), wait_ms }
     }
 }
 
+impl Waits {
+    fn of(mut waits: Vec<Span>) -> Self {
+        waits.sort_unstable();
+        let rank = |percent: usize| (waits.len() * percent).div_ceil(100).saturating_sub(1);
+        let [p50, p99, max] = [50, 99, 100].map(|percent| waits.get(rank(percent)).map_or(0.0, |wait| wait.millis()));
+        Waits { p50, p99, max }
+    }
+}
+
+/// A fleet, and how it fared.
+#[derive(Clone, Copy)]
+struct Fared<'a> {
+    fleet: &'a Fleet,
+    first_worker: usize,
+    calls: &'a [Call],
+}
+
+impl Fared<'_> {
+    fn clients(self) -> impl Iterator<Item = String> {
+        (self.first_worker..self.first_worker + self.fleet.workers).map(move |worker| client(self.fleet, worker))
+    }
+}
+
+fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> impl Iterator<Item = Fared<'a>> + Clone {
+    let first_workers = world.fleets.iter().scan(0, |next, fleet| {
+        let first = *next;
+        *next += fleet.workers;
+        Some(first)
+    });
+    let fleets = world.fleets.iter().zip(first_workers).zip(&outcome.fleets);
+    fleets.map(|((fleet, first_worker), fared)| Fared { fleet, first_worker, calls: &fared.calls })
+}
+
+fn classes<'a>(world: &World, fleets: impl Iterator<Item = Fared<'a>> + Clone) -> Vec<Group> {
+    let resource = Resource::new(&world.resource).expect("the world has run");
+    let default = resource.classes()[resource.default_class().index()].name.clone();
+    let class = |name: &str| {
+        let of_class = fleets.clone().filter(|fared| fared.fleet.class.as_deref().unwrap_or(&default) == name);
+        Group::new(name, of_class.flat_map(|fared| fared.calls))
+    };
+    resource.classes().iter().map(|known| class(&known.name)).collect()
+}
+
+fn clients<'a>(fleets: impl Iterator<Item = Fared<'a>>) -> Vec<Group> {
+    let mut calls: BTreeMap<String, Vec<&Call>> = BTreeMap::new();
+    for fared in fleets {
+        for client in fared.clients() {
+            calls.entry(client).or_default();
+        }
+        for call in fared.calls {
+            calls.entry(client(fared.fleet, call.worker)).or_default().push(call);
+        }
+    }
+    calls.into_iter().map(|(name, calls)| Group::new(&name, calls)).collect()
+}
+
+fn client(fleet: &Fleet, worker: usize) -> String {
+    fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string())
+}
+
 /// The part of what a limit held and refilled that served calls took.
-fn use_of(world: &World, outcome: &Outcome, limit: &LimitSpec, length: Span) -> f64 {
-    let fleets = world.fleets.iter().zip(&outcome.fleets);
-    let taken: f64 = fleets.map(|(fleet, fared)| taken_by(fleet, fared, limit)).sum();
+fn use_of(outcome: &Outcome, limit: &LimitSpec, length: Span) -> f64 {
+    let served = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
+    let taken: f64 = served.map(|call| amount_of(&call.cost, &limit.unit).units()).sum();
     let capacity = limit.capacity.units();
     taken / (capacity + capacity * length.secs() / limit.period.secs())
 }
 
-fn taken_by(fleet: &Fleet, fared: &FleetOutcome, limit: &LimitSpec) -> f64 {
-    let served = fared.calls.iter().filter(|call| call.ok && call.at >= Time::ORIGIN);
-    served.map(|call| fleet.amount(&limit.unit, call.shifted).units()).sum()
-}
-
 /// Seconds for which each client took up the limit that it burdened most, by weight.
-fn served_by_client(world: &World, outcome: &Outcome) -> BTreeMap<(usize, usize), f64> {
-    let mut served = BTreeMap::new();
-    let mut first_worker = 0;
-    for (number, (fleet, fared)) in world.fleets.iter().zip(&outcome.fleets).enumerate() {
-        let each = fleet.clients == Clients::Each;
-        let client = |worker: usize| (number, if each { worker } else { 0 });
-        served.extend((first_worker..first_worker + fleet.workers).map(|worker| (client(worker), 0.0)));
-        for call in fared.calls.iter().filter(|call| call.ok) {
-            let share = dominant_share(world, fleet, call.shifted) / weight(world, fleet, call.worker);
-            *served.entry(client(call.worker)).or_insert(0.0) += share;
+fn shares<'a>(world: &World, fleets: impl Iterator<Item = Fared<'a>>) -> BTreeMap<String, f64> {
+    let mut shares = BTreeMap::new();
+    for fared in fleets {
+        for client in fared.clients() {
+            shares.entry(client).or_insert(0.0);
         }
-        first_worker += fleet.workers;
+        for call in fared.calls.iter().filter(|call| call.ok) {
+            let client = client(fared.fleet, call.worker);
+            let share = dominant_share(world, &call.cost) / weight(world, &client);
+            *shares.entry(client).or_insert(0.0) += share;
+        }
     }
-    served
+    shares
 }
 
-fn weight(world: &World, fleet: &Fleet, worker: usize) -> f64 {
-    let client = fleet.client(worker).unwrap_or_default();
+fn weight(world: &World, client: &str) -> f64 {
     let weights = world.resource.fair_share.as_ref().map(|fair| &fair.weights);
-    weights.and_then(|weights| weights.get(&*client)).map_or(1.0, |weight| weight.times())
+    weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
 }
 
-fn dominant_share(world: &World, fleet: &Fleet, shifted: bool) -> f64 {
-    let share =
-        |limit: &LimitSpec| fleet.amount(&limit.unit, shifted).units() * limit.period.secs() / limit.capacity.units();
+fn dominant_share(world: &World, cost: &Cost<'_>) -> f64 {
+    let share = |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();
     world.resource.limits.iter().map(share).fold(0.0, f64::max)
 }
 
@@ -144,5 +212,12 @@ mod tests {
         for (shares, index) in [(&[3.0, 3.0, 3.0][..], 1.0), (&[1.0, 0.0], 0.5), (&[0.0, 0.0], 1.0)] {
             assert_eq!(jain(shares), index, "{shares:?}");
         }
+    }
+
+    #[test]
+    fn waits_are_waits_that_occurred() {
+        let waits = Waits::of((1..=200).rev().map(Span::from_millis).collect());
+        assert_eq!(waits, Waits { p50: 100.0, p99: 198.0, max: 200.0 });
+        assert_eq!(Waits::of(Vec::new()), Waits::default());
     }
 }

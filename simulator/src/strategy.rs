@@ -10,7 +10,8 @@ use std::str::FromStr;
 pub enum Strategy {
     /// Everybody for itself: call at once, and after a 429 wait longer each time, with jitter.
     BackOff,
-    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little jitter.
+    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little jitter; back off where it
+    /// says nothing.
     RetryAfter,
     /// Every worker keeps to its part of every limit, which nobody else may use.
     StaticShare,
@@ -38,17 +39,17 @@ impl Strategy {
     ];
 
     /// How long a worker pauses after its `attempts`th 429 in a row.
-    pub(crate) fn pause(self, attempts: u32, retry_after: Span, dice: &mut Dice) -> Span {
-        match self {
-            Strategy::BackOff => {
+    pub(crate) fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Dice) -> Span {
+        match (self, retry_after) {
+            (Strategy::BackOff, _) | (Strategy::RetryAfter, None) => {
                 let longest = Span::from_nanos(FIRST_PAUSE.nanos() << attempts.min(10)).min(LONGEST_PAUSE);
                 dice.between(Span::ZERO, longest)
             }
-            Strategy::RetryAfter => {
-                let tenth = Span::from_nanos(retry_after.nanos() / 10);
-                dice.between(retry_after, retry_after + tenth)
+            (Strategy::RetryAfter, Some(wait)) => {
+                let tenth = Span::from_nanos(wait.nanos() / 10);
+                dice.between(wait, wait + tenth)
             }
-            Strategy::StaticShare | Strategy::PlainRule | Strategy::Reserve | Strategy::LateBinding => Span::ZERO,
+            (Strategy::StaticShare | Strategy::PlainRule | Strategy::Reserve | Strategy::LateBinding, _) => Span::ZERO,
         }
     }
 }

@@ -1,37 +1,89 @@
-//! The upstream: the same limits, enforced by others.
+//! The upstream: limits enforced by others, perhaps not just as they are configured.
 
+use crate::cost::amount_of;
+use crate::outcome::Levels;
 use crate::world::WorldError;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Account, Cost, Policy, Rejection, Unit};
+use rampmeter_upstream::{Account, Policy, Rejection, RetryAfter, Unit};
+use std::num::NonZeroUsize;
 
-/// An account whose policies are full, and are just the resource's limits.
-pub(crate) fn account(resource: &ResourceSpec) -> Result<Account, WorldError> {
-    resource.limits.iter().map(policy).collect::<Result<_, _>>().map(Account::new)
+/// What an upstream really does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Its policies; just the resource's limits, full at the beginning, where there are none.
+    pub policies: Vec<Policy>,
+    /// How many calls it serves at the same time; any number where there is none.
+    pub concurrency: Option<NonZeroUsize>,
+    /// How its 429s state the wait.
+    pub retry_after: RetryAfter,
 }
 
-/// Whether the call that reaches the upstream at `now` is served; if not, what its `Retry-After` says.
-pub(crate) fn admit(account: &mut Account, now: Time, cost: &Cost) -> Result<(), Span> {
-    account.admit(now.since(Time::ORIGIN).duration(), cost).map_err(|rejection| match rejection {
-        Rejection::RetryAfter(wait) => wait.into(),
-        Rejection::TooManyInFlight | Rejection::Never => Span::from_secs(60),
-    })
+/// One account, and what its 429s say.
+pub(crate) struct Upstream {
+    account: Account,
+    retry_after: RetryAfter,
 }
 
-pub(crate) fn cost(amounts: &[(String, Amount)]) -> Result<Cost, WorldError> {
-    amounts.iter().try_fold(Cost::new(), |cost, (name, amount)| Ok(cost.with(unit(name)?, translated(*amount))))
+impl Upstream {
+    pub(crate) fn new(behaviour: &Behaviour, resource: &ResourceSpec) -> Result<Self, WorldError> {
+        let policies = match &behaviour.policies[..] {
+            [] => resource.limits.iter().map(policy).collect::<Result<_, _>>()?,
+            policies => policies.to_vec(),
+        };
+        let account = Account::new(policies);
+        let account = match behaviour.concurrency {
+            Some(calls) => account.with_concurrency(calls),
+            None => account,
+        };
+        Ok(Upstream { account, retry_after: behaviour.retry_after })
+    }
+
+    /// Whether the call that arrives at `now` is served; if not, what its `Retry-After` says.
+    pub(crate) fn admit(&mut self, now: Time, charge: &rampmeter_upstream::Cost) -> Result<(), Option<Span>> {
+        self.account.admit(since_origin(now), charge).map_err(|rejection| self.stated_wait(rejection))
+    }
+
+    /// A call that was served is over.
+    pub(crate) fn finish(&mut self) {
+        self.account.finish();
+    }
+
+    /// What each policy could spend at `now`.
+    pub(crate) fn levels(&self, now: Time) -> Levels {
+        let policies = self.account.policies(since_origin(now));
+        Levels { at: now, micros: policies.iter().map(|policy| policy.level.micros()).collect() }
+    }
+
+    fn stated_wait(&self, rejection: Rejection) -> Option<Span> {
+        let number = u64::try_from(self.retry_after.of(rejection)?).ok()?;
+        match self.retry_after {
+            RetryAfter::Milliseconds => Some(Span::from_millis(number)),
+            RetryAfter::Seconds => Some(Span::from_secs(number)),
+            RetryAfter::Missing => None,
+        }
+    }
+}
+
+/// A cost as the upstream understands it. Units that it can't name it does not count either.
+pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
+    let units = cost.iter().map(|(unit, _)| unit).chain([REQUESTS]);
+    let known = units.filter_map(|name| Some((name.parse::<Unit>().ok()?, translated(amount_of(cost, name)))));
+    known.fold(rampmeter_upstream::Cost::new(), |charge, (unit, amount)| charge.with(unit, amount))
 }
 
 fn policy(limit: &LimitSpec) -> Result<Policy, WorldError> {
-    let policy = Policy::new(unit(&limit.unit)?, translated(limit.capacity), limit.period.duration());
+    let unit = limit.unit.parse().map_err(|error| WorldError::Upstream(format!("{}: {error}", limit.unit)))?;
+    let policy = Policy::new(unit, translated(limit.capacity), limit.period.duration());
     policy.map_err(|error| WorldError::Upstream(error.to_string()))
-}
-
-fn unit(name: &str) -> Result<Unit, WorldError> {
-    name.parse().map_err(|error| WorldError::Upstream(format!("{name}: {error}")))
 }
 
 fn translated(amount: Amount) -> rampmeter_upstream::Amount {
     rampmeter_upstream::Amount::from_micros(amount.micros())
+}
+
+fn since_origin(now: Time) -> std::time::Duration {
+    now.since(Time::ORIGIN).duration()
 }

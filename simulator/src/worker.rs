@@ -1,66 +1,171 @@
 //! One worker.
 
+use crate::fleet::Fleet;
+use crate::network::{Network, Way};
+use crate::price::Price;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::session::{AskNumber, Event, ResourceNumber, Session};
 use std::sync::Arc;
 
-/// A worker's name: its number.
-pub(crate) type WorkerId = usize;
+/// The one resource of a session.
+pub(crate) const RESOURCE: ResourceNumber = ResourceNumber(0);
+
+/// A worker in one of its lives: what is meant for an earlier one reaches nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) worker: usize,
+    pub(crate) life: u32,
+}
 
 /// One worker.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) fleet: usize,
-    /// With whom it shares.
-    pub(crate) client: Option<Arc<str>>,
+    pub(crate) address: Address,
     /// Calls it may still make; `None` if it is not to count them.
     pub(crate) calls_left: Option<u32>,
-    pub(crate) permits: u64,
-    /// Calls of its current request that were answered with 429.
+    pub(crate) stage: Stage,
+    /// The last permit that it asked for.
+    pub(crate) ask: AskNumber,
+    wish: Option<Wish>,
+    /// Its end of the protocol, where it asks a scheduler.
+    pub(crate) session: Option<Box<Session>>,
+    /// When its session was last said to wake.
+    pub(crate) wakes: Option<Time>,
+    /// To the scheduler.
+    pub(crate) there: Way,
+    /// From the scheduler.
+    pub(crate) back: Way,
+    labels: Labels<'static>,
+}
+
+/// A call that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    /// Since when.
+    pub(crate) since: Time,
+    pub(crate) price: Arc<Price>,
+    /// How often it was made and answered with 429.
     pub(crate) attempts: u32,
-    /// How long its scheduler first expected it to wait.
-    pub(crate) estimate: Option<Span>,
-    pub(crate) state: State,
 }
 
 /// What a worker is at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It has not asked, or has its response.
-    Thinking,
-    /// It has asked for a permit.
-    Waiting {
-        /// The permit.
-        id: PermitId,
-        /// When it asked.
-        since: Time,
-    },
-    /// Its permit has come, and it is to make its call or has made it.
-    Calling {
-        /// The permit.
-        id: PermitId,
-        /// When it first asked.
-        since: Time,
-    },
-    /// It has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It thinks, or nothing is to be done.
+    Idle,
+    /// It waits for a permit.
+    Waiting,
+    /// It has a permit, and makes its call when the time has come.
+    Permitted,
+    /// It has made its call.
+    Calling,
+    /// It pauses after a 429.
+    Pausing,
+    /// It is dead for a while.
+    Dead,
+    /// It has stopped for good.
     Gone,
 }
 
 impl Worker {
-    pub(crate) fn new(fleet: usize, calls: Option<u32>, client: Option<Arc<str>>) -> Self {
-        Worker { fleet, client, calls_left: calls, permits: 0, attempts: 0, estimate: None, state: State::Thinking }
+    pub(crate) fn new(fleet: usize, number: usize, config: &Fleet, label: Option<&str>, network: &Network) -> Self {
+        Worker {
+            fleet,
+            address: Address { worker: number, life: 0 },
+            calls_left: config.calls,
+            stage: Stage::Idle,
+            ask: AskNumber(0),
+            wish: None,
+            session: None,
+            wakes: None,
+            there: Way::new(network.request),
+            back: Way::new(network.grant),
+            labels: labels(label, config.client(number)),
+        }
     }
 
-    /// Waits for another permit, since `since`, and names it.
-    pub(crate) fn next_permit(&mut self, number: WorkerId, since: Time) -> PermitId {
-        self.permits += 1;
-        let id = PermitId::generated(number as u64, self.permits);
-        self.state = State::Waiting { id: id.clone(), since };
-        id
+    /// Begins to wait for what it wishes.
+    pub(crate) fn wait(&mut self, wish: Wish) {
+        self.ask = AskNumber(self.ask.0 + 1);
+        self.wish = Some(wish);
+        self.stage = Stage::Waiting;
+    }
+
+    /// Pauses, to wish for the same again.
+    pub(crate) fn pause(&mut self, wish: Wish) {
+        self.wish = Some(wish);
+        self.stage = Stage::Pausing;
+    }
+
+    /// Goes from one stage of a call to the next, and says what the call is for; nothing if it is at something else.
+    pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<Wish> {
+        if (self.ask, self.stage) != (ask, from) {
+            return None;
+        }
+        self.stage = to;
+        self.wish.clone()
+    }
+
+    /// Has its session ask for a permit.
+    pub(crate) fn ask(&mut self, now: Time, fleet: &Fleet, mode: Mode, price: &Price) {
+        let request = PermitRequest {
+            cost: Clone::clone(&price.cost),
+            class: fleet.class.clone().map(Text::from),
+            labels: self.labels.clone(),
+            mode,
+            ..PermitRequest::default()
+        };
+        let (ask, resource, request, deadline) = (self.ask, RESOURCE, Box::new(request), Time::NEVER);
+        self.tell(now, Event::Asked { ask, resource, request, deadline });
+    }
+
+    /// Tells its session something, where it has one.
+    pub(crate) fn tell(&mut self, now: Time, event: Event<'_>) {
+        if let Some(session) = &mut self.session {
+            session.handle(now, event);
+        }
+    }
+
+    /// The name of its permit.
+    pub(crate) fn id(&mut self) -> Option<PermitId> {
+        self.session.as_mut().map(|session| session.id(self.ask))
     }
 
     /// Whether it has another call to make.
     pub(crate) fn has_more(&self) -> bool {
         self.calls_left != Some(0)
     }
+
+    /// Whether nothing keeps it from work that comes.
+    pub(crate) fn is_free(&self) -> bool {
+        self.stage == Stage::Idle && self.has_more()
+    }
+
+    /// Forgets everything, and lives on under another address.
+    pub(crate) fn die(&mut self) {
+        self.address.life += 1;
+        self.stage = Stage::Dead;
+        self.session = None;
+        self.wakes = None;
+    }
+}
+
+impl Wish {
+    /// From when it came up.
+    pub(crate) fn wait(&self, now: Time) -> Span {
+        now.since(self.since)
+    }
+}
+
+fn labels(label: Option<&str>, client: Option<Arc<str>>) -> Labels<'static> {
+    let mut labels = Labels::new();
+    if let (Some(label), Some(client)) = (label, client) {
+        labels.set(label.to_owned(), client.to_string()).expect("one label is not too many");
+    }
+    labels
 }

@@ -5,7 +5,8 @@ use crate::network::Network;
 use crate::outcome::Outcome;
 use crate::run::Run;
 use crate::strategy::Strategy;
-use rampmeter_protocol::time::Time;
+use crate::upstream::Behaviour;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::spec::{ResourceSpec, SpecError};
 
@@ -15,9 +16,11 @@ pub struct World {
     pub(crate) resource: ResourceSpec,
     pub(crate) seed: u64,
     pub(crate) network: Network,
+    pub(crate) upstream: Behaviour,
     pub(crate) strategy: Strategy,
     pub(crate) fleets: Vec<Fleet>,
     pub(crate) until: Time,
+    pub(crate) observed: Option<Span>,
 }
 
 /// What is wrong with a world.
@@ -50,9 +53,11 @@ impl World {
             resource,
             seed,
             network: Network::default(),
+            upstream: Behaviour::default(),
             strategy: Strategy::default(),
             fleets: Vec::new(),
             until: Time::NEVER,
+            observed: None,
         }
     }
 
@@ -69,6 +74,12 @@ impl World {
         World { network, ..self }
     }
 
+    /// The same world, whose upstream behaves like this.
+    #[must_use]
+    pub fn against(self, upstream: Behaviour) -> Self {
+        World { upstream, ..self }
+    }
+
     /// The same world, in which workers keep to the limits in another way.
     #[must_use]
     pub fn by(self, strategy: Strategy) -> Self {
@@ -79,6 +90,23 @@ impl World {
     #[must_use]
     pub fn until(self, until: Time) -> Self {
         World { until, ..self }
+    }
+
+    /// The same world, whose upstream's levels are written down so often.
+    #[must_use]
+    pub fn observed_every(self, interval: Span) -> Self {
+        World { observed: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
+    }
+
+    /// The fleet of a worker, and its number.
+    pub(crate) fn fleet_of(&self, worker: usize) -> (usize, &Fleet) {
+        let mut end = 0;
+        let fleet = self.fleets.iter().position(|fleet| {
+            end += fleet.workers;
+            worker < end
+        });
+        let fleet = fleet.expect("workers are counted through all fleets");
+        (fleet, &self.fleets[fleet])
     }
 
     /// Lets it run.

@@ -12,6 +12,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
+use rampmeter_simulator::cost::{CostModel, Draw};
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
 use rampmeter_simulator::judge::judge;
@@ -46,7 +47,8 @@ fn network(dice: &mut Dice) -> (Network, Margin) {
     match dice.number(0, 1) {
         0 => {
             let late = Delay::fixed(millis(dice, 0, 30));
-            (Network { request: late, grant: late, call: late, response: late }, Margin::Fixed(Amount::ZERO))
+            let fixed = Network { request: late, grant: late, call: late, response: late, ..Network::default() };
+            (fixed, Margin::Fixed(Amount::ZERO))
         }
         _ => (Network { request: Delay::up_to(millis(dice, 0, 200)), ..Network::default() }, Margin::Auto),
     }
@@ -79,20 +81,26 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
 }
 
 /// A call costs at most what every limit of its units can hold beside its margin: no margin covers a call that takes it too.
-fn cost(dice: &mut Dice, resource: &ResourceSpec) -> Vec<(String, Amount)> {
-    let mut cost: Vec<(String, Amount)> = Vec::new();
+fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
+    let (mut model, mut units) = (CostModel::new(), Vec::new());
     for limit in &resource.limits {
         let unit = limit.unit.to_string();
-        if dice.number(0, 2) == 0 || cost.iter().any(|(known, _)| *known == unit) {
+        if dice.number(0, 2) == 0 || units.contains(&unit) {
             continue;
         }
         let capacities = resource.limits.iter().filter(|other| other.unit == limit.unit).map(|other| other.capacity);
         let beside_margin = if limit.margin == Margin::Auto { 9 } else { 10 };
         let most = capacities.min().unwrap().micros() / 10_000_000 * beside_margin;
         let most = if dice.number(0, 5) == 0 { most } else { most / 8 };
-        cost.push((unit, amount(dice, 0, most)));
+        let draw = match dice.number(0, 3) {
+            0 => Draw::Between(Amount::ZERO, amount(dice, 0, most)),
+            1 => Draw::OneOf(vec![amount(dice, 0, most), amount(dice, 0, most)]),
+            _ => Draw::Always(amount(dice, 0, most)),
+        };
+        model = model.with(&unit, draw);
+        units.push(unit);
     }
-    cost
+    model
 }
 
 fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {

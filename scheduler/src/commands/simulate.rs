@@ -5,8 +5,12 @@ use crate::config;
 use anyhow::Context;
 use comfy_table::Table;
 use indicatif::{ProgressBar, ProgressStyle};
-use rampmeter_simulator::report::Report;
+use rampmeter_protocol::time::Span;
+use rampmeter_simulator::outcome::Outcome;
+use rampmeter_simulator::picture;
+use rampmeter_simulator::report::{Group, Report};
 use rampmeter_simulator::strategy::Strategy;
+use rampmeter_simulator::world::World;
 use std::path::PathBuf;
 
 /// What `simulate` takes.
@@ -24,7 +28,15 @@ pub struct Args {
     /// Print one JSON array instead of tables.
     #[arg(long)]
     json: bool,
+    /// Draw levels over time, waits by class and 429s into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
+
+/// How many times the levels are looked at for a picture.
+const OBSERVATIONS: u64 = 600;
+/// How many clients a table shows, those who waited longest.
+const CLIENTS: usize = 10;
 
 /// Runs a world, and prints how it fared.
 ///
@@ -35,20 +47,65 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let world = config::load_scenario(&args.scenario, args.seed)?;
     let strategies = args.strategy.map_or(Strategy::ALL.to_vec(), |strategy| vec![strategy]);
     let progress = progress(args.json, strategies.len());
-    let mut reports = Vec::new();
+    let mut runs = Vec::new();
     for strategy in strategies {
         progress.set_message(strategy.to_string());
-        let world = world.clone().by(strategy);
-        let outcome = world.run().with_context(|| args.scenario.display().to_string())?;
-        reports.push(Report::new(&world, &outcome));
+        let run = simulate(&world.clone().by(strategy), args.plot.is_some());
+        runs.push(run.with_context(|| args.scenario.display().to_string())?);
         progress.inc(1);
     }
     progress.finish_and_clear();
+    if let Some(path) = &args.plot {
+        let picture = picture::svg(&world, &runs)?;
+        std::fs::write(path, picture).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    let reports: Vec<&Report> = runs.iter().map(|(report, _)| report).collect();
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&reports)?),
-        false => println!("{}\n{}", summary(&reports), waits(&reports)),
+        false => print_tables(&reports),
     }
     Ok(())
+}
+
+/// Runs a world; twice where it is to be observed, as nobody knows before how long it will take.
+fn simulate(world: &World, observed: bool) -> anyhow::Result<(Report, Outcome)> {
+    let outcome = world.run()?;
+    let report = Report::new(world, &outcome);
+    if !observed {
+        return Ok((report, outcome));
+    }
+    let interval = Span::from_nanos(outcome.finished().nanos() / OBSERVATIONS);
+    Ok((report, world.clone().observed_every(interval).run()?))
+}
+
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+fn print_tables(reports: &[&Report]) {
+    println!("{}", summary(reports));
+    println!("{}", waits(reports, "fleet", |report| report.fleets.iter().collect()));
+    if reports.iter().any(|report| report.classes.len() > 1) {
+        println!("{}", waits(reports, "class", |report| report.classes.iter().collect()));
+    }
+    // Side by side, clients would be a page for each strategy.
+    if let [report] = reports {
+        print_clients(report);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+fn print_clients(report: &Report) {
+    if report.clients.len() > 1 {
+        println!("{}", waits(&[report], "client", who_waited_longest));
+    }
+    if let Some(others) = report.clients.len().checked_sub(CLIENTS).filter(|others| *others > 0) {
+        println!("These {CLIENTS} clients waited longest; `--json` shows the other {others} too.");
+    }
+}
+
+fn who_waited_longest(report: &Report) -> Vec<&Group> {
+    let mut clients: Vec<&Group> = report.clients.iter().collect();
+    clients.sort_by(|a, b| b.wait_ms.p99.total_cmp(&a.wait_ms.p99));
+    clients.truncate(CLIENTS);
+    clients
 }
 
 fn progress(hidden: bool, strategies: usize) -> ProgressBar {
@@ -56,7 +113,7 @@ fn progress(hidden: bool, strategies: usize) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))
 }
 
-fn summary(reports: &[Report]) -> Table {
+fn summary(reports: &[&Report]) -> Table {
     let mut table = table(&["strategy", "served", "429", "took", "binding limit", "used", "Jain", "starved"]);
     for report in reports {
         table.add_row([
@@ -74,18 +131,18 @@ fn summary(reports: &[Report]) -> Table {
     right_aligned(table, 5..8)
 }
 
-fn waits(reports: &[Report]) -> Table {
-    let mut table = table(&["strategy", "fleet", "served", "429", "wait p50", "p99", "longest"]);
+fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Vec<&'a Group>) -> Table {
+    let mut table = table(&["strategy", by, "served", "429", "wait p50", "p99", "longest"]);
     for report in reports {
-        for fleet in &report.fleets {
+        for group in groups(report) {
             table.add_row([
                 report.strategy.clone(),
-                fleet.fleet.clone(),
-                fleet.ok.to_string(),
-                fleet.rejected.to_string(),
-                wait(fleet.wait_ms.p50),
-                wait(fleet.wait_ms.p99),
-                wait(fleet.wait_ms.max),
+                group.name.clone(),
+                group.ok.to_string(),
+                group.rejected.to_string(),
+                wait(group.wait_ms.p50),
+                wait(group.wait_ms.p99),
+                wait(group.wait_ms.max),
             ]);
         }
     }

@@ -7,6 +7,7 @@ mod fair_share;
 mod load;
 mod place;
 mod scenario;
+mod scenario_fleet;
 mod table;
 
 pub use load::{Config, Note, load, parse};

@@ -3,14 +3,15 @@
 use super::duration;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
+use super::scenario_fleet::FleetTable;
 use super::table::ResourceTable;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
 use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
+use rampmeter_upstream::RetryAfter;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use toml::Spanned;
 
@@ -24,10 +25,12 @@ struct ScenarioTable {
     resource: Spanned<ResourceTable>,
     #[serde(default)]
     network: NetworkTable,
+    #[serde(default)]
+    upstream: UpstreamTable,
     fleet: Vec<FleetTable>,
 }
 
-/// Least and most milliseconds of each way.
+/// Least and most milliseconds of each way, and the part of messages that befalls each fault.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
@@ -35,37 +38,28 @@ struct NetworkTable {
     grant_ms: Option<[f64; 2]>,
     call_ms: Option<[f64; 2]>,
     response_ms: Option<[f64; 2]>,
+    loss: Option<Spanned<f64>>,
+    duplicates: Option<Spanned<f64>>,
+    reordering: Option<Spanned<f64>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FleetTable {
-    name: String,
-    workers: usize,
-    class: Option<String>,
-    clients: Option<ClientsTable>,
-    #[serde(default)]
-    cost: BTreeMap<String, Spanned<f64>>,
-    shift: Option<ShiftTable>,
-    calls: Option<u32>,
-    think: Option<Spanned<String>>,
-    from: Option<Spanned<String>>,
-    until: Option<Spanned<String>>,
+/// What the upstream really does, where that is not what the resource says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UpstreamTable {
+    /// As `rampmeter upstream --limit` takes them.
+    limits: Vec<Spanned<String>>,
+    concurrency: Option<NonZeroUsize>,
+    retry_after: RetryAfterTable,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ClientsTable {
-    Each,
-    One,
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RetryAfterTable {
+    #[default]
+    Ms,
+    Seconds,
     None,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ShiftTable {
-    every: Spanned<String>,
-    cost: BTreeMap<String, Spanned<f64>>,
 }
 
 fn one() -> u64 {
@@ -81,9 +75,11 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
     let table: ScenarioTable =
         toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
     let spec = resource_spec(&source, &table.resource)?;
-    let world = World::new(spec, seed.unwrap_or(table.seed)).across(network(&table.network));
-    let world = world.until(time(&source, table.until.as_ref(), Time::NEVER)?);
-    table.fleet.iter().try_fold(world, |world, table| Ok(world.with(fleet(&source, table)?)))
+    let world = World::new(spec, seed.unwrap_or(table.seed))
+        .across(network(&source, &table.network)?)
+        .against(behaviour(&source, &table.upstream)?)
+        .until(time(&source, table.until.as_ref(), Time::NEVER)?);
+    table.fleet.iter().try_fold(world, |world, table| Ok(world.with(table.fleet(&source)?)))
 }
 
 /// Reads a scenario.
@@ -96,43 +92,47 @@ pub fn load_scenario(path: &Path, seed: Option<u64>) -> Result<World, ConfigErro
     parse_scenario(path, &text, seed)
 }
 
-fn fleet(source: &Source, table: &FleetTable) -> Result<Fleet, ConfigError> {
-    let shift = |shift: &ShiftTable| Ok(Shift { every: span(source, &shift.every)?, to: cost(source, &shift.cost)? });
-    Ok(Fleet {
-        class: table.class.clone(),
-        clients: match table.clients {
-            Some(ClientsTable::Each) => Clients::Each,
-            Some(ClientsTable::One) => Clients::One,
-            Some(ClientsTable::None) | None => Clients::Unnamed,
-        },
-        cost: cost(source, &table.cost)?,
-        shift: table.shift.as_ref().map(shift).transpose()?,
-        calls: table.calls,
-        think: table.think.as_ref().map_or(Ok(Span::ZERO), |think| span(source, think))?,
-        from: time(source, table.from.as_ref(), Time::ORIGIN)?,
-        until: time(source, table.until.as_ref(), Time::NEVER)?,
-        ..Fleet::new(&table.name, table.workers)
-    })
-}
-
-fn cost(source: &Source, table: &BTreeMap<String, Spanned<f64>>) -> Result<Vec<(String, Amount)>, ConfigError> {
-    let amount = |(unit, units): (&String, &Spanned<f64>)| match Amount::new(*units.get_ref()) {
-        Ok(amount) => Ok((unit.clone(), amount)),
-        Err(error) => Err(source.fault(&units.span(), error.to_string())),
-    };
-    table.iter().map(amount).collect()
-}
-
-fn network(table: &NetworkTable) -> Network {
+fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError> {
     let usual = Network::default();
     let delay = |millis: Option<[f64; 2]>, usual| {
         millis.map_or(usual, |[least, most]| Delay { least: of_millis(least), most: of_millis(most.max(least)) })
     };
-    Network {
+    Ok(Network {
         request: delay(table.request_ms, usual.request),
         grant: delay(table.grant_ms, usual.grant),
         call: delay(table.call_ms, usual.call),
         response: delay(table.response_ms, usual.response),
+        loss: part(source, table.loss.as_ref())?,
+        duplicates: part(source, table.duplicates.as_ref())?,
+        reordering: part(source, table.reordering.as_ref())?,
+    })
+}
+
+fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, ConfigError> {
+    let policy =
+        |limit: &Spanned<String>| limit.get_ref().parse().map_err(|error| source.fault(&limit.span(), chain(&error)));
+    Ok(Behaviour {
+        policies: table.limits.iter().map(policy).collect::<Result<_, _>>()?,
+        concurrency: table.concurrency,
+        retry_after: match table.retry_after {
+            RetryAfterTable::Ms => RetryAfter::Milliseconds,
+            RetryAfterTable::Seconds => RetryAfter::Seconds,
+            RetryAfterTable::None => RetryAfter::Missing,
+        },
+    })
+}
+
+/// An error with its causes, in a line.
+fn chain(error: &rampmeter_upstream::PolicyError) -> String {
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+fn part(source: &Source, part: Option<&Spanned<f64>>) -> Result<f64, ConfigError> {
+    let Some(part) = part else { return Ok(0.0) };
+    match *part.get_ref() {
+        within if (0.0..1.0).contains(&within) => Ok(within),
+        beyond => Err(source.fault(&part.span(), format!("a part of all messages is from 0 to below 1, not {beyond}"))),
     }
 }
 
@@ -140,10 +140,10 @@ fn of_millis(millis: f64) -> Span {
     Span::from_nanos((millis * 1e6) as u64)
 }
 
-fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
+pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
     text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
 }
 
-fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
+pub(super) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
 }

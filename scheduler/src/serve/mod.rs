@@ -12,7 +12,6 @@ pub mod permit_thread;
 pub mod reply;
 pub mod tally;
 pub mod tenure;
-pub mod translate;
 
 use crate::config::Config;
 use crate::connection::connect;

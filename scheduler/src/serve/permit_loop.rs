@@ -2,7 +2,6 @@
 
 use super::reply::{Outbox, ReplyTo, refusal};
 use super::tally::Tally;
-use super::translate;
 use crate::connection::round_trip;
 use async_nats::{Client, Message, Subject, Subscriber};
 use futures::{FutureExt, StreamExt};
@@ -20,6 +19,7 @@ use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::{LevelMark, Snapshot};
+use rampmeter_scheduler_core::wire;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -248,7 +248,7 @@ impl PermitLoop {
             return self.refuse(to, request.id.as_ref(), Code::NotInTime, message);
         }
         self.note_epoch(request.epoch);
-        match translate::ask(self.core.resource(), to, &request) {
+        match wire::ask(self.core.resource(), to, &request) {
             Ok(ask) => self.handle(now, Event::Ask(ask)),
             Err((to, refusal)) => {
                 self.answer(Command::Refuse { to, id: request.id, refusal });
@@ -276,7 +276,7 @@ impl PermitLoop {
         match settle {
             Ok(settle) => {
                 self.note_response(&settle);
-                self.handle(now, Event::Settle(translate::settle(to, &settle)));
+                self.handle(now, Event::Settle(wire::settle(to, &settle)));
             }
             Err(invalid) => {
                 tracing::warn!(reason = %invalid, "a settle is not of the protocol");
@@ -362,7 +362,7 @@ impl PermitLoop {
     fn answer(&mut self, command: Command<ReplyTo>) {
         self.count(&command);
         let Self { outbox, core, .. } = self;
-        translate::answer(core.resource(), core.epoch(), command, |to, answer| outbox.answer(to, answer));
+        wire::answer(core.resource(), core.epoch(), command, |to, answer| outbox.answer(to, answer));
     }
 
     fn count(&mut self, command: &Command<ReplyTo>) {

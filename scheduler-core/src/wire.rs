@@ -1,27 +1,24 @@
-//! Between the wire's words and the core's.
+//! Between the words of the protocol and those of the core.
+//!
+//! `R` is where an answer goes, as in [`event`].
 
-use super::reply::ReplyTo;
+use crate::command::Command;
+use crate::event;
+use crate::refusal::Refusal;
+use crate::resource::{LimitId, Resource};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
-use rampmeter_scheduler_core::command::Command;
-use rampmeter_scheduler_core::event;
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::{LimitId, Resource};
 use std::sync::Arc;
 
 /// A request as the core takes it.
 ///
 /// # Errors
 /// What the resource does not know, and where the answer goes.
-pub fn ask(
-    resource: &Resource,
-    to: ReplyTo,
-    request: &PermitRequest<'_>,
-) -> Result<event::Ask<ReplyTo>, (ReplyTo, Refusal)> {
+pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
     let bill = match resource.bill(request.cost.iter()) {
         Ok(bill) => bill,
         Err(refusal) => return Err((to, refusal)),
@@ -46,7 +43,7 @@ pub fn ask(
 
 /// A settle as the core takes it.
 #[must_use]
-pub fn settle(to: Option<ReplyTo>, settle: &Settle<'_>) -> event::Settle<ReplyTo> {
+pub fn settle<R>(to: Option<R>, settle: &Settle<'_>) -> event::Settle<R> {
     let outcome = match settle {
         Settle { extend: true, .. } => event::Outcome::Extend,
         Settle { used: false, .. } => event::Outcome::Unused,
@@ -58,7 +55,7 @@ pub fn settle(to: Option<ReplyTo>, settle: &Settle<'_>) -> event::Settle<ReplyTo
 }
 
 /// Tells `say` where a command's answer goes and what it says.
-pub fn answer(resource: &Resource, epoch: u64, command: Command<ReplyTo>, say: impl FnOnce(ReplyTo, &Answer<'_>)) {
+pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl FnOnce(R, &Answer<'_>)) {
     match command {
         Command::Grant(grant) => {
             let limited_by = limit_name(resource, grant.limited_by);

@@ -1,0 +1,154 @@
+//! A fleet of simulated workers, as it is written.
+
+use super::place::{ConfigError, Source};
+use super::scenario::{span, time};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_simulator::cost::{CostModel, Draw};
+use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// Workers that are alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FleetTable {
+    name: String,
+    workers: usize,
+    class: Option<String>,
+    clients: Option<ClientsTable>,
+    #[serde(default)]
+    cost: CostTable,
+    shift: Option<ShiftTable>,
+    arrivals: Option<Spanned<ArrivalsTable>>,
+    calls: Option<u32>,
+    think: Option<Spanned<String>>,
+    from: Option<Spanned<String>>,
+    until: Option<Spanned<String>>,
+    crashes: Option<CrashesTable>,
+    #[serde(default)]
+    foreign: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ClientsTable {
+    Each,
+    One,
+    None,
+}
+
+type CostTable = BTreeMap<String, Spanned<DrawTable>>;
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "an amount, { between = [1, 4] }, { one-of = [1, 25] } or { mean = 2, most = 25 }")]
+enum DrawTable {
+    Always(f64),
+    #[serde(rename_all = "kebab-case")]
+    Between {
+        between: [f64; 2],
+    },
+    #[serde(rename_all = "kebab-case")]
+    OneOf {
+        one_of: Vec<f64>,
+    },
+    Exponential {
+        mean: f64,
+        most: f64,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShiftTable {
+    every: Spanned<String>,
+    cost: CostTable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "{ per-second = 5 } or { calls = 100, every = \"10s\" }")]
+enum ArrivalsTable {
+    #[serde(rename_all = "kebab-case")]
+    Poisson {
+        per_second: f64,
+    },
+    Bursts {
+        calls: u32,
+        every: String,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CrashesTable {
+    every: Spanned<String>,
+    pause: Spanned<String>,
+}
+
+impl FleetTable {
+    pub(super) fn fleet(&self, source: &Source) -> Result<Fleet, ConfigError> {
+        let shift =
+            |shift: &ShiftTable| Ok(Shift { every: positive(source, &shift.every)?, to: cost(source, &shift.cost)? });
+        let crashes = |crashes: &CrashesTable| {
+            Ok(Crashes { every: positive(source, &crashes.every)?, pause: span(source, &crashes.pause)? })
+        };
+        Ok(Fleet {
+            class: self.class.clone(),
+            clients: match self.clients {
+                Some(ClientsTable::Each) => Clients::Each,
+                Some(ClientsTable::One) => Clients::One,
+                Some(ClientsTable::None) | None => Clients::Unnamed,
+            },
+            cost: cost(source, &self.cost)?,
+            shift: self.shift.as_ref().map(shift).transpose()?,
+            arrivals: self.arrivals.as_ref().map_or(Ok(Arrivals::Loop), |table| arrivals(source, table))?,
+            calls: self.calls,
+            think: self.think.as_ref().map_or(Ok(Span::ZERO), |think| span(source, think))?,
+            from: time(source, self.from.as_ref(), Time::ORIGIN)?,
+            until: time(source, self.until.as_ref(), Time::NEVER)?,
+            crashes: self.crashes.as_ref().map(crashes).transpose()?,
+            foreign: self.foreign,
+            ..Fleet::new(&self.name, self.workers)
+        })
+    }
+}
+
+fn cost(source: &Source, table: &CostTable) -> Result<CostModel, ConfigError> {
+    table.iter().try_fold(CostModel::new(), |model, (unit, table)| Ok(model.with(unit, draw(source, table)?)))
+}
+
+fn draw(source: &Source, table: &Spanned<DrawTable>) -> Result<Draw, ConfigError> {
+    let amount = |units: &f64| Amount::new(*units).map_err(|error| source.fault(&table.span(), error.to_string()));
+    match table.get_ref() {
+        DrawTable::Always(units) => Ok(Draw::Always(amount(units)?)),
+        DrawTable::Between { between: [least, most] } => Ok(Draw::Between(amount(least)?, amount(most)?)),
+        DrawTable::OneOf { one_of } if one_of.is_empty() => {
+            Err(source.fault(&table.span(), "one of at least one amount"))
+        }
+        DrawTable::OneOf { one_of } => Ok(Draw::OneOf(one_of.iter().map(amount).collect::<Result<_, _>>()?)),
+        DrawTable::Exponential { mean, most } => Ok(Draw::Exponential { mean: amount(mean)?, most: amount(most)? }),
+    }
+}
+
+fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals, ConfigError> {
+    match table.get_ref() {
+        ArrivalsTable::Poisson { per_second } if *per_second > 0.0 && *per_second <= 1e6 => {
+            Ok(Arrivals::Poisson { per_second: *per_second })
+        }
+        ArrivalsTable::Poisson { .. } => {
+            Err(source.fault(&table.span(), "so much in a second is above 0 and at most 1e6"))
+        }
+        ArrivalsTable::Bursts { calls, every } => {
+            let every = Spanned::new(table.span(), every.clone());
+            Ok(Arrivals::Bursts { calls: *calls, every: positive(source, &every)? })
+        }
+    }
+}
+
+fn positive(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
+    match span(source, text)? {
+        Span::ZERO => Err(source.fault(&text.span(), "this duration is above 0")),
+        span => Ok(span),
+    }
+}

@@ -1,0 +1,162 @@
+//! The scheduler, as those see it who write to it.
+
+use crate::outcome::{Granted, Request};
+use crate::worker::Address;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::incoming::Incoming;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::resource::{ClassId, Resource};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::wire;
+use rampmeter_worker_sdk::session::BatchNumber;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyTo {
+    pub(crate) to: Address,
+    pub(crate) batch: BatchNumber,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) to: ReplyTo,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The real core behind the real protocol, and a record of what it does.
+pub(crate) struct Desk {
+    core: Scheduler<ReplyTo>,
+    answers: Vec<Answer>,
+    known: BTreeMap<PermitId, usize>,
+    requests: Vec<Request>,
+    grants: Vec<usize>,
+}
+
+impl Desk {
+    pub(crate) fn new(resource: Resource) -> Self {
+        Desk {
+            core: Scheduler::new(resource, 1, Time::ORIGIN),
+            answers: Vec::new(),
+            known: BTreeMap::new(),
+            requests: Vec::new(),
+            grants: Vec::new(),
+        }
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn next_wakeup(&self) -> Time {
+        self.core.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at)
+    }
+
+    /// How many wait in front of it.
+    pub(crate) fn waiting(&self) -> usize {
+        self.core.waiting()
+    }
+
+    /// The request of a permit, if it was heard.
+    pub(crate) fn request(&self, id: &PermitId) -> Option<usize> {
+        self.known.get(id).copied()
+    }
+
+    /// All that was asked for, and which of it was granted, in order.
+    pub(crate) fn into_record(self) -> (Vec<Request>, Vec<usize>) {
+        (self.requests, self.grants)
+    }
+
+    /// What is to be sent.
+    pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
+        std::mem::take(&mut self.answers)
+    }
+
+    pub(crate) fn wake(&mut self, now: Time) {
+        self.handle(now, Event::Wake);
+    }
+
+    /// Takes a message on the subject of permits.
+    pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
+        each(Incoming::parse(payload), |request: PermitRequest<'_>| {
+            match wire::ask(self.core.resource(), to, &request) {
+                Ok(ask) => {
+                    self.hear(now, to, ask.class, &request);
+                    self.handle(now, Event::Ask(ask));
+                }
+                Err((to, refusal)) => self.answer(now, Command::Refuse { to, id: request.id, refusal }),
+            }
+        });
+    }
+
+    /// Takes a message on the subject of settles.
+    pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
+        each(Incoming::parse(payload), |settle: Settle<'_>| {
+            let request = self.request(&settle.id).filter(|_| !settle.used);
+            if let Some(request) = request {
+                self.requests[request].returned.get_or_insert(now);
+            }
+            self.handle(now, Event::Settle(wire::settle(None, &settle)));
+        });
+    }
+
+    fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
+        self.core.handle(now, event);
+        while let Some(command) = self.core.poll_command() {
+            self.answer(now, command);
+        }
+    }
+
+    fn hear(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
+        let Some(id) = &request.id else { return };
+        if self.known.contains_key(id) {
+            return;
+        }
+        self.known.insert(id.clone(), self.requests.len());
+        self.requests.push(Request {
+            worker: to.to.worker,
+            class,
+            cost: Arc::new(request.cost.clone().into_owned()),
+            heard: now,
+            estimate: None,
+            granted: None,
+            returned: None,
+        });
+    }
+
+    fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
+        self.note(now, &command);
+        let (resource, epoch) = (self.core.resource(), self.core.epoch());
+        wire::answer(resource, epoch, command, |to, answer| {
+            let payload = serde_json::to_vec(answer).expect("answers are plain data");
+            self.answers.push(Answer { to, payload });
+        });
+    }
+
+    fn note(&mut self, now: Time, command: &Command<ReplyTo>) {
+        match command {
+            Command::Grant(grant) if !grant.repeated => {
+                let Some(request) = self.request(&grant.id) else { return };
+                self.requests[request].granted = Some(Granted { at: now, start: now + grant.delay });
+                self.grants.push(request);
+            }
+            Command::Queued { id, eta, .. } => {
+                let Some(request) = self.request(id) else { return };
+                self.requests[request].estimate.get_or_insert(*eta);
+            }
+            Command::Grant(_) | Command::Refuse { .. } | Command::Settled { .. } => {}
+        }
+    }
+}
+
+/// Everything in a message that is of the protocol; sessions write nothing else.
+fn each<T>(incoming: Incoming<T>, mut take: impl FnMut(T)) {
+    let all = match incoming {
+        Incoming::One(one) => vec![one],
+        Incoming::Many(all) => all,
+    };
+    all.into_iter().for_each(|one| take(one.expect("a session writes what the protocol reads")));
+}

@@ -1,0 +1,127 @@
+//! Checks what happened, without a line of the core.
+
+mod turns;
+mod windows;
+
+use crate::outcome::{Outcome, Request};
+use crate::world::World;
+use rampmeter_protocol::time::Time;
+
+/// What must not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The upstream answered 429.
+    #[error("{0} × 429")]
+    Rejected(usize),
+    /// In some window calls took more of a limit than it holds and refills.
+    #[error(
+        "limit `{limit}`: {what} take {too_much} millionths more than capacity and refill allow, in a window that ends at {end}"
+    )]
+    Overdrawn {
+        /// The limit.
+        limit: String,
+        /// Calls, or the starts that were granted.
+        what: &'static str,
+        /// What was too much, in millionths of its unit, rounded down.
+        too_much: i128,
+        /// The end of the window.
+        end: Time,
+    },
+    /// A call was made before its time.
+    #[error("worker {worker} called at {at}, and was permitted to at {start}")]
+    Early {
+        /// Who.
+        worker: usize,
+        /// When the call reached the upstream.
+        at: Time,
+        /// When it was to be made.
+        start: Time,
+    },
+    /// One was served before a more urgent one that waited already and cost no more.
+    #[error("worker {passed} was passed at {at} by worker {by}, who is less urgent and costs as much")]
+    Passed {
+        /// Who was more urgent.
+        passed: usize,
+        /// Who was served.
+        by: usize,
+        /// When.
+        at: Time,
+    },
+    /// Of two clients that both waited all the time one got ahead by more than a call of each.
+    #[error("in class {class} clients `{clients:?}` drew apart by more than a call of each, until {until}")]
+    Unfair {
+        /// The class, counted from the most urgent.
+        class: usize,
+        /// The clients.
+        clients: [String; 2],
+        /// When it was too much.
+        until: Time,
+    },
+    /// Somebody waited for ever, or was refused.
+    #[error("fleet `{fleet}` made {made} of {wanted} calls")]
+    Unserved {
+        /// The fleet.
+        fleet: String,
+        /// Calls made.
+        made: usize,
+        /// Calls that its workers had to make.
+        wanted: usize,
+    },
+}
+
+/// Checks a world that has run under [late binding](crate::strategy::Strategy::LateBinding), against an upstream that enforces just
+/// what is configured, on a network that loses nothing: nobody is answered 429, and [all that holds everywhere](judge_grants).
+///
+/// # Errors
+/// The first violation.
+pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    if outcome.rejected() > 0 {
+        return Err(Violation::Rejected(outcome.rejected()));
+    }
+    windows::check_calls(world, outcome)?;
+    judge_grants(world, outcome)
+}
+
+/// Checks what was granted, whatever network and upstream made of it: in no window more starts than a limit holds and
+/// refills, no call before its time, nobody passed by who is less urgent, clients that both wait served evenly, everybody served.
+///
+/// # Errors
+/// The first violation.
+pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    windows::check_starts(world, outcome)?;
+    check_times(outcome)?;
+    turns::check_classes(world, outcome)?;
+    turns::check_clients(world, outcome)?;
+    check_served(world, outcome)
+}
+
+/// Nothing starts before its time.
+fn check_times(outcome: &Outcome) -> Result<(), Violation> {
+    for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls) {
+        let granted = call.request.and_then(|request| outcome.requests[request].granted);
+        if let Some(granted) = granted.filter(|granted| call.at < granted.start) {
+            return Err(Violation::Early { worker: call.worker, at: call.at, start: granted.start });
+        }
+    }
+    Ok(())
+}
+
+/// Nobody waits for ever. A call whose worker died before it had the answer is made again.
+fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    let ended = |until: Time| world.until.min(until) < Time::NEVER;
+    for (fleet, fared) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
+        let (made, wanted) = (fared.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
+        if made < wanted {
+            return Err(Violation::Unserved { fleet: fleet.name.clone(), made, wanted });
+        }
+    }
+    Ok(())
+}
+
+impl Request {
+    /// Whether it waited at `time`, in line.
+    fn waits_at(&self, time: Time) -> bool {
+        let ended = self.granted.map(|granted| granted.at).into_iter().chain(self.returned).min();
+        self.heard < time && ended.is_none_or(|ended| ended > time)
+    }
+}

@@ -1,0 +1,75 @@
+//! No window takes more than a limit holds and refills.
+
+use super::Violation;
+use crate::cost::amount_of;
+use crate::outcome::Outcome;
+use crate::world::World;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::spec::LimitSpec;
+
+/// Checks calls that the upstream served, as it saw them.
+pub(super) fn check_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
+    check(world, "calls", calls.map(|call| (call.at, &*call.cost)).collect())
+}
+
+/// Checks starts that were granted and not given back.
+pub(super) fn check_starts(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    let kept = outcome.requests.iter().filter(|request| request.returned.is_none());
+    let starts = kept.filter_map(|request| Some((request.granted?.start, &*request.cost)));
+    check(world, "starts", starts.collect())
+}
+
+fn check(world: &World, what: &'static str, mut costs: Vec<(Time, &Cost<'_>)>) -> Result<(), Violation> {
+    costs.sort_by_key(|(at, _)| *at);
+    world.resource.limits.iter().try_for_each(|limit| {
+        let taken = costs.iter().map(|(at, cost)| (*at, amount_of(cost, &limit.unit)));
+        let overdrawn = |(too_much, end)| Violation::Overdrawn { limit: limit.name.to_string(), what, too_much, end };
+        overdraft(limit, taken).map_or(Ok(()), |found| Err(overdrawn(found)))
+    })
+}
+
+/// In any window of length T no more than capacity + rate · T: calls that began with a full bucket would have emptied it.
+/// If there is a window with more: how much more, in millionths, and its end.
+fn overdraft(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
+    let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
+    // Everything times the period, so that nothing is rounded.
+    let (mut sum, mut lowest) = (0, i128::MAX);
+    for (at, amount) in taken {
+        let refilled = capacity * i128::from(at.nanos());
+        lowest = lowest.min(sum - refilled);
+        sum += i128::from(amount.micros()) * period;
+        let too_much = sum - refilled - lowest - capacity * period;
+        if too_much > 0 {
+            return Some((too_much / period, at));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::name::Name;
+    use rampmeter_protocol::time::Span;
+    use rampmeter_scheduler_core::spec::Margin;
+
+    #[test]
+    fn a_window_may_take_what_a_full_bucket_and_its_refill_give() {
+        let name = Name::new("ten-per-second").unwrap();
+        let (capacity, margin) = (Amount::new(10.0).unwrap(), Margin::Fixed(Amount::ZERO));
+        let limit = LimitSpec { name: name.clone(), unit: name, capacity, period: Span::from_secs(1), margin };
+        let at = |millis| Time::ORIGIN + Span::from_millis(millis);
+        let found = |calls: &[(u64, f64)]| {
+            let taken = calls.iter().map(|(millis, units)| (at(*millis), Amount::new(*units).unwrap()));
+            overdraft(&limit, taken).map(|(too_much, _)| too_much)
+        };
+        for allowed in [&[(0, 10.0)][..], &[(0, 5.0), (500, 10.0)], &[(0, 10.0), (100, 1.0), (1100, 10.0)]] {
+            assert_eq!(found(allowed), None, "{allowed:?}");
+        }
+        assert_eq!(found(&[(0, 10.0), (99, 1.0)]), Some(10_000));
+        assert_eq!(found(&[(0, 5.0), (5000, 6.0), (5100, 6.0)]), Some(1_000_000));
+    }
+}

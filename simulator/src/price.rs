@@ -1,0 +1,71 @@
+//! What calls cost, in everybody's words.
+
+use crate::cost::CostModel;
+use crate::dice::Dice;
+use crate::fleet::Fleet;
+use crate::upstream;
+use crate::world::WorldError;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::Resource;
+use std::ptr;
+use std::sync::Arc;
+
+/// What one call costs.
+#[derive(Debug)]
+pub(crate) struct Price {
+    /// As its worker says it.
+    pub(crate) cost: Arc<Cost<'static>>,
+    /// As buckets are charged.
+    pub(crate) bill: Bill,
+    /// As the upstream understands it.
+    pub(crate) charge: rampmeter_upstream::Cost,
+}
+
+/// What the calls of all fleets cost.
+pub(crate) struct Prices<'a> {
+    resource: Resource,
+    fleets: &'a [Fleet],
+    /// Of models under which all calls cost the same.
+    constant: Vec<(&'a CostModel, Arc<Price>)>,
+}
+
+impl<'a> Prices<'a> {
+    /// # Errors
+    /// If a call could cost what the resource or its upstream would never serve.
+    pub(crate) fn new(resource: Resource, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
+        let mut prices = Prices { resource, fleets, constant: Vec::new() };
+        for fleet in fleets {
+            let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
+            for model in [&fleet.cost].into_iter().chain(shifted) {
+                let refused = |refusal| WorldError::Fleet { fleet: fleet.name.clone(), refusal };
+                let highest = Price::of(&prices.resource, model.most()).map_err(refused)?;
+                if model.is_constant() {
+                    prices.constant.push((model, Arc::new(highest)));
+                }
+            }
+        }
+        Ok(prices)
+    }
+
+    /// What a call of a fleet costs that is wanted at `now`.
+    pub(crate) fn draw(&self, fleet: usize, now: Time, dice: &mut Dice) -> Arc<Price> {
+        let model = self.fleets[fleet].cost_at(now);
+        match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
+            Some((_, price)) => Arc::clone(price),
+            None => {
+                let price = Price::of(&self.resource, model.draw(dice));
+                Arc::new(price.expect("no dearer than the dearest, which fits"))
+            }
+        }
+    }
+}
+
+impl Price {
+    fn of(resource: &Resource, cost: Cost<'static>) -> Result<Self, Refusal> {
+        let bill = resource.bill(cost.iter())?;
+        Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
+    }
+}

@@ -1,0 +1,143 @@
+//! How workers get leave to call.
+
+use super::Run;
+use crate::desk::{Desk, ReplyTo};
+use crate::gate::Gate;
+use crate::happening::Happening;
+use crate::strategy::Strategy;
+use crate::worker::{Address, Stage, Wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::session::{AskNumber, Command, Event};
+use std::sync::Arc;
+
+impl Run<'_> {
+    pub(super) fn want(&mut self, now: Time, address: Address) {
+        if self.current(address).is_some_and(|worker| worker.is_free()) {
+            self.want_since(now, address.worker, now);
+        }
+    }
+
+    pub(super) fn want_since(&mut self, now: Time, worker: usize, since: Time) {
+        let price = self.prices.draw(self.workers[worker].fleet, since, &mut self.dice);
+        self.pursue(now, worker, Wish { since, price, attempts: 0 });
+    }
+
+    pub(super) fn try_again(&mut self, now: Time, address: Address) {
+        let Some(worker) = self.current(address).filter(|worker| worker.has_more()) else { return };
+        if let Some(wish) = worker.advance(worker.ask, Stage::Pausing, Stage::Idle) {
+            self.pursue(now, address.worker, wish);
+        }
+    }
+
+    /// Does what has to be done before the call.
+    pub(super) fn pursue(&mut self, now: Time, number: usize, wish: Wish) {
+        let price = Arc::clone(&wish.price);
+        let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
+        worker.wait(wish);
+        let (address, ask) = (worker.address, worker.ask);
+        let delay = match &mut self.gate {
+            Gate::Scheduler(_) if !fleet.foreign => {
+                let mode = if self.world.strategy == Strategy::Reserve { Mode::Reserve } else { fleet.mode };
+                worker.ask(now, fleet, mode, &price);
+                return self.poll(now, number);
+            }
+            Gate::Counter(_) if !fleet.foreign => {
+                let arrives = now + self.world.network.request.draw(&mut self.dice);
+                return self.agenda.note(arrives, Happening::Counted { from: address, ask });
+            }
+            Gate::Shares(shares) if !fleet.foreign => shares[number].take(now, &price.bill),
+            Gate::Open | Gate::Shares(_) | Gate::Counter(_) | Gate::Scheduler(_) => Span::ZERO,
+        };
+        self.be_permitted(now, address, ask, delay);
+    }
+
+    /// Does what a worker's session wants done.
+    pub(super) fn poll(&mut self, now: Time, number: usize) {
+        let Some(mut session) = self.workers[number].session.take() else { return };
+        while let Some(command) = session.poll(now) {
+            self.obey(now, number, command);
+        }
+        let worker = &mut self.workers[number];
+        let wakes = session.next_wakeup();
+        worker.session = Some(session);
+        if worker.wakes != wakes {
+            worker.wakes = wakes;
+            wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), Happening::Woken(worker.address)));
+        }
+    }
+
+    pub(super) fn obey(&mut self, now: Time, number: usize, command: Command) {
+        let worker = &mut self.workers[number];
+        let to = worker.address;
+        match command {
+            Command::Ask { batch, payload, .. } => {
+                let reply = ReplyTo { to, batch };
+                for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
+                    self.agenda.note(at, Happening::Asked { reply, payload: payload.clone() });
+                }
+            }
+            Command::Settle { payload, .. } => {
+                for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
+                    self.agenda.note(at, Happening::Settled { payload: payload.clone() });
+                }
+            }
+            Command::Complete { ask, result: Ok(grant) } => self.be_permitted(now, to, ask, grant.start.since(now)),
+            Command::Complete { result: Err(_), .. } => self.be_refused(now, number),
+            Command::Freeze { .. } => {}
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Time, address: Address) {
+        if self.current(address).is_some() {
+            self.poll(now, address.worker);
+        }
+    }
+
+    pub(super) fn wake_scheduler(&mut self, now: Time) {
+        self.hear(now, |desk| desk.wake(now));
+    }
+
+    /// Has the scheduler do something, and sends what it answers.
+    pub(super) fn hear(&mut self, now: Time, what: impl FnOnce(&mut Desk)) {
+        let Some(desk) = self.gate.desk_mut() else { return };
+        what(desk);
+        for answer in desk.take_answers() {
+            let way = &mut self.workers[answer.to.to.worker].back;
+            for at in self.world.network.carry(&mut self.dice, now, way) {
+                self.agenda.note(at, Happening::Told { reply: answer.to, payload: answer.payload.clone() });
+            }
+        }
+    }
+
+    pub(super) fn be_told(&mut self, now: Time, reply: ReplyTo, payload: &[u8]) {
+        if let Some(worker) = self.current(reply.to) {
+            worker.tell(now, Event::Answered { batch: reply.batch, payload });
+            self.poll(now, reply.to.worker);
+        }
+    }
+
+    pub(super) fn count(&mut self, now: Time, from: Address, ask: AskNumber) {
+        let Some(wish) = self.current(from).and_then(|worker| worker.advance(ask, Stage::Waiting, Stage::Waiting))
+        else {
+            return;
+        };
+        if let Gate::Counter(counter) = &mut self.gate {
+            let delay = counter.take(now, &wish.price.bill);
+            let arrives = now + self.world.network.grant.draw(&mut self.dice);
+            self.agenda.note(arrives, Happening::Permitted { to: from, ask, delay });
+        }
+    }
+
+    pub(super) fn be_permitted(&mut self, now: Time, to: Address, ask: AskNumber, delay: Span) {
+        let Some(worker) = self.current(to) else { return };
+        if worker.advance(ask, Stage::Waiting, Stage::Permitted).is_some() {
+            self.agenda.note(now + delay, Happening::Started { by: to, ask });
+        }
+    }
+
+    pub(super) fn be_refused(&mut self, now: Time, number: usize) {
+        self.outcome.fleets[self.workers[number].fleet].refused += 1;
+        self.go_on(now, number);
+    }
+}

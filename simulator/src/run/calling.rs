@@ -1,0 +1,94 @@
+//! Calls, and what follows from them.
+
+use super::Run;
+use crate::fleet::Arrivals;
+use crate::happening::Happening;
+use crate::outcome::Call;
+use crate::worker::{Address, RESOURCE, Stage, Wish, Worker};
+use rampmeter_protocol::settle::{Headers, Response, Settle};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::session::{AskNumber, Event};
+use std::sync::Arc;
+
+impl Run<'_> {
+    pub(super) fn start(&mut self, now: Time, by: Address, ask: AskNumber) {
+        let Some(worker) = self.current(by) else { return };
+        if let Some(wish) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
+            let id = worker.id();
+            let request = id.and_then(|id| self.gate.desk()?.request(&id));
+            let arrives = now + self.world.network.call.draw(&mut self.dice);
+            let wait = wish.wait(now);
+            self.agenda.note(arrives, Happening::Called { by, ask, wish, wait, request });
+        }
+    }
+
+    pub(super) fn call(
+        &mut self,
+        now: Time,
+        by: Address,
+        ask: AskNumber,
+        wish: &Wish,
+        wait: Span,
+        request: Option<usize>,
+    ) {
+        let verdict = self.upstream.admit(now, &wish.price.charge);
+        let answered = now + self.world.network.response.draw(&mut self.dice);
+        let (cost, ok) = (Arc::clone(&wish.price.cost), verdict.is_ok());
+        let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
+        self.outcome.fleets[self.workers[by.worker].fleet].calls.push(call);
+        self.agenda.note(answered, Happening::Answered { to: by, ask, verdict });
+    }
+
+    /// Settles; after a 429 the same is wanted still.
+    pub(super) fn be_answered(&mut self, now: Time, to: Address, ask: AskNumber, verdict: Result<(), Option<Span>>) {
+        if verdict.is_ok() {
+            self.upstream.finish();
+        }
+        let Some(worker) = self.current(to) else { return };
+        let Some(wish) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
+        settle(worker, now, verdict);
+        self.poll(now, to.worker);
+        match verdict {
+            Ok(()) => self.be_served(now, to.worker),
+            Err(retry_after) => self.pause(now, to, wish, retry_after),
+        }
+    }
+
+    pub(super) fn be_served(&mut self, now: Time, number: usize) {
+        let worker = &mut self.workers[number];
+        worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
+        self.go_on(now, number);
+    }
+
+    pub(super) fn pause(&mut self, now: Time, address: Address, wish: Wish, retry_after: Option<Span>) {
+        let attempts = wish.attempts + 1;
+        let pause = self.world.strategy.pause(attempts, retry_after, &mut self.dice);
+        self.workers[address.worker].pause(Wish { attempts, ..wish });
+        self.agenda.note(now + pause, Happening::Paused(address));
+    }
+
+    /// One call is done with.
+    pub(super) fn go_on(&mut self, now: Time, number: usize) {
+        let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
+        worker.stage = Stage::Idle;
+        if fleet.arrivals == Arrivals::Loop {
+            let half = Span::from_nanos(fleet.think.nanos() / 2);
+            let thought = now + self.dice.between(half, half + fleet.think);
+            self.agenda.note(thought, Happening::Thought(worker.address));
+        } else if worker.is_free() {
+            self.take_work(now, number);
+        }
+    }
+}
+
+/// Tells the scheduler how a call went.
+fn settle(worker: &mut Worker, now: Time, verdict: Result<(), Option<Span>>) {
+    let Some(id) = worker.id() else { return };
+    let retry_after = verdict.err().flatten().map(|wait| wait.millis().ceil().to_string());
+    let headers = retry_after.map(|millis| (Text::from("retry-after"), Text::from(millis)));
+    let status = if verdict.is_ok() { 200 } else { 429 };
+    let response = Response { status, headers: Headers::first_of(headers) };
+    let settle = Settle { response: Some(response), ..Settle::used(id) };
+    worker.tell(now, Event::Settled { resource: RESOURCE, settle });
+}

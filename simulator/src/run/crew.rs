@@ -1,0 +1,102 @@
+//! Workers who come, go and die.
+
+use super::Run;
+use crate::backlog::Backlog;
+use crate::fleet::{Arrivals, Fleet};
+use crate::happening::Happening;
+use crate::outcome::FleetOutcome;
+use crate::worker::{Address, RESOURCE, Stage, Worker};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::session::{Event, Session};
+
+impl Run<'_> {
+    pub(super) fn hire(&mut self, number: usize, fleet: &Fleet) {
+        self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
+        let first = self.workers.len();
+        for worker in first..first + fleet.workers {
+            let label = self.world.resource.fair_share.as_ref().map(|fair| fair.label.as_str());
+            self.workers.push(Worker::new(number, worker, fleet, label, &self.world.network));
+            if fleet.until < Time::NEVER {
+                self.agenda.note(fleet.until, Happening::Stopped { worker });
+            }
+            self.begin(fleet.from, worker);
+        }
+        let backlog = Backlog::new(fleet, first..first + fleet.workers);
+        if let Some(at) = backlog.next(fleet.from, &mut self.dice) {
+            self.agenda.note(at, Happening::Arrived { fleet: number });
+        }
+        self.backlogs.push(backlog);
+    }
+
+    /// Gives a worker all that it needs to live.
+    pub(super) fn begin(&mut self, now: Time, number: usize) {
+        let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
+        worker.stage = Stage::Idle;
+        if self.gate.desk().is_some() && !fleet.foreign {
+            let mut session = Session::new(self.dice.number(0, u64::MAX - 1));
+            session.handle(now, Event::Connected);
+            worker.session = Some(Box::new(session));
+        }
+        if let Some(crashes) = fleet.crashes {
+            let at = now + Span::from_nanos(self.dice.exponential(crashes.every.nanos()));
+            self.agenda.note(at, Happening::Crashed(worker.address));
+        }
+        if fleet.arrivals == Arrivals::Loop {
+            let thought = now + self.dice.between(Span::ZERO, fleet.think);
+            self.agenda.note(thought, Happening::Thought(worker.address));
+        }
+    }
+
+    pub(super) fn arrive(&mut self, now: Time, fleet: usize) {
+        if let Some(next) = self.backlogs[fleet].arrive(now, &mut self.dice) {
+            self.agenda.note(next, Happening::Arrived { fleet });
+        }
+        for worker in self.backlogs[fleet].workers.clone() {
+            if self.workers[worker].is_free() && !self.take_work(now, worker) {
+                return;
+            }
+        }
+    }
+
+    /// Whether there was some.
+    pub(super) fn take_work(&mut self, now: Time, worker: usize) -> bool {
+        let fleet = self.workers[worker].fleet;
+        let Some(since) = self.backlogs[fleet].waiting.pop_front() else { return false };
+        self.want_since(now, worker, since);
+        true
+    }
+
+    /// It finishes a call that it is at, and cancels what it waits for.
+    pub(super) fn stop(&mut self, now: Time, number: usize) {
+        let worker = &mut self.workers[number];
+        worker.calls_left = Some(0);
+        match worker.stage {
+            Stage::Waiting => {
+                worker.tell(now, Event::Cancelled { ask: worker.ask, resource: RESOURCE });
+                worker.stage = Stage::Gone;
+            }
+            Stage::Permitted => {
+                let settle = worker.id().map(Settle::unused);
+                settle.into_iter().for_each(|settle| worker.tell(now, Event::Settled { resource: RESOURCE, settle }));
+                worker.stage = Stage::Gone;
+            }
+            Stage::Idle | Stage::Pausing | Stage::Calling | Stage::Dead | Stage::Gone => {}
+        }
+        self.poll(now, number);
+    }
+
+    pub(super) fn crash(&mut self, now: Time, address: Address) {
+        let Some(crashes) = self.fleet(address.worker).crashes else { return };
+        let Some(worker) = self.current(address).filter(|worker| worker.has_more()) else { return };
+        worker.die();
+        let address = worker.address;
+        self.agenda.note(now + crashes.pause, Happening::Revived(address));
+    }
+
+    pub(super) fn revive(&mut self, now: Time, address: Address) {
+        if self.workers[address.worker].has_more() {
+            self.begin(now, address.worker);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A world as it runs.
+
+mod asking;
+mod calling;
+mod crew;
+
+use crate::agenda::Agenda;
+use crate::backlog::Backlog;
+use crate::dice::Dice;
+use crate::fleet::Fleet;
+use crate::gate::Gate;
+use crate::happening::Happening;
+use crate::outcome::Outcome;
+use crate::price::Prices;
+use crate::upstream::Upstream;
+use crate::worker::{Address, Worker};
+use crate::world::{World, WorldError};
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::resource::Resource;
+
+/// A world as it runs.
+pub(crate) struct Run<'a> {
+    world: &'a World,
+    prices: Prices<'a>,
+    dice: Dice,
+    agenda: Agenda<Happening>,
+    gate: Gate,
+    upstream: Upstream,
+    workers: Vec<Worker>,
+    backlogs: Vec<Backlog>,
+    next_observation: Time,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(world: &'a World) -> Result<Self, WorldError> {
+        let resource = Resource::new(&world.resource)?;
+        let upstream = Upstream::new(&world.upstream, &world.resource)?;
+        world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;
+        let own = world.fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
+        let mut run = Run {
+            world,
+            prices: Prices::new(resource.clone(), &world.fleets)?,
+            dice: Dice::new(world.seed),
+            agenda: Agenda::new(),
+            gate: Gate::new(world.strategy, resource, &world.resource.limits, own),
+            upstream,
+            workers: Vec::new(),
+            backlogs: Vec::new(),
+            next_observation: Time::ORIGIN,
+            outcome: Outcome::default(),
+        };
+        world.fleets.iter().enumerate().for_each(|(number, fleet)| run.hire(number, fleet));
+        Ok(run)
+    }
+
+    /// Takes what happens next, until nothing does.
+    pub(crate) fn finish(mut self) -> Outcome {
+        while self.take_next() {}
+        if let Gate::Scheduler(desk) = self.gate {
+            (self.outcome.requests, self.outcome.grants) = desk.into_record();
+        }
+        self.outcome
+    }
+
+    /// Whether there was something.
+    fn take_next(&mut self) -> bool {
+        let planned = self.agenda.next_at().unwrap_or(Time::NEVER);
+        let wakeup = self.gate.next_wakeup();
+        let over = planned == Time::NEVER && self.gate.waiting() == 0;
+        if over || planned.min(wakeup) > self.world.until {
+            return false;
+        }
+        self.observe(planned.min(wakeup));
+        // The scheduler's own wake-ups come first: nothing that is later can have been heard.
+        if wakeup <= planned {
+            self.wake_scheduler(wakeup);
+        } else if let Some((now, happening)) = self.agenda.pop() {
+            self.take(now, happening);
+        }
+        true
+    }
+
+    /// Writes down how the upstream stands, as often as is wanted, until `now`.
+    fn observe(&mut self, now: Time) {
+        let Some(interval) = self.world.observed else { return };
+        while self.next_observation <= now && self.next_observation <= self.world.until {
+            self.outcome.levels.push(self.upstream.levels(self.next_observation));
+            self.next_observation += interval;
+        }
+    }
+
+    fn take(&mut self, now: Time, happening: Happening) {
+        match happening {
+            Happening::Thought(address) => self.want(now, address),
+            Happening::Arrived { fleet } => self.arrive(now, fleet),
+            Happening::Paused(address) => self.try_again(now, address),
+            Happening::Woken(address) => self.wake(now, address),
+            Happening::Asked { reply, payload } => self.hear(now, |gate| gate.take_requests(now, reply, &payload)),
+            Happening::Settled { payload } => self.hear(now, |gate| gate.take_settles(now, &payload)),
+            Happening::Told { reply, payload } => self.be_told(now, reply, &payload),
+            Happening::Counted { from, ask } => self.count(now, from, ask),
+            Happening::Permitted { to, ask, delay } => self.be_permitted(now, to, ask, delay),
+            Happening::Started { by, ask } => self.start(now, by, ask),
+            Happening::Called { by, ask, wish, wait, request } => self.call(now, by, ask, &wish, wait, request),
+            Happening::Answered { to, ask, verdict } => self.be_answered(now, to, ask, verdict),
+            Happening::Stopped { worker } => self.stop(now, worker),
+            Happening::Crashed(address) => self.crash(now, address),
+            Happening::Revived(address) => self.revive(now, address),
+        }
+    }
+
+    fn current(&mut self, address: Address) -> Option<&mut Worker> {
+        Some(&mut self.workers[address.worker]).filter(|worker| worker.address == address)
+    }
+
+    fn fleet(&self, worker: usize) -> &'a Fleet {
+        &self.world.fleets[self.workers[worker].fleet]
+    }
+}
+
+fn check_class(resource: &Resource, fleet: &Fleet) -> Result<(), WorldError> {
+    let refused = |refusal| WorldError::Fleet { fleet: fleet.name.clone(), refusal };
+    fleet.class.as_deref().map_or(Ok(()), |class| resource.class(class).map(|_| ()).map_err(refused))
+}
