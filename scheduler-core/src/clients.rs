@@ -47,6 +47,19 @@ pub(crate) struct Slice {
     pub(crate) returning: bool,
 }
 
+/// A request that is to have a slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newcomer {
+    /// What it needs.
+    pub(crate) shape: Shape,
+    /// The first turn of those who wait for none but the same limits.
+    pub(crate) first: Option<VirtualTime>,
+    /// How long it takes up the limit that it burdens most.
+    pub(crate) share: Span,
+    /// Of its client.
+    pub(crate) weight: Weight,
+}
+
 impl Clock {
     fn end_if_idle(&mut self, end: VirtualTime) {
         if self.waiting == 0 {
@@ -56,9 +69,11 @@ impl Clock {
 }
 
 impl Clients {
-    /// The slice of a newcomer that needs `shape`, and takes `share` of the resource.
-    pub(crate) fn join(&mut self, name: &Arc<str>, shape: Shape, share: Span, weight: Weight) -> Slice {
-        let clock = shape.limits().map(|limit| self.clock(limit)).min().unwrap_or_default();
+    /// The slice of a newcomer.
+    pub(crate) fn join(&mut self, name: &Arc<str>, newcomer: Newcomer) -> Slice {
+        let Newcomer { shape, first, share, weight } = newcomer;
+        let clocks = shape.limits().map(|limit| self.clock(limit));
+        let clock = clocks.chain(first).min().unwrap_or_default();
         shape.limits().for_each(|limit| self.clock_mut(limit).waiting += 1);
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {

@@ -1,7 +1,7 @@
 //! Requests that wait for their turn.
 
 use crate::bill::Bill;
-use crate::clients::{Clients, Slice};
+use crate::clients::{Clients, Newcomer, Slice};
 use crate::ledger::Backlog;
 use crate::order::{Ahead, Entry, Order, Turn};
 use crate::pace::Pace;
@@ -90,7 +90,10 @@ impl Line {
     pub(crate) fn stand(&mut self, resource: &Resource, client: &Arc<str>, place: Place, bill: &Bill) -> Standing {
         let shape = Shape::of(bill);
         let shapes = self.shapes.alone(shape);
-        let slice = self.clients.join(client, shape, resource.dominant_share(bill), resource.weight(client));
+        // Nobody begins behind those who wait for none but the same limits.
+        let first = self.order.first_among(self.shapes.within(shape)).map(|entry| entry.turn.tag);
+        let (share, weight) = (resource.dominant_share(bill), resource.weight(client));
+        let slice = self.clients.join(client, Newcomer { shape, first, share, weight });
         let own = Turn { tag: slice.begin, returning: slice.returning, place };
         // One that has waited elsewhere goes right ahead of those of its client's that came later.
         let later = (Arc::clone(client), place)..(Arc::clone(client), Place::LAST);

@@ -70,13 +70,22 @@ impl Shapes {
         if blocked == Shape::default() {
             return ShapeSet::ALL;
         }
-        let free = self.0.iter().enumerate().filter(|(_, shape)| shape.avoids(blocked));
-        ShapeSet(free.fold(0, |set, (number, _)| set | 1 << number))
+        self.set_of(|shape| shape.avoids(blocked))
+    }
+
+    /// The shapes that need none but the limits of `shape`.
+    pub(crate) fn within(&self, shape: Shape) -> ShapeSet {
+        self.set_of(|known| known.avoids(Shape(!shape.0)))
     }
 
     /// The shapes that need `limit`.
     pub(crate) fn needing(&self, limit: LimitId) -> ShapeSet {
         ShapeSet(!self.avoiding(Shape::default().with(limit)).0)
+    }
+
+    fn set_of(&self, is_in: impl Fn(Shape) -> bool) -> ShapeSet {
+        let numbers = self.0.iter().enumerate().filter(|(_, shape)| is_in(**shape)).map(|(number, _)| number);
+        ShapeSet(numbers.fold(0, |set, number| set | 1 << number))
     }
 
     fn learn(&mut self, shape: Shape) -> usize {

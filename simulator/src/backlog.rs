@@ -40,6 +40,13 @@ impl Backlog {
         self.next(now, dice)
     }
 
+    /// What a dead worker was at is to be done by another; who asks itself for work asks anew.
+    pub(crate) fn take_back(&mut self, unfinished: Option<Time>) {
+        if self.arrivals != Arrivals::Loop {
+            unfinished.into_iter().for_each(|since| self.waiting.push_front(since));
+        }
+    }
+
     /// When work comes next, after `now`.
     pub(crate) fn next(&self, now: Time, dice: &mut Dice) -> Option<Time> {
         let gap = match self.arrivals {

@@ -121,6 +121,7 @@ impl Desk {
             class,
             cost: Arc::new(request.cost.clone().into_owned()),
             heard: now,
+            age: request.age_ms.span(),
             estimate: None,
             granted: None,
             returned: None,

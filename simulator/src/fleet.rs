@@ -65,6 +65,8 @@ pub struct Crashes {
     pub every: Span,
     /// How long it is gone, before it starts anew.
     pub pause: Span,
+    /// From when on nobody dies any more.
+    pub until: Time,
 }
 
 /// The clients that the workers of a fleet are.

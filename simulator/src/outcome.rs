@@ -39,6 +39,8 @@ pub struct Request {
     pub cost: Arc<Cost<'static>>,
     /// When the scheduler first heard of it.
     pub heard: Time,
+    /// How long it had waited then, because it was lost on the way.
+    pub age: Span,
     /// How long it first expected it to wait, where it said so.
     pub estimate: Option<Span>,
     /// What it was granted.

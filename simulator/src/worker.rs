@@ -146,12 +146,14 @@ impl Worker {
         self.stage == Stage::Idle && self.has_more()
     }
 
-    /// Forgets everything, and lives on under another address.
-    pub(crate) fn die(&mut self) {
+    /// Forgets everything, and lives on under another address. Says since when the call was wanted that it was at.
+    pub(crate) fn die(&mut self) -> Option<Time> {
+        let unfinished = if self.stage == Stage::Idle { None } else { self.wish.take().map(|wish| wish.since) };
         self.address.life += 1;
         self.stage = Stage::Dead;
         self.session = None;
         self.wakes = None;
+        unfinished
     }
 }
 

@@ -14,8 +14,8 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
 use rampmeter_simulator::cost::{CostModel, Draw};
 use rampmeter_simulator::dice::Dice;
-use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
-use rampmeter_simulator::judge::judge;
+use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
+use rampmeter_simulator::judge::{judge, judge_grants};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::world::World;
 use std::ops::Range;
@@ -103,6 +103,30 @@ fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
     model
 }
 
+/// A part of all messages of up to a fifth.
+fn part(dice: &mut Dice) -> f64 {
+    dice.number(0, 20) as f64 / 100.0
+}
+
+/// Where messages are lost, doubled and reordered, calls are as late as it takes to ask again, which no margin covers.
+fn with_faults(dice: &mut Dice, network: Network) -> Network {
+    Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
+}
+
+fn crashes(dice: &mut Dice) -> Option<Crashes> {
+    let (every, pause) = (millis(dice, 5_000, 60_000), millis(dice, 0, 10_000));
+    let until = Time::ORIGIN + Span::from_secs(60);
+    (dice.number(0, 2) == 0).then_some(Crashes { every, pause, until })
+}
+
+fn arrivals(dice: &mut Dice) -> Arrivals {
+    match dice.number(0, 5) {
+        0 => Arrivals::Poisson { per_second: dice.number(1, 50) as f64 / 10.0 },
+        1 => Arrivals::Bursts { calls: dice.number(1, 10) as u32, every: millis(dice, 100, 10_000) },
+        _ => Arrivals::Loop,
+    }
+}
+
 fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
     let class = &resource.classes[dice.number(0, resource.classes.len() as u64 - 1) as usize];
     let clients = [Clients::Unnamed, Clients::One, Clients::Each][dice.number(0, 2) as usize];
@@ -113,6 +137,7 @@ fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
         cost: cost(dice, resource),
         shift: (dice.number(0, 3) == 0).then(|| Shift { every, to: cost(dice, resource) }),
         mode: if dice.number(0, 3) == 0 { Mode::Reserve } else { Mode::Wait },
+        arrivals: arrivals(dice),
         calls: Some(dice.number(1, 4) as u32),
         think: millis(dice, 0, 5_000),
         from: Time::ORIGIN + millis(dice, 0, 5_000),
@@ -120,17 +145,24 @@ fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
     }
 }
 
-fn world(seed: u64) -> World {
+/// A world, and whether there are faults in it.
+fn world(seed: u64) -> (World, bool) {
     let dice = &mut Dice::new(seed);
     let (network, margin) = network(dice);
     let resource = resource(dice, margin);
-    let fleets: Vec<Fleet> = (0..dice.number(1, 4)).map(|number| fleet(dice, number, &resource)).collect();
-    fleets.into_iter().fold(World::new(resource, seed).across(network), World::with)
+    let mut fleets: Vec<Fleet> = (0..dice.number(1, 4)).map(|number| fleet(dice, number, &resource)).collect();
+    let faulty = dice.number(0, 4) == 0;
+    let network = if faulty { with_faults(dice, network) } else { network };
+    if faulty {
+        fleets.iter_mut().for_each(|fleet| fleet.crashes = crashes(dice));
+    }
+    (fleets.into_iter().fold(World::new(resource, seed).across(network), World::with), faulty)
 }
 
 /// What is wrong with the world of this seed.
 fn fault(seed: u64) -> Option<String> {
-    let world = world(seed);
+    let (world, faulty) = world(seed);
+    let judge = if faulty { judge_grants } else { judge };
     let outcome = world.run().map_err(|error| error.to_string());
     let again = (seed.is_multiple_of(TWICE)).then(|| world.run().unwrap().fingerprint());
     match outcome {

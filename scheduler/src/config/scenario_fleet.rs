@@ -84,6 +84,7 @@ enum ArrivalsTable {
 struct CrashesTable {
     every: Spanned<String>,
     pause: Spanned<String>,
+    until: Option<Spanned<String>>,
 }
 
 impl FleetTable {
@@ -91,7 +92,8 @@ impl FleetTable {
         let shift =
             |shift: &ShiftTable| Ok(Shift { every: positive(source, &shift.every)?, to: cost(source, &shift.cost)? });
         let crashes = |crashes: &CrashesTable| {
-            Ok(Crashes { every: positive(source, &crashes.every)?, pause: span(source, &crashes.pause)? })
+            let until = time(source, crashes.until.as_ref(), Time::NEVER)?;
+            Ok(Crashes { every: positive(source, &crashes.every)?, pause: span(source, &crashes.pause)?, until })
         };
         Ok(Fleet {
             class: self.class.clone(),

@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::LimitSpec;
 use std::collections::BTreeMap;
 
@@ -86,12 +86,13 @@ fn clients_of<'a>(world: &'a World, outcome: &Outcome, class: usize) -> Vec<Clie
 }
 
 impl<'a> Client<'a> {
-    /// Nothing for one whose calls differ in what they need, do not wait for their turn, or were given back.
+    /// Nothing for one whose calls differ in what they need, do not wait for their turn, keep a place from before, or were
+    /// given back.
     fn new(world: &'a World, outcome: &Outcome, name: String, requests: Vec<usize>) -> Option<Self> {
         let all = || requests.iter().map(|number| &outcome.requests[*number]);
         let units = units_of(world, all().next()?);
         let fits = |request: &Request| units_of(world, request) == units && waits_in_turn(world, request);
-        if !all().all(|request| fits(request) && request.returned.is_none()) {
+        if !all().all(|request| fits(request) && request.returned.is_none() && request.age == Span::ZERO) {
             return None;
         }
         let weights = &world.resource.fair_share.as_ref()?.weights;

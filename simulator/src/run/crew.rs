@@ -40,7 +40,9 @@ impl Run<'_> {
         }
         if let Some(crashes) = fleet.crashes {
             let at = now + Span::from_nanos(self.dice.exponential(crashes.every.nanos()));
-            self.agenda.note(at, Happening::Crashed(worker.address));
+            if at < crashes.until {
+                self.agenda.note(at, Happening::Crashed(worker.address));
+            }
         }
         if fleet.arrivals == Arrivals::Loop {
             let thought = now + self.dice.between(Span::ZERO, fleet.think);
@@ -89,14 +91,16 @@ impl Run<'_> {
     pub(super) fn crash(&mut self, now: Time, address: Address) {
         let Some(crashes) = self.fleet(address.worker).crashes else { return };
         let Some(worker) = self.current(address).filter(|worker| worker.has_more()) else { return };
-        worker.die();
-        let address = worker.address;
+        let unfinished = worker.die();
+        let (address, fleet) = (worker.address, worker.fleet);
+        self.backlogs[fleet].take_back(unfinished);
         self.agenda.note(now + crashes.pause, Happening::Revived(address));
     }
 
     pub(super) fn revive(&mut self, now: Time, address: Address) {
         if self.workers[address.worker].has_more() {
             self.begin(now, address.worker);
+            self.take_work(now, address.worker);
         }
     }
 }
