@@ -22,6 +22,19 @@ fn scenarios() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
 }
 
+/// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not what is configured.
+const STRANGE: [&str; 9] = [
+    "bad-network",
+    "calls-in-flight",
+    "crashing-workers",
+    "counted-rejections",
+    "dropped-fractions",
+    "foreign-traffic",
+    "refill-in-ticks",
+    "smaller-burst",
+    "windows",
+];
+
 #[tokio::test]
 async fn in_every_scenario_exact_starts_see_no_429_and_nobody_starves() {
     let mut seen = 0;
@@ -34,11 +47,15 @@ async fn in_every_scenario_exact_starts_see_no_429_and_nobody_starves() {
         assert_eq!((code, error.as_str()), (Some(0), ""), "{path}");
         let reports: Vec<Value> = serde_json::from_str(&json).unwrap();
         let figures = |field: &str| reports[0][field].as_f64().unwrap();
-        assert_eq!((figures("rejected"), figures("starved")), (0.0, 0.0), "{path}");
-        assert!(figures("used") > 0.95, "{path}: {}", figures("used"));
+        assert_eq!(figures("starved"), 0.0, "{path}");
         seen += 1;
+        if STRANGE.iter().any(|strange| path.ends_with(&format!("{strange}.toml"))) {
+            continue;
+        }
+        assert_eq!(figures("rejected"), 0.0, "{path}");
+        assert!(figures("used") > 0.95, "{path}: {}", figures("used"));
     }
-    assert!(seen >= 12, "{seen}");
+    assert!(seen >= 12 + STRANGE.len(), "{seen}");
 }
 
 #[tokio::test]
@@ -61,6 +78,26 @@ async fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
 }
 
 #[tokio::test]
+async fn a_picture_shows_every_strategy() {
+    let file = tempfile::Builder::new().suffix(".svg").tempfile().unwrap();
+    let path = file.path().to_str().unwrap();
+    let (code, _, error) = simulate(&[&scenario("urgent-over-bulk.toml"), "--plot", path]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let picture = std::fs::read_to_string(path).unwrap();
+    for told in
+        ["<svg", "what the upstream could spend", "waits by class", "429", "back-off", "late-binding: 0", "bulk"]
+    {
+        assert!(picture.contains(told), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn clients_are_shown_for_one_strategy() {
+    let (_, table, _) = simulate(&[&scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
+    assert!(table.contains("heavy-4") && table.contains("the other 70 too"), "{table}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_scenario_is_told_with_its_place() {
     let valid = repository::file("simulator/scenarios/a-job.toml").unwrap().text;
     #[rustfmt::skip]
@@ -72,6 +109,13 @@ async fn what_is_wrong_with_a_scenario_is_told_with_its_place() {
         ("calls = 5",           "",                     "fleet `workers` never stops; say how many calls it makes"),
         ("-units = 2 }",        "-units = 201 }",       "fleet `workers`: the cost of 201 exceeds the limit's capacity of 200"),
         ("-units = 2 }",        "-units = nan }",       "an amount is a number from 0 to 1e9"),
+        ("-units = 2 }",        "-units = { one-of = [] } }", "one of at least one amount"),
+        ("-units = 2 }",        "-units = { most = 2 } }", "an amount, { between = [1, 4] }, { one-of = [1, 25] } or { mean = 2, most = 25 }"),
+        ("calls = 5",           "calls = 5\narrivals = { per-second = 0 }", "18:12: so much in a second is above 0 and at most 1e6"),
+        ("calls = 5",           "calls = 5\ncrashes = { every = \"0s\", pause = \"1s\" }", "18:21: this duration is above 0"),
+        ("[[fleet]]",           "[network]\nloss = 1\n[[fleet]]", "a part of all messages is from 0 to below 1, not 1"),
+        ("[[fleet]]",           "[upstream]\nlimits = [\"requests=50/10s;luck\"]\n[[fleet]]", "luck"),
+        ("[[fleet]]",           "[upstream]\nretry_after = \"never\"\n[[fleet]]", "unknown variant `never`, expected one of `ms`, `seconds`, `none`"),
     ];
     for (right, wrong, told) in table {
         assert!(valid.contains(right), "{right}");

