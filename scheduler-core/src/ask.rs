@@ -1,7 +1,6 @@
 //! Asking for a permit.
 
 use crate::bill::Bill;
-use crate::command::Command;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
@@ -68,7 +67,7 @@ impl<R: Clone> Scheduler<R> {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
         self.grant(now, ask, offer);
-        self.replan = self.waiting() > 0;
+        self.change_plan();
     }
 
     /// Waits for the turn; with nobody in line and a start within the horizon that is now.
@@ -131,7 +130,7 @@ impl<R: Clone> Scheduler<R> {
         let client = ask.client.unwrap_or_default();
         let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
         let (to, class, progress) = (ask.to, ask.class, ask.progress);
-        let waiting = Box::new(Waiting { to, class, place, client, standing, deadline, progress });
+        let waiting = Box::new(Waiting { to, class, place, client, standing, deadline, progress, told: None });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
         let leads = self.enter_line(slot);
         if let Some(deadline) = deadline {
@@ -144,6 +143,8 @@ impl<R: Clone> Scheduler<R> {
         }
         if self.lines[ask.class.index()].has(place) {
             self.tell(now, slot);
+            let overtaken = self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty());
+            self.news_due |= overtaken;
         }
     }
 
@@ -185,17 +186,6 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn forget_deadline(&mut self, slot: Slot, waiting: &Waiting<R>) {
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.place, slot));
-        }
-    }
-
-    /// Tells one who waits how it stands, if it wants to know.
-    pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
-        let permit = self.permits.get(slot);
-        let waiting = permit.waiting();
-        if waiting.progress {
-            let (to, id) = (waiting.to.clone(), permit.id.clone());
-            let (position, offer) = self.outlook(now, slot);
-            self.push(Command::Queued { to, id, position, eta: offer.at.since(now), limited_by: offer.limited_by });
         }
     }
 

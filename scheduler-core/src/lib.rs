@@ -31,6 +31,7 @@ mod explain;
 mod index;
 mod ledger;
 mod line;
+mod news;
 mod order;
 mod pace;
 mod peaks;

@@ -23,6 +23,8 @@ pub(crate) struct Waiting<R> {
     pub(crate) deadline: Option<Time>,
     /// Whether it wants to be told how it stands.
     pub(crate) progress: bool,
+    /// The start that it was last told to expect.
+    pub(crate) told: Option<Time>,
 }
 
 /// A place by arrival, less the age that a request brought along.

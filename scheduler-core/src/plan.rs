@@ -6,13 +6,11 @@
 //! is not promised, and the next event may change it. Of its own class only those look for a start
 //! that need nothing of the limit it waits for: whoever does would have to wait behind it.
 
-use crate::command::Command;
-use crate::ledger::{Backlog, Offer};
+use crate::ledger::Offer;
 use crate::limit::Tier;
-use crate::line::Line;
 use crate::permits::{Granted, State};
 use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{PROGRESS, Reason, Scheduler, Wakeup};
+use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
@@ -161,25 +159,6 @@ impl<R: Clone> Scheduler<R> {
         let promotions = self.promotions().map(|(at, _)| Wakeup { at, reason: Reason::Promotion });
         let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
         starts.chain(promotions).chain(deadline).filter(|wakeup| wakeup.at > now).min()
-    }
-
-    /// Tells everybody who waits how it stands, in one walk along the lines.
-    pub(crate) fn tell_everybody(&mut self, now: Time) {
-        self.next_progress = now + PROGRESS;
-        let (mut ahead, mut backlog) = (0, Backlog::none(&self.resource));
-        let mut news = Vec::new();
-        for slot in self.lines.iter().flat_map(Line::iter) {
-            let permit = self.permits.get(slot);
-            let waiting = permit.waiting();
-            if waiting.progress {
-                let offer = self.expected(now, permit, &backlog);
-                let (to, id, eta) = (waiting.to.clone(), permit.id.clone(), offer.at.since(now));
-                news.push(Command::Queued { to, id, position: ahead, eta, limited_by: offer.limited_by });
-            }
-            ahead += 1;
-            backlog.add(&self.resource, &permit.bill);
-        }
-        news.into_iter().for_each(|command| self.push(command));
     }
 }
 

@@ -4,6 +4,7 @@ use crate::command::{Command, Grant};
 use crate::event::Event;
 use crate::ledger::Ledger;
 use crate::line::{Line, Place};
+use crate::news::News;
 use crate::permits::{Granted, Permits, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
@@ -72,7 +73,9 @@ pub struct Scheduler<R> {
     /// Set by whatever may let a waiting request start earlier than planned.
     pub(crate) replan: bool,
     pub(crate) next_plan: Option<Wakeup>,
-    pub(crate) next_progress: Time,
+    pub(crate) news: News,
+    /// Set by whatever may move the starts that others expect.
+    pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
     commands: VecDeque<Command<R>>,
 }
@@ -101,9 +104,6 @@ pub enum Reason {
     Expiry,
 }
 
-/// How often those who wait are told how they stand; the protocol promises 5 s.
-pub const PROGRESS: Span = Span::from_secs(3);
-
 impl<R: Clone> Scheduler<R> {
     /// A scheduler that took `resource` over at `now`, in a store that never knew it.
     #[must_use]
@@ -118,7 +118,8 @@ impl<R: Clone> Scheduler<R> {
             counters: Counters::default(),
             replan: false,
             next_plan: None,
-            next_progress: now + PROGRESS,
+            news: News::new(now),
+            news_due: false,
             handing_over: false,
             commands: VecDeque::new(),
             resource,
@@ -158,8 +159,8 @@ impl<R: Clone> Scheduler<R> {
             self.plan(now);
         }
         // 4. The others are told how they stand.
-        if self.next_progress <= now {
-            self.tell_everybody(now);
+        if self.next_news() <= now {
+            self.tell_news(now);
         }
         // 5. What nobody asks for any more is forgotten.
         if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
@@ -175,7 +176,7 @@ impl<R: Clone> Scheduler<R> {
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_progress, reason: Reason::Progress });
+        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
         [self.next_plan, progress, expiry].into_iter().flatten().min()
     }

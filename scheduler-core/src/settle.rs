@@ -52,7 +52,7 @@ impl<R: Clone> Scheduler<R> {
         self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
-        self.replan = true;
+        self.change_plan();
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
 
@@ -65,7 +65,7 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.correct(&self.resource, now, granted.key.at, &permit.bill, &Bill::new());
         }
         self.counters.returned += 1;
-        self.replan = self.waiting() > 0;
+        self.change_plan();
     }
 
     /// A call that was made before its start is spent now.
@@ -84,7 +84,9 @@ impl<R: Clone> Scheduler<R> {
         }
         let corrected = actual != *permit.bill;
         self.counters.settled += 1;
-        self.replan = corrected && self.waiting() > 0;
+        if corrected {
+            self.change_plan();
+        }
         Ok(())
     }
 

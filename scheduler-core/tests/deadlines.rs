@@ -260,6 +260,30 @@ fn who_waits_is_told_how_it_stands() {
 }
 
 #[test]
+fn a_changed_plan_is_told_soon() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0    reserve a requests=10               -> a@0
+        0    reserve b requests=10               -> b@1000
+        0    wait c class=bulk requests=10 progress -> c#0~2000
+        0    wait d class=bulk requests=10 progress -> d#1~3000
+        # What comes back lets both start sooner.
+        100  unused b                            -> b:settled
+        249                                      ->
+        260                                      -> c#0~749.8 d#1~1749.8
+        # Somebody more urgent goes first; half a second more is news for both.
+        300  wait e requests=5                   ->
+        500                                      -> e@500
+        520                                      -> c#0~999.6 d#1~1999.6
+        # A tenth of a second in two is no news.
+        600  wait f                              -> f@600
+        2999                                     -> c@1600 d@2600
+        ",
+    );
+}
+
+#[test]
 fn handing_over_sends_everybody_elsewhere() {
     play(
         &ten_per_second(),
