@@ -92,6 +92,12 @@ impl World {
         World { until, ..self }
     }
 
+    /// When what happens is of no interest any more; [`Time::NEVER`] where it goes on until all workers have stopped.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        self.until
+    }
+
     /// The same world, whose upstream's levels are written down so often.
     #[must_use]
     pub fn observed_every(self, interval: Span) -> Self {
@@ -114,10 +120,18 @@ impl World {
     /// # Errors
     /// If the resource, its upstream or a fleet is not valid, or the world would never end.
     pub fn run(&self) -> Result<Outcome, WorldError> {
+        self.run_watched(|_| ())
+    }
+
+    /// Lets it run, and tells `watch` what time it is in it, now and then.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_watched(&self, watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
         let endless = |fleet: &&Fleet| fleet.calls.is_none() && fleet.until.min(self.until) == Time::NEVER;
         if let Some(fleet) = self.fleets.iter().find(endless) {
             return Err(WorldError::Endless(fleet.name.clone()));
         }
-        Ok(Run::new(self)?.finish())
+        Ok(Run::new(self)?.finish(watch))
     }
 }

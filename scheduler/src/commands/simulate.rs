@@ -5,7 +5,7 @@ use crate::config;
 use anyhow::Context;
 use comfy_table::Table;
 use indicatif::{ProgressBar, ProgressStyle};
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::picture;
 use rampmeter_simulator::report::{Group, Report};
@@ -46,13 +46,14 @@ const CLIENTS: usize = 10;
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let world = config::load_scenario(&args.scenario, args.seed)?;
     let strategies = args.strategy.map_or(Strategy::ALL.to_vec(), |strategy| vec![strategy]);
-    let progress = progress(args.json, strategies.len());
+    let progress = progress(args.json, &world, strategies.len());
     let mut runs = Vec::new();
-    for strategy in strategies {
+    for strategy in &strategies {
         progress.set_message(strategy.to_string());
-        let run = simulate(&world.clone().by(strategy), args.plot.is_some());
+        let done = progress.length().map_or(0, |length| length / strategies.len() as u64 * runs.len() as u64);
+        let watch = |now: Time| progress.set_position(done + now.since(Time::ORIGIN).secs() as u64);
+        let run = simulate(&world.clone().by(*strategy), args.plot.is_some(), watch);
         runs.push(run.with_context(|| args.scenario.display().to_string())?);
-        progress.inc(1);
     }
     progress.finish_and_clear();
     if let Some(path) = &args.plot {
@@ -68,8 +69,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Runs a world; twice where it is to be observed, as nobody knows before how long it will take.
-fn simulate(world: &World, observed: bool) -> anyhow::Result<(Report, Outcome)> {
-    let outcome = world.run()?;
+fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::Result<(Report, Outcome)> {
+    let outcome = world.run_watched(watch)?;
     let report = Report::new(world, &outcome);
     if !observed {
         return Ok((report, outcome));
@@ -108,9 +109,17 @@ fn who_waited_longest(report: &Report) -> Vec<&Group> {
     clients
 }
 
-fn progress(hidden: bool, strategies: usize) -> ProgressBar {
-    let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(strategies as u64) };
-    bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))
+/// Simulated seconds of all strategies, if it is known when they end.
+fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
+    let endless = world.end() == Time::NEVER;
+    let all = world.end().since(Time::ORIGIN).secs() as u64 * strategies as u64;
+    let bar = match (hidden, endless) {
+        (true, _) => ProgressBar::hidden(),
+        (false, true) => ProgressBar::no_length(),
+        (false, false) => ProgressBar::new(all),
+    };
+    let template = if endless { "{spinner} {msg}: {pos} s simulated" } else { "{bar:30} {percent} % {msg}" };
+    bar.with_style(ProgressStyle::with_template(template).expect("a valid template"))
 }
 
 fn summary(reports: &[&Report]) -> Table {

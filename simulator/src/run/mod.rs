@@ -18,6 +18,9 @@ use crate::world::{World, WorldError};
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::resource::Resource;
 
+/// How much happens between two looks at the clock.
+const WATCHED: u64 = 20_000;
+
 /// A world as it runs.
 pub(crate) struct Run<'a> {
     world: &'a World,
@@ -55,8 +58,14 @@ impl<'a> Run<'a> {
     }
 
     /// Takes what happens next, until nothing does.
-    pub(crate) fn finish(mut self) -> Outcome {
-        while self.take_next() {}
+    pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
+        let mut taken: u64 = 0;
+        while self.take_next() {
+            taken += 1;
+            if taken.is_multiple_of(WATCHED) {
+                watch(self.agenda.next_at().unwrap_or(self.world.until));
+            }
+        }
         if let Gate::Scheduler(desk) = self.gate {
             (self.outcome.requests, self.outcome.grants) = desk.into_record();
         }
