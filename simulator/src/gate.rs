@@ -1,6 +1,7 @@
 //! What a worker has to pass before its call.
 
 use crate::desk::Desk;
+use crate::fleet::Fleet;
 use crate::plain_rule::PlainRule;
 use crate::strategy::Strategy;
 use rampmeter_protocol::time::Time;
@@ -20,10 +21,13 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(strategy: Strategy, resource: Resource, limits: &[LimitSpec], workers: usize) -> Self {
+    /// In front of the workers of these fleets; strangers have no part in it.
+    pub(crate) fn new(strategy: Strategy, resource: Resource, limits: &[LimitSpec], fleets: &[Fleet]) -> Self {
+        let all = fleets.iter().map(|fleet| fleet.workers).sum();
+        let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
         match strategy {
             Strategy::BackOff | Strategy::RetryAfter => Gate::Open,
-            Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, workers); workers]),
+            Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, own.max(1)); all]),
             Strategy::PlainRule => Gate::Counter(PlainRule::new(limits, 1)),
             Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource))),
         }

@@ -4,6 +4,7 @@ use super::Run;
 use crate::fleet::Arrivals;
 use crate::happening::Happening;
 use crate::outcome::Call;
+use crate::strategy::Strategy;
 use crate::worker::{Address, RESOURCE, Stage, Wish, Worker};
 use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::text::Text;
@@ -63,7 +64,9 @@ impl Run<'_> {
 
     pub(super) fn pause(&mut self, now: Time, address: Address, wish: Wish, retry_after: Option<Span>) {
         let attempts = wish.attempts + 1;
-        let pause = self.world.strategy.pause(attempts, retry_after, &mut self.dice);
+        // Strangers know of nobody.
+        let strategy = if self.fleet(address.worker).foreign { Strategy::BackOff } else { self.world.strategy };
+        let pause = strategy.pause(attempts, retry_after, &mut self.dice);
         self.workers[address.worker].pause(Wish { attempts, ..wish });
         self.agenda.note(now + pause, Happening::Paused(address));
     }

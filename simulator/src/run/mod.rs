@@ -40,13 +40,12 @@ impl<'a> Run<'a> {
         let resource = Resource::new(&world.resource)?;
         let upstream = Upstream::new(&world.upstream, &world.resource)?;
         world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;
-        let own = world.fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
         let mut run = Run {
             world,
             prices: Prices::new(resource.clone(), &world.fleets)?,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
-            gate: Gate::new(world.strategy, resource, &world.resource.limits, own),
+            gate: Gate::new(world.strategy, resource, &world.resource.limits, &world.fleets),
             upstream,
             workers: Vec::new(),
             backlogs: Vec::new(),
