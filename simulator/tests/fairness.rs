@@ -3,38 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
+mod common;
+
+use common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
 use rampmeter_simulator::cost::{CostModel, amount_of};
 use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
 use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};
 use rampmeter_simulator::world::World;
-use std::collections::BTreeMap;
-
-const PROCESSING_UNITS: &str = "processing-units";
-
-fn name(name: &str) -> Name {
-    Name::new(name).unwrap()
-}
-
-fn amount(units: f64) -> Amount {
-    Amount::new(units).unwrap()
-}
-
-fn secs(secs: u64) -> Time {
-    Time::ORIGIN + Span::from_secs(secs)
-}
-
-fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
-    LimitSpec { name: name(unit), unit: name(unit), capacity: amount(capacity), period, margin: Margin::Auto }
-}
-
-fn shared(limits: Vec<LimitSpec>) -> ResourceSpec {
-    let fair_share = FairShare { label: "client".to_owned(), weights: BTreeMap::new() };
-    ResourceSpec { fair_share: Some(fair_share), ..ResourceSpec::new(name("api"), limits) }
-}
 
 fn run(world: &World) -> Outcome {
     let outcome = world.run().unwrap();
@@ -42,11 +20,6 @@ fn run(world: &World) -> Outcome {
     outcome.fleets.iter().for_each(describe);
     assert_eq!(outcome.rejected(), 0);
     outcome
-}
-
-fn describe(fleet: &FleetOutcome) {
-    let [half, most, all] = [50, 99, 100].map(|percent| fleet.wait_percentile(percent));
-    println!("  {}: {} ok, waits: p50 {half}, p99 {most}, longest {all}", fleet.name, fleet.ok());
 }
 
 /// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).
@@ -57,8 +30,7 @@ fn jain(shares: &[f64]) -> f64 {
 
 #[test]
 fn light_clients_hardly_wait_beside_a_heavy_backlog() {
-    let ten_seconds = Span::from_secs(10);
-    let hub = || shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 200.0, ten_seconds)]);
+    let hub = || shared(sentinel_hub());
     let heavy = Fleet { calls: Some(40), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
     let light = Fleet { calls: Some(1), think: Span::from_secs(600), ..Fleet::new("light", 60) };
     let light = light.costing(PROCESSING_UNITS, amount(2.0));
@@ -177,8 +149,7 @@ fn told(outcome: &Outcome, from: Time) -> impl Iterator<Item = (f64, f64)> {
 /// Under a steady load: first come, first served, and shared by clients that are alike.
 #[test]
 fn estimates_are_honest() {
-    let ten_seconds = Span::from_secs(10);
-    let hub = || shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 200.0, ten_seconds)]);
+    let hub = || shared(sentinel_hub());
     let fleet = Fleet { think: Span::from_secs(20), ..Fleet::new("workers", 300) };
     let fleet = fleet.costing(PROCESSING_UNITS, amount(2.0));
     let honesty_among = |clients| {

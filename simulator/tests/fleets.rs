@@ -6,36 +6,21 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
+mod common;
+
+use common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
 use rampmeter_simulator::fleet::Fleet;
-use rampmeter_simulator::outcome::{FleetOutcome, Outcome};
+use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::world::World;
 
 const SEEDS: std::ops::Range<u64> = 0..5;
 
-fn name(name: &str) -> Name {
-    Name::new(name).unwrap()
-}
-
-fn amount(units: f64) -> Amount {
-    Amount::new(units).unwrap()
-}
-
-fn secs(secs: u64) -> Time {
-    Time::ORIGIN + Span::from_secs(secs)
-}
-
-fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
-    LimitSpec { name: name(unit), unit: name(unit), capacity: amount(capacity), period, margin: Margin::Auto }
-}
-
-/// Limits in the proportions of Sentinel Hub's, urgent and bulk work.
-fn sentinel_hub() -> ResourceSpec {
-    let ten_seconds = Span::from_secs(10);
-    with_bulk(vec![limit("requests", 50.0, ten_seconds), limit("processing-units", 200.0, ten_seconds)])
+/// Sentinel Hub's limits, urgent and bulk work.
+fn hub() -> ResourceSpec {
+    with_bulk(sentinel_hub())
 }
 
 fn with_bulk(limits: Vec<LimitSpec>) -> ResourceSpec {
@@ -59,19 +44,14 @@ fn check(world: impl Fn(u64) -> World, judge: impl Fn(&Outcome)) {
     }
 }
 
-fn describe(fleet: &FleetOutcome) {
-    let [half, most, all] = [50, 99, 100].map(|percent| fleet.wait_percentile(percent));
-    println!("  {}: {} ok, waits: p50 {half}, p99 {most}, longest {all}", fleet.name, fleet.ok());
-}
-
 #[test]
 fn a_job_of_equal_calls_takes_as_long_as_the_limits_do() {
     // Workers, calls of each, seconds at most: all but the first 50 at five in a second, and the margin.
     for (workers, calls, at_most) in [(200, 5, 190.5), (50, 10, 90.5)] {
         let fleet = Fleet { calls: Some(calls), ..Fleet::new("workers", workers) };
-        let fleet = fleet.costing("processing-units", amount(2.0));
+        let fleet = fleet.costing(PROCESSING_UNITS, amount(2.0));
         check(
-            |seed| World::new(sentinel_hub(), seed).with(fleet.clone()),
+            |seed| World::new(hub(), seed).with(fleet.clone()),
             |outcome| {
                 assert_eq!(outcome.ok(), workers * calls as usize);
                 assert!(outcome.finished().secs() <= at_most, "{} s", outcome.finished().secs());
@@ -84,10 +64,10 @@ fn a_job_of_equal_calls_takes_as_long_as_the_limits_do() {
 fn light_urgent_calls_hardly_wait_beside_heavy_bulk() {
     // 60 workers that call every 20 s make three requests in a second: 60 % of the requests.
     let light = Fleet { think: Span::from_secs(20), ..Fleet::new("light", 60) }.of_class("urgent");
-    let light = light.costing("processing-units", amount(2.0));
-    let heavy = Fleet::new("heavy", 20).of_class("bulk").costing("processing-units", amount(25.0));
+    let light = light.costing(PROCESSING_UNITS, amount(2.0));
+    let heavy = Fleet::new("heavy", 20).of_class("bulk").costing(PROCESSING_UNITS, amount(25.0));
     check(
-        |seed| World::new(sentinel_hub(), seed).with(light.clone()).with(heavy.clone()).until(secs(600)),
+        |seed| World::new(hub(), seed).with(light.clone()).with(heavy.clone()).until(secs(600)),
         |outcome| {
             let [light, heavy] = &outcome.fleets[..] else { panic!("two fleets") };
             assert!(light.wait_percentile(99) < Span::from_millis(100), "{}", light.wait_percentile(99));
@@ -123,11 +103,11 @@ fn urgent_calls_pass_saturating_bulk_which_gets_all_the_rest() {
 
 #[test]
 fn workers_come_and_go_by_the_thousand() {
-    let steady = Fleet::new("steady", 10).costing("processing-units", amount(2.0));
+    let steady = Fleet::new("steady", 10).costing(PROCESSING_UNITS, amount(2.0));
     let surge = Fleet { from: secs(30), until: secs(150), ..Fleet::new("surge", 1990) };
-    let surge = surge.costing("processing-units", amount(2.0));
+    let surge = surge.costing(PROCESSING_UNITS, amount(2.0));
     check(
-        |seed| World::new(sentinel_hub(), seed).with(steady.clone()).with(surge.clone()).until(secs(300)),
+        |seed| World::new(hub(), seed).with(steady.clone()).with(surge.clone()).until(secs(300)),
         |outcome| {
             let all = |from, to| outcome.fleets.iter().map(|fleet| fleet.ok_between(from, to)).sum::<usize>();
             // Five in a second, with many and with few.
@@ -143,7 +123,7 @@ fn workers_come_and_go_by_the_thousand() {
 /// The judge bites: what is asked of it above is not true of a scheduler that holds nothing back.
 #[test]
 fn without_a_margin_lateness_is_answered_with_429() {
-    let mut resource = sentinel_hub();
+    let mut resource = hub();
     resource.limits.iter_mut().for_each(|limit| limit.margin = Margin::Fixed(Amount::ZERO));
     let fleet = Fleet { calls: Some(5), ..Fleet::new("workers", 200) };
     let outcome = World::new(resource, 1).with(fleet).run().unwrap();
@@ -153,7 +133,7 @@ fn without_a_margin_lateness_is_answered_with_429() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     let fleet = Fleet { think: Span::from_secs(1), calls: Some(3), ..Fleet::new("workers", 40) };
-    let run = |seed| World::new(sentinel_hub(), seed).with(fleet.clone()).run().unwrap();
+    let run = |seed| World::new(hub(), seed).with(fleet.clone()).run().unwrap();
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }

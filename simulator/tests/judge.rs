@@ -2,33 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
+mod common;
+
+use common::{limit, name, shared};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
 use rampmeter_simulator::fleet::{Clients, Fleet};
 use rampmeter_simulator::judge::judge;
 use rampmeter_simulator::outcome::{Granted, Outcome};
 use rampmeter_simulator::world::World;
 use std::collections::BTreeMap;
 
-fn name(name: &str) -> Name {
-    Name::new(name).unwrap()
-}
-
 /// Ten a second for two urgent workers and two clients of ten workers each.
 fn world() -> World {
-    let limit = LimitSpec {
-        name: name("per-second"),
-        unit: name("requests"),
-        capacity: Amount::new(10.0).unwrap(),
-        period: Span::from_secs(1),
-        margin: Margin::Auto,
-    };
     let resource = ResourceSpec {
         classes: vec![ClassSpec::new(name("urgent")), ClassSpec::new(name("bulk"))],
-        fair_share: Some(FairShare { label: "client".to_owned(), weights: BTreeMap::new() }),
-        ..ResourceSpec::new(name("api"), vec![limit])
+        ..shared(vec![limit("requests", 10.0, Span::from_secs(1))])
     };
     let urgent = Fleet { calls: Some(4), ..Fleet::new("urgent", 2) }.of_class("urgent");
     let bulk = ["one", "other"].map(|name| {

@@ -3,38 +3,22 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{FairShare, LimitSpec, Margin, ResourceSpec};
+mod common;
+
+use common::{PROCESSING_UNITS, amount, secs, sentinel_hub, shared};
 use rampmeter_simulator::fleet::{Clients, Fleet};
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::world::World;
-use std::collections::BTreeMap;
-
-fn hub() -> ResourceSpec {
-    let limit = |unit: &str, capacity: f64| LimitSpec {
-        name: Name::new(unit).unwrap(),
-        unit: Name::new(unit).unwrap(),
-        capacity: Amount::new(capacity).unwrap(),
-        period: Span::from_secs(10),
-        margin: Margin::Auto,
-    };
-    let limits = vec![limit("requests", 50.0), limit("processing-units", 200.0)];
-    let fair_share = FairShare { label: "client".to_owned(), weights: BTreeMap::new() };
-    ResourceSpec { fair_share: Some(fair_share), ..ResourceSpec::new(Name::new("hub").unwrap(), limits) }
-}
 
 /// 400 heavy calls and 460 light ones, by workers who never pause.
 fn fare(strategy: Strategy) -> Outcome {
-    let units = |units| Amount::new(units).unwrap();
-    let heavy = Fleet { calls: Some(10), ..Fleet::new("heavy", 20) }.costing("processing-units", units(25.0));
+    let heavy = Fleet { calls: Some(10), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
     let light = Fleet { calls: Some(11), ..Fleet::new("light", 60) };
-    let light = light.costing("processing-units", units(2.0));
+    let light = light.costing(PROCESSING_UNITS, amount(2.0));
     let fleets = [heavy, light].map(|fleet| fleet.of_clients(Clients::One));
-    let world = fleets.into_iter().fold(World::new(hub(), 1), World::with);
-    let outcome = world.by(strategy).until(Time::ORIGIN + Span::from_secs(7200)).run().unwrap();
+    let world = fleets.into_iter().fold(World::new(shared(sentinel_hub()), 1), World::with);
+    let outcome = world.by(strategy).until(secs(7200)).run().unwrap();
     let [heavy, light] = &outcome.fleets[..] else { panic!("two fleets") };
     println!(
         "{strategy:>14}: {} × 429, {} of 860 after {}, light p50 {}, heavy p50 {}",

@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+mod common;
+
+use common::{limit, name, secs};
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::spec::ResourceSpec;
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::outcome::Outcome;
@@ -17,14 +18,9 @@ use rampmeter_upstream::RetryAfter;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
-const TEN_MINUTES: Time = Time::from_nanos(600_000_000_000);
-
 /// 50 requests in 10 s.
 fn api() -> World {
-    let name = Name::new("requests").unwrap();
-    let (capacity, period, margin) = (Amount::new(50.0).unwrap(), Span::from_secs(10), Margin::Auto);
-    let limit = LimitSpec { name: name.clone(), unit: name.clone(), capacity, period, margin };
-    World::new(ResourceSpec::new(name, vec![limit]), 1).until(TEN_MINUTES)
+    World::new(ResourceSpec::new(name("api"), vec![limit("requests", 50.0, Span::from_secs(10))]), 1).until(secs(600))
 }
 
 /// Fifty workers that never pause.
