@@ -106,6 +106,31 @@ fn whoever_needs_none_of_what_is_scarce_flows_on() {
 }
 
 #[test]
+fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
+    play(
+        &shared(two_units(), &[("q", 0.1), ("z", 0.02)]),
+        "
+        0    reserve spent units=10               -> spent@0
+        # These need both, and wait for units.
+        0    wait p1 client=p units=5             ->
+        0    wait p2 client=p units=5             ->
+        0    wait p3 client=p units=5             ->
+        # q needs requests only, and has had many of them soon, for its weight.
+        0    wait q1 client=q requests=3          -> q1@0
+        0    wait q2 client=q requests=3          -> q2@0
+        # It turns out that it took all there were: now p waits for requests.
+        0    used q1 requests=15                  -> q1:settled
+        # z needs units only, and has had many of them soon.
+        300  wait z1 client=z requests=0 units=1  -> z1@300
+        600  wait z2 client=z requests=0 units=1  -> z2@600
+        # A newcomer that needs both goes after p1, as if nobody had flowed past.
+        650  wait n1 client=n units=1             ->
+        3000                                      -> p1@1000 n1@1100 p2@1300 p3@1800
+        ",
+    );
+}
+
+#[test]
 fn a_large_request_holds_the_line() {
     play(
         &shared(ten_per_second(), &[]),

@@ -46,7 +46,11 @@ FAULTS = [
 
 def copy_tree():
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
-    for name in listed.stdout.splitlines():
+    names = set(listed.stdout.splitlines())
+    for old in [path for path in COPY.rglob("*") if path.is_file()]:
+        if str(old.relative_to(COPY)) not in names:
+            old.unlink()
+    for name in names:
         source, target = ROOT / name, COPY / name
         if source.is_file() and (not target.exists() or target.read_bytes() != source.read_bytes()):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +65,7 @@ def tests_fall():
     except subprocess.TimeoutExpired:
         return True, f"no end within {PATIENCE_S} s"
     if "could not compile" in run.stderr:
-        return False, "it does not even compile:\n" + run.stderr
+        sys.exit("it does not even compile:\n" + run.stderr)
     told = [line for line in run.stdout.splitlines() if line.startswith("---- ")]
     return run.returncode != 0, told[0].strip("- ").removesuffix(" stdout") if told else ""
 
