@@ -2,6 +2,8 @@
 
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
+use crate::price::Prices;
+use crate::worker::Wish;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,8 +14,9 @@ const SECOND: f64 = 1e9;
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pub(crate) workers: Range<usize>,
-    /// When each piece came.
-    pub(crate) waiting: VecDeque<Time>,
+    pub(crate) waiting: VecDeque<Wish>,
+    fleet: usize,
+    dice: Dice,
     arrivals: Arrivals,
     until: Time,
     /// How much is still to come; `None` for work without end.
@@ -21,14 +24,22 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    pub(crate) fn new(fleet: &Fleet, workers: Range<usize>) -> Self {
+    pub(crate) fn new(number: usize, fleet: &Fleet, workers: Range<usize>, dice: Dice) -> Self {
         let to_come = fleet.calls.map(|calls| u64::from(calls) * workers.len() as u64);
         let (waiting, arrivals, until) = (VecDeque::new(), fleet.arrivals, fleet.until);
-        Backlog { workers, waiting, arrivals, until, to_come }
+        Backlog { workers, waiting, fleet: number, dice, arrivals, until, to_come }
+    }
+
+    /// When the first work comes to a fleet that begins at `from`.
+    pub(crate) fn first(&mut self, from: Time) -> Option<Time> {
+        match self.arrivals {
+            Arrivals::Bursts { .. } => Some(from),
+            Arrivals::Loop | Arrivals::Poisson { .. } => self.next(from),
+        }
     }
 
     /// Takes in what comes at `now`, and says when more does.
-    pub(crate) fn arrive(&mut self, now: Time, dice: &mut Dice) -> Option<Time> {
+    pub(crate) fn arrive(&mut self, now: Time, prices: &Prices<'_>) -> Option<Time> {
         let pieces = match self.arrivals {
             Arrivals::Loop => 0,
             Arrivals::Poisson { .. } => 1,
@@ -36,22 +47,24 @@ impl Backlog {
         };
         let pieces = self.to_come.map_or(pieces, |left| pieces.min(left));
         self.to_come = self.to_come.map(|left| left - pieces);
-        self.waiting.extend((0..pieces).map(|_| now));
-        self.next(now, dice)
+        for _ in 0..pieces {
+            let price = prices.draw(self.fleet, now, &mut self.dice);
+            self.waiting.push_back(Wish { since: now, price, attempts: 0 });
+        }
+        self.next(now)
     }
 
     /// What a dead worker was at is to be done by another; who asks itself for work asks anew.
-    pub(crate) fn take_back(&mut self, unfinished: Option<Time>) {
+    pub(crate) fn take_back(&mut self, unfinished: Option<Wish>) {
         if self.arrivals != Arrivals::Loop {
-            unfinished.into_iter().for_each(|since| self.waiting.push_front(since));
+            unfinished.into_iter().for_each(|wish| self.waiting.push_front(wish));
         }
     }
 
-    /// When work comes next, after `now`.
-    pub(crate) fn next(&self, now: Time, dice: &mut Dice) -> Option<Time> {
+    fn next(&mut self, now: Time) -> Option<Time> {
         let gap = match self.arrivals {
             Arrivals::Loop => return None,
-            Arrivals::Poisson { per_second } => Span::from_nanos(dice.exponential((SECOND / per_second) as u64)),
+            Arrivals::Poisson { per_second } => Span::from_nanos(self.dice.exponential((SECOND / per_second) as u64)),
             Arrivals::Bursts { every, .. } => every,
         };
         Some(now + gap).filter(|next| *next < self.until && self.to_come != Some(0))

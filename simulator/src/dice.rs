@@ -13,6 +13,12 @@ impl Dice {
         Dice(seed)
     }
 
+    /// Chance of its own for somebody or something, which does not depend on how often this one is asked.
+    pub(crate) fn fork(&self, number: u64) -> Dice {
+        let mut other = Dice(self.0 ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03));
+        Dice(other.next())
+    }
+
     /// A span from `least` to `most`. The bias of the remainder is of no interest in jitter.
     pub fn between(&mut self, least: Span, most: Span) -> Span {
         let width = most.saturating_sub(least).nanos();

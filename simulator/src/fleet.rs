@@ -16,6 +16,8 @@ pub struct Fleet {
     pub class: Option<String>,
     /// With whom they share what their class gets.
     pub clients: Clients,
+    /// What they are called where they are [one client](Clients::One); like the fleet where there is nothing.
+    pub client: Option<String>,
     /// What a call costs.
     pub cost: CostModel,
     /// What it costs at other times.
@@ -49,7 +51,7 @@ pub enum Arrivals {
         /// So much of it in a second, on average.
         per_second: f64,
     },
-    /// Work comes so much at a time, and waits for workers that are free.
+    /// Work comes so much at a time, for the first time when the fleet begins, and waits for workers that are free.
     Bursts {
         /// How much at a time.
         calls: u32,
@@ -74,7 +76,7 @@ pub struct Crashes {
 pub enum Clients {
     /// None: they name no client.
     Unnamed,
-    /// One, called like the fleet.
+    /// One together.
     One,
     /// Each is a client of its own.
     Each,
@@ -98,6 +100,7 @@ impl Fleet {
             workers,
             class: None,
             clients: Clients::Unnamed,
+            client: None,
             cost: CostModel::new(),
             shift: None,
             mode: Mode::Wait,
@@ -134,7 +137,7 @@ impl Fleet {
     pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
         match self.clients {
             Clients::Unnamed => None,
-            Clients::One => Some(Arc::from(self.name.as_str())),
+            Clients::One => Some(Arc::from(self.client.as_ref().unwrap_or(&self.name).as_str())),
             Clients::Each => Some(Arc::from(format!("{}-{worker}", self.name))),
         }
     }

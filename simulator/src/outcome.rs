@@ -67,6 +67,10 @@ pub struct FleetOutcome {
     pub calls: Vec<Call>,
     /// How often the scheduler refused, cancelled requests left out.
     pub refused: u64,
+    /// Calls that were wanted and not served when the world ended: by worker, counted through all fleets, and since when.
+    pub unfinished: Vec<(usize, Time)>,
+    /// Since when there was work for which no worker was free.
+    pub backlog: Vec<Time>,
 }
 
 /// One call, as the upstream saw it.

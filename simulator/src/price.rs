@@ -40,8 +40,11 @@ impl<'a> Prices<'a> {
         for fleet in fleets {
             let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
             for model in [&fleet.cost].into_iter().chain(shifted) {
-                let refused = |refusal| WorldError::Fleet { fleet: fleet.name.clone(), refusal };
-                let highest = Price::of(&prices.resource, model.most()).map_err(refused)?;
+                let highest = Price::of(&prices.resource, model.most()).map_err(|refusal| {
+                    let limit = refusal.limited_by().map(|limit| prices.resource.limits()[limit.index()].name());
+                    let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
+                    WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
+                })?;
                 if model.is_constant() {
                     prices.constant.push((model, Arc::new(highest)));
                 }

@@ -2,7 +2,7 @@
 
 use crate::cost::amount_of;
 use crate::fleet::Fleet;
-use crate::outcome::{Call, Outcome};
+use crate::outcome::{Call, FleetOutcome, Outcome};
 use crate::world::World;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
@@ -29,13 +29,15 @@ pub struct Report {
     /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984): by weight, and by the limit that each
     /// burdens most.
     pub jain: f64,
-    /// Clients that were never served.
+    /// Calls that were wanted and not served when the world ended.
+    pub unfinished: usize,
+    /// Clients that asked and were never served.
     pub starved: usize,
     /// By fleet, in the order of the scenario, strangers included.
     pub fleets: Vec<Group>,
     /// By class, the most urgent first.
     pub classes: Vec<Group>,
-    /// By client, by name; workers that name none are one together.
+    /// By client that has asked for something, by name; workers that name none are one together.
     pub clients: Vec<Group>,
 }
 
@@ -48,6 +50,8 @@ pub struct Group {
     pub ok: usize,
     /// Calls that it answered with 429.
     pub rejected: usize,
+    /// Calls that were wanted and not served when the world ended.
+    pub unfinished: usize,
     /// Waits of served calls, from when they were first wanted.
     pub wait_ms: Waits,
 }
@@ -76,30 +80,39 @@ impl Report {
         let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
         let uses = world.resource.limits.iter().map(|limit| (use_of(outcome, limit, length), limit));
         let (used, binding) = uses.max_by(|(a, _), (b, _)| a.total_cmp(b)).expect("a resource has a limit");
-        let own = || fleets(world, outcome).filter(|fared| !fared.fleet.foreign);
-        let calls = || own().flat_map(|fared| fared.calls);
-        let shares: Vec<f64> = shares(world, own()).into_values().collect();
+        let fleets = fleets(world, outcome);
+        let own: Vec<Fared<'_>> = fleets.iter().filter(|fared| !fared.fleet.foreign).copied().collect();
+        let clients = clients(&own);
+        let shares: Vec<f64> = clients.iter().map(|(name, client)| client.share(world, name)).collect();
+        let all = Group::new("", own.iter().copied());
         Report {
             strategy: world.strategy.to_string(),
-            ok: calls().filter(|call| call.ok).count(),
-            rejected: calls().filter(|call| !call.ok).count(),
+            ok: all.ok,
+            rejected: all.rejected,
             seconds: length.secs(),
             binding: binding.name.to_string(),
             used,
             jain: jain(&shares),
+            unfinished: all.unfinished,
             starved: shares.iter().filter(|served| **served == 0.0).count(),
-            fleets: fleets(world, outcome).map(|fared| Group::new(&fared.fleet.name, fared.calls)).collect(),
-            classes: classes(world, own()),
-            clients: clients(own()),
+            fleets: fleets.iter().map(|fared| Group::new(&fared.fleet.name, [*fared])).collect(),
+            classes: classes(world, &own),
+            clients: clients.iter().map(|(name, client)| client.group(name)).collect(),
         }
     }
 }
 
 impl Group {
-    fn new<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>) -> Self {
+    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = Fared<'a>>) -> Self {
+        let fleets: Vec<Fared<'_>> = fleets.into_iter().collect();
+        let unfinished = fleets.iter().map(|fared| fared.outcome.unfinished.len() + fared.outcome.backlog.len()).sum();
+        Group::of_calls(name, fleets.iter().flat_map(|fared| &fared.outcome.calls), unfinished)
+    }
+
+    fn of_calls<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>, unfinished: usize) -> Self {
         let (served, rejected): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.ok);
         let wait_ms = Waits::of(served.iter().map(|call| call.wait).collect());
-        Group { name: name.to_owned(), ok: served.len(), rejected: rejected.len(), wait_ms }
+        Group { name: name.to_owned(), ok: served.len(), rejected: rejected.len(), unfinished, wait_ms }
     }
 }
 
@@ -116,51 +129,54 @@ impl Waits {
 #[derive(Clone, Copy)]
 struct Fared<'a> {
     fleet: &'a Fleet,
-    first_worker: usize,
-    calls: &'a [Call],
+    outcome: &'a FleetOutcome,
 }
 
-impl Fared<'_> {
-    fn clients(self) -> impl Iterator<Item = String> {
-        (self.first_worker..self.first_worker + self.fleet.workers).map(move |worker| client(self.fleet, worker))
-    }
+fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<Fared<'a>> {
+    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| Fared { fleet, outcome }).collect()
 }
 
-fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> impl Iterator<Item = Fared<'a>> + Clone {
-    let first_workers = world.fleets.iter().scan(0, |next, fleet| {
-        let first = *next;
-        *next += fleet.workers;
-        Some(first)
-    });
-    let fleets = world.fleets.iter().zip(first_workers).zip(&outcome.fleets);
-    fleets.map(|((fleet, first_worker), fared)| Fared { fleet, first_worker, calls: &fared.calls })
-}
-
-fn classes<'a>(world: &World, fleets: impl Iterator<Item = Fared<'a>> + Clone) -> Vec<Group> {
+fn classes(world: &World, fleets: &[Fared<'_>]) -> Vec<Group> {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let default = resource.classes()[resource.default_class().index()].name.clone();
-    let class = |name: &str| {
-        let of_class = fleets.clone().filter(|fared| fared.fleet.class.as_deref().unwrap_or(&default) == name);
-        Group::new(name, of_class.flat_map(|fared| fared.calls))
+    let of_class = |name: &str| {
+        let fleets = fleets.iter().filter(|fared| fared.fleet.class.as_deref().unwrap_or(&default) == name);
+        Group::new(name, fleets.copied())
     };
-    resource.classes().iter().map(|known| class(&known.name)).collect()
+    resource.classes().iter().map(|class| of_class(&class.name)).collect()
 }
 
-fn clients<'a>(fleets: impl Iterator<Item = Fared<'a>>) -> Vec<Group> {
-    let mut calls: BTreeMap<String, Vec<&Call>> = BTreeMap::new();
-    for fared in fleets {
-        for client in fared.clients() {
-            calls.entry(client).or_default();
+/// A client that has asked for something.
+#[derive(Default)]
+struct Client<'a> {
+    calls: Vec<&'a Call>,
+    unfinished: usize,
+}
+
+impl Client<'_> {
+    fn group(&self, name: &str) -> Group {
+        Group::of_calls(name, self.calls.iter().copied(), self.unfinished)
+    }
+
+    /// Seconds for which it took up the limit that it burdened most, by weight.
+    fn share(&self, world: &World, name: &str) -> f64 {
+        let served = self.calls.iter().filter(|call| call.ok);
+        served.map(|call| dominant_share(world, &call.cost)).sum::<f64>() / weight(world, name)
+    }
+}
+
+fn clients<'a>(fleets: &[Fared<'a>]) -> BTreeMap<String, Client<'a>> {
+    let mut clients: BTreeMap<String, Client<'_>> = BTreeMap::new();
+    for Fared { fleet, outcome } in fleets {
+        let name = |worker| fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string());
+        for call in &outcome.calls {
+            clients.entry(name(call.worker)).or_default().calls.push(call);
         }
-        for call in fared.calls {
-            calls.entry(client(fared.fleet, call.worker)).or_default().push(call);
+        for (worker, _) in &outcome.unfinished {
+            clients.entry(name(*worker)).or_default().unfinished += 1;
         }
     }
-    calls.into_iter().map(|(name, calls)| Group::new(&name, calls)).collect()
-}
-
-fn client(fleet: &Fleet, worker: usize) -> String {
-    fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string())
+    clients
 }
 
 /// The part of what a limit held and refilled that served calls took.
@@ -168,23 +184,7 @@ fn use_of(outcome: &Outcome, limit: &LimitSpec, length: Span) -> f64 {
     let served = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
     let taken: f64 = served.map(|call| amount_of(&call.cost, &limit.unit).units()).sum();
     let capacity = limit.capacity.units();
-    taken / (capacity + capacity * length.secs() / limit.period.secs())
-}
-
-/// Seconds for which each client took up the limit that it burdened most, by weight.
-fn shares<'a>(world: &World, fleets: impl Iterator<Item = Fared<'a>>) -> BTreeMap<String, f64> {
-    let mut shares = BTreeMap::new();
-    for fared in fleets {
-        for client in fared.clients() {
-            shares.entry(client).or_insert(0.0);
-        }
-        for call in fared.calls.iter().filter(|call| call.ok) {
-            let client = client(fared.fleet, call.worker);
-            let share = dominant_share(world, &call.cost) / weight(world, &client);
-            *shares.entry(client).or_insert(0.0) += share;
-        }
-    }
-    shares
+    taken.max(0.0) / (capacity + capacity * length.secs() / limit.period.secs())
 }
 
 fn weight(world: &World, client: &str) -> f64 {

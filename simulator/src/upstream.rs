@@ -29,10 +29,11 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(behaviour: &Behaviour, resource: &ResourceSpec) -> Result<Self, WorldError> {
-        let policies = match &behaviour.policies[..] {
+        let policies: Vec<Policy> = match &behaviour.policies[..] {
             [] => resource.limits.iter().map(policy).collect::<Result<_, _>>()?,
             policies => policies.to_vec(),
         };
+        policies.iter().try_for_each(|policy| check_unit(policy, resource))?;
         let account = Account::new(policies);
         let account = match behaviour.concurrency {
             Some(calls) => account.with_concurrency(calls),
@@ -72,6 +73,14 @@ pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
     let units = cost.iter().map(|(unit, _)| unit).chain([REQUESTS]);
     let known = units.filter_map(|name| Some((name.parse::<Unit>().ok()?, translated(amount_of(cost, name)))));
     known.fold(rampmeter_upstream::Cost::new(), |charge, (unit, amount)| charge.with(unit, amount))
+}
+
+fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError> {
+    let (unit, mut limits) = (policy.unit().as_str(), resource.limits.iter());
+    if limits.any(|limit| &*limit.unit == unit) {
+        return Ok(());
+    }
+    Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
 fn policy(limit: &LimitSpec) -> Result<Policy, WorldError> {

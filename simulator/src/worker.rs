@@ -1,5 +1,6 @@
 //! One worker.
 
+use crate::dice::Dice;
 use crate::fleet::Fleet;
 use crate::network::{Network, Way};
 use crate::price::Price;
@@ -26,6 +27,8 @@ pub(crate) struct Address {
 pub(crate) struct Worker {
     pub(crate) fleet: usize,
     pub(crate) address: Address,
+    /// What it does by chance: the same whatever others do.
+    pub(crate) dice: Dice,
     /// Calls it may still make; `None` if it is not to count them.
     pub(crate) calls_left: Option<u32>,
     pub(crate) stage: Stage,
@@ -73,10 +76,18 @@ pub(crate) enum Stage {
 }
 
 impl Worker {
-    pub(crate) fn new(fleet: usize, number: usize, config: &Fleet, label: Option<&str>, network: &Network) -> Self {
+    pub(crate) fn new(
+        fleet: usize,
+        number: usize,
+        config: &Fleet,
+        label: Option<&str>,
+        network: &Network,
+        dice: Dice,
+    ) -> Self {
         Worker {
             fleet,
             address: Address { worker: number, life: 0 },
+            dice,
             calls_left: config.calls,
             stage: Stage::Idle,
             ask: AskNumber(0),
@@ -146,9 +157,17 @@ impl Worker {
         self.stage == Stage::Idle && self.has_more()
     }
 
-    /// Forgets everything, and lives on under another address. Says since when the call was wanted that it was at.
-    pub(crate) fn die(&mut self) -> Option<Time> {
-        let unfinished = if self.stage == Stage::Idle { None } else { self.wish.take().map(|wish| wish.since) };
+    /// What it is at, or waits to be at.
+    pub(crate) fn unfinished(&self) -> Option<&Wish> {
+        match self.stage {
+            Stage::Waiting | Stage::Permitted | Stage::Calling | Stage::Pausing => self.wish.as_ref(),
+            Stage::Idle | Stage::Dead | Stage::Gone => None,
+        }
+    }
+
+    /// Forgets everything, and lives on under another address. Says what it was at.
+    pub(crate) fn die(&mut self) -> Option<Wish> {
+        let unfinished = self.unfinished().cloned();
         self.address.life += 1;
         self.stage = Stage::Dead;
         self.session = None;

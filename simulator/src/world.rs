@@ -7,8 +7,8 @@ use crate::run::Run;
 use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::spec::{ResourceSpec, SpecError};
+use std::collections::BTreeSet;
 
 /// A resource, its upstream, a network and workers.
 #[derive(Clone, Debug)]
@@ -28,18 +28,21 @@ pub struct World {
 pub enum WorldError {
     /// The core does not accept the resource.
     #[error("the resource: {0}")]
-    Resource(#[from] SpecError),
+    Resource(SpecError),
     /// The upstream does not accept its policies or the costs.
     #[error("the upstream: {0}")]
     Upstream(String),
     /// The core would refuse what a fleet asks for.
-    #[error("fleet `{fleet}`: {refusal}")]
+    #[error("fleet `{fleet}`: {reason}")]
     Fleet {
         /// The fleet.
         fleet: String,
         /// Why.
-        refusal: Refusal,
+        reason: String,
     },
+    /// Fleets with the same name.
+    #[error("there are two fleets `{0}`")]
+    Twice(String),
     /// Workers that never stop, in a world without an end.
     #[error("fleet `{0}` never stops; say how many calls it makes, or when it or the world ends")]
     Endless(String),
@@ -115,6 +118,26 @@ impl World {
         (fleet, &self.fleets[fleet])
     }
 
+    /// Whether it can run.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn check(&self) -> Result<(), WorldError> {
+        self.begin().map(|_| ())
+    }
+
+    fn begin(&self) -> Result<Run<'_>, WorldError> {
+        let endless = |fleet: &&Fleet| fleet.calls.is_none() && fleet.until.min(self.until) == Time::NEVER;
+        if let Some(fleet) = self.fleets.iter().find(endless) {
+            return Err(WorldError::Endless(fleet.name.clone()));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(fleet) = self.fleets.iter().find(|fleet| !names.insert(&fleet.name)) {
+            return Err(WorldError::Twice(fleet.name.clone()));
+        }
+        Run::new(self)
+    }
+
     /// Lets it run.
     ///
     /// # Errors
@@ -128,10 +151,6 @@ impl World {
     /// # Errors
     /// As [`World::run`].
     pub fn run_watched(&self, watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
-        let endless = |fleet: &&Fleet| fleet.calls.is_none() && fleet.until.min(self.until) == Time::NEVER;
-        if let Some(fleet) = self.fleets.iter().find(endless) {
-            return Err(WorldError::Endless(fleet.name.clone()));
-        }
-        Ok(Run::new(self)?.finish(watch))
+        Ok(self.begin()?.finish(watch))
     }
 }

@@ -56,14 +56,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         runs.push(run.with_context(|| args.scenario.display().to_string())?);
     }
     progress.finish_and_clear();
-    if let Some(path) = &args.plot {
-        let picture = picture::svg(&world, &runs)?;
-        std::fs::write(path, picture).with_context(|| format!("can't write {}", path.display()))?;
-    }
     let reports: Vec<&Report> = runs.iter().map(|(report, _)| report).collect();
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&reports)?),
         false => print_tables(&reports),
+    }
+    if let Some(path) = &args.plot {
+        let picture = picture::svg(&world, &runs)?;
+        std::fs::write(path, picture).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }
@@ -123,12 +123,14 @@ fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
 }
 
 fn summary(reports: &[&Report]) -> Table {
-    let mut table = table(&["strategy", "served", "429", "took", "binding limit", "used", "Jain", "starved"]);
+    let mut table =
+        table(&["strategy", "served", "429", "unfinished", "took", "binding limit", "used", "Jain", "starved"]);
     for report in reports {
         table.add_row([
             report.strategy.clone(),
             report.ok.to_string(),
             report.rejected.to_string(),
+            report.unfinished.to_string(),
             format!("{:.1} s", report.seconds),
             report.binding.clone(),
             format!("{:.1} %", report.used * 100.0),
@@ -136,12 +138,12 @@ fn summary(reports: &[&Report]) -> Table {
             report.starved.to_string(),
         ]);
     }
-    let table = right_aligned(table, 1..4);
-    right_aligned(table, 5..8)
+    let table = right_aligned(table, 1..5);
+    right_aligned(table, 6..9)
 }
 
 fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Vec<&'a Group>) -> Table {
-    let mut table = table(&["strategy", by, "served", "429", "wait p50", "p99", "longest"]);
+    let mut table = table(&["strategy", by, "served", "429", "unfinished", "wait p50", "p99", "longest"]);
     for report in reports {
         for group in groups(report) {
             table.add_row([
@@ -149,15 +151,16 @@ fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Ve
                 group.name.clone(),
                 group.ok.to_string(),
                 group.rejected.to_string(),
-                wait(group.wait_ms.p50),
-                wait(group.wait_ms.p99),
-                wait(group.wait_ms.max),
+                group.unfinished.to_string(),
+                wait(group, group.wait_ms.p50),
+                wait(group, group.wait_ms.p99),
+                wait(group, group.wait_ms.max),
             ]);
         }
     }
-    right_aligned(table, 2..7)
+    right_aligned(table, 2..8)
 }
 
-fn wait(millis: f64) -> String {
-    format!("{:.2} s", millis / 1e3)
+fn wait(group: &Group, millis: f64) -> String {
+    if group.ok == 0 { "–".to_owned() } else { format!("{:.2} s", millis / 1e3) }
 }

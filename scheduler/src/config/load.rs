@@ -74,12 +74,18 @@ fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<R
 }
 
 fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resource, ConfigError> {
-    let spec = resource_spec(source, spanned)?;
+    let spec = written_spec(source, spanned)?;
     Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
 
-/// A resource as it is written, which the core has not looked at yet.
+/// A valid resource as it is written.
 pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
+    resource(source, spanned)?;
+    written_spec(source, spanned)
+}
+
+/// A resource as it is written, which the core has not looked at yet.
+fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
     let table = spanned.get_ref();
     Ok(ResourceSpec {
         name: name(source, &table.name)?,

@@ -8,10 +8,11 @@ use super::table::ResourceTable;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
-use rampmeter_simulator::world::World;
+use rampmeter_simulator::world::{World, WorldError};
 use rampmeter_upstream::RetryAfter;
 use serde::Deserialize;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
@@ -34,10 +35,10 @@ struct ScenarioTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
-    request_ms: Option<[f64; 2]>,
-    grant_ms: Option<[f64; 2]>,
-    call_ms: Option<[f64; 2]>,
-    response_ms: Option<[f64; 2]>,
+    request_ms: Option<Spanned<[f64; 2]>>,
+    grant_ms: Option<Spanned<[f64; 2]>>,
+    call_ms: Option<Spanned<[f64; 2]>>,
+    response_ms: Option<Spanned<[f64; 2]>>,
     loss: Option<Spanned<f64>>,
     duplicates: Option<Spanned<f64>>,
     reordering: Option<Spanned<f64>>,
@@ -62,6 +63,9 @@ enum RetryAfterTable {
     None,
 }
 
+/// An hour: whoever waits longer for a message has given up.
+const LONGEST_DELAY_MS: f64 = 3_600_000.0;
+
 fn one() -> u64 {
     1
 }
@@ -75,11 +79,26 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
     let table: ScenarioTable =
         toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
     let spec = resource_spec(&source, &table.resource)?;
+    let until = time(&source, table.until.as_ref(), Time::NEVER)?;
     let world = World::new(spec, seed.unwrap_or(table.seed))
         .across(network(&source, &table.network)?)
         .against(behaviour(&source, &table.upstream)?)
-        .until(time(&source, table.until.as_ref(), Time::NEVER)?);
-    table.fleet.iter().try_fold(world, |world, table| Ok(world.with(table.fleet(&source)?)))
+        .until(until);
+    let with = |world: World, fleet: &FleetTable| Ok(world.with(fleet.fleet(&source, until)?));
+    let world = table.fleet.iter().try_fold(world, with)?;
+    world.check().map_err(|error| source.fault(&span_of(&table, &error), error.to_string()))?;
+    Ok(world)
+}
+
+/// The name of the fleet that an error speaks of, where it speaks of one.
+fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
+    let fleet = match error {
+        WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,
+        WorldError::Resource(_) => return table.resource.span(),
+        WorldError::Upstream(_) => return table.upstream.limits.first().map_or(0..0, Spanned::span),
+    };
+    let named = table.fleet.iter().rev().find(|table| table.name.get_ref() == fleet);
+    named.map_or(0..0, |table| table.name.span())
 }
 
 /// Reads a scenario.
@@ -94,14 +113,11 @@ pub fn load_scenario(path: &Path, seed: Option<u64>) -> Result<World, ConfigErro
 
 fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError> {
     let usual = Network::default();
-    let delay = |millis: Option<[f64; 2]>, usual| {
-        millis.map_or(usual, |[least, most]| Delay { least: of_millis(least), most: of_millis(most.max(least)) })
-    };
     Ok(Network {
-        request: delay(table.request_ms, usual.request),
-        grant: delay(table.grant_ms, usual.grant),
-        call: delay(table.call_ms, usual.call),
-        response: delay(table.response_ms, usual.response),
+        request: delay(source, table.request_ms.as_ref(), usual.request)?,
+        grant: delay(source, table.grant_ms.as_ref(), usual.grant)?,
+        call: delay(source, table.call_ms.as_ref(), usual.call)?,
+        response: delay(source, table.response_ms.as_ref(), usual.response)?,
         loss: part(source, table.loss.as_ref())?,
         duplicates: part(source, table.duplicates.as_ref())?,
         reordering: part(source, table.reordering.as_ref())?,
@@ -133,6 +149,19 @@ fn part(source: &Source, part: Option<&Spanned<f64>>) -> Result<f64, ConfigError
     match *part.get_ref() {
         within if (0.0..1.0).contains(&within) => Ok(within),
         beyond => Err(source.fault(&part.span(), format!("a part of all messages is from 0 to below 1, not {beyond}"))),
+    }
+}
+
+fn delay(source: &Source, millis: Option<&Spanned<[f64; 2]>>, usual: Delay) -> Result<Delay, ConfigError> {
+    let Some(millis) = millis else { return Ok(usual) };
+    match *millis.get_ref() {
+        [least, most] if least >= 0.0 && least <= most && most <= LONGEST_DELAY_MS => {
+            Ok(Delay { least: of_millis(least), most: of_millis(most) })
+        }
+        [least, most] => {
+            let reason = format!("a delay is [least, most] in ms, from 0 to {LONGEST_DELAY_MS}, not [{least}, {most}]");
+            Err(source.fault(&millis.span(), reason))
+        }
     }
 }
 

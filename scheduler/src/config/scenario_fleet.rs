@@ -14,15 +14,16 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FleetTable {
-    name: String,
-    workers: usize,
+    pub(super) name: Spanned<String>,
+    workers: Spanned<u64>,
     class: Option<String>,
     clients: Option<ClientsTable>,
+    client: Option<String>,
     #[serde(default)]
     cost: CostTable,
     shift: Option<ShiftTable>,
     arrivals: Option<Spanned<ArrivalsTable>>,
-    calls: Option<u32>,
+    calls: Option<Spanned<u64>>,
     think: Option<Spanned<String>>,
     from: Option<Spanned<String>>,
     until: Option<Spanned<String>>,
@@ -42,7 +43,11 @@ enum ClientsTable {
 type CostTable = BTreeMap<String, Spanned<DrawTable>>;
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "an amount, { between = [1, 4] }, { one-of = [1, 25] } or { mean = 2, most = 25 }")]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "an amount, { between = [1, 4] }, { one-of = [1, 25] } or { mean = 2, most = 25 }"
+)]
 enum DrawTable {
     Always(f64),
     #[serde(rename_all = "kebab-case")]
@@ -67,14 +72,14 @@ struct ShiftTable {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "{ per-second = 5 } or { calls = 100, every = \"10s\" }")]
+#[serde(untagged, deny_unknown_fields, expecting = "{ per-second = 5 } or { calls = 100, every = \"10s\" }")]
 enum ArrivalsTable {
     #[serde(rename_all = "kebab-case")]
     Poisson {
         per_second: f64,
     },
     Bursts {
-        calls: u32,
+        calls: u64,
         every: String,
     },
 }
@@ -88,7 +93,9 @@ struct CrashesTable {
 }
 
 impl FleetTable {
-    pub(super) fn fleet(&self, source: &Source) -> Result<Fleet, ConfigError> {
+    /// The fleet, in a world that ends at `end`.
+    pub(super) fn fleet(&self, source: &Source, end: Time) -> Result<Fleet, ConfigError> {
+        let workers = whole(source, &self.workers, "workers")?;
         let shift =
             |shift: &ShiftTable| Ok(Shift { every: positive(source, &shift.every)?, to: cost(source, &shift.cost)? });
         let crashes = |crashes: &CrashesTable| {
@@ -100,19 +107,47 @@ impl FleetTable {
             clients: match self.clients {
                 Some(ClientsTable::Each) => Clients::Each,
                 Some(ClientsTable::One) => Clients::One,
+                None if self.client.is_some() => Clients::One,
                 Some(ClientsTable::None) | None => Clients::Unnamed,
             },
+            client: self.client.clone(),
             cost: cost(source, &self.cost)?,
             shift: self.shift.as_ref().map(shift).transpose()?,
-            arrivals: self.arrivals.as_ref().map_or(Ok(Arrivals::Loop), |table| arrivals(source, table))?,
-            calls: self.calls,
+            arrivals: self.arrivals(source)?,
+            calls: self.calls.as_ref().map(|calls| whole(source, calls, "calls")).transpose()?,
             think: self.think.as_ref().map_or(Ok(Span::ZERO), |think| span(source, think))?,
-            from: time(source, self.from.as_ref(), Time::ORIGIN)?,
+            from: self.from(source, end)?,
             until: time(source, self.until.as_ref(), Time::NEVER)?,
             crashes: self.crashes.as_ref().map(crashes).transpose()?,
             foreign: self.foreign,
-            ..Fleet::new(&self.name, self.workers)
+            ..Fleet::new(self.name.get_ref(), workers as usize)
         })
+    }
+
+    fn arrivals(&self, source: &Source) -> Result<Arrivals, ConfigError> {
+        match (&self.arrivals, &self.think) {
+            (None, _) => Ok(Arrivals::Loop),
+            (Some(_), Some(think)) => Err(source.fault(&think.span(), "give `arrivals` or `think`, not both")),
+            (Some(table), None) => arrivals(source, table),
+        }
+    }
+
+    /// Before the fleet ends, and the world.
+    fn from(&self, source: &Source, end: Time) -> Result<Time, ConfigError> {
+        let from = time(source, self.from.as_ref(), Time::ORIGIN)?;
+        let until = time(source, self.until.as_ref(), Time::NEVER)?.min(end);
+        let place = self.from.as_ref().or(self.until.as_ref()).map_or(self.name.span(), Spanned::span);
+        if from < until { Ok(from) } else { Err(source.fault(&place, "the fleet ends before it begins")) }
+    }
+}
+
+/// More of anything is more than a machine remembers.
+const MOST: u64 = 1_000_000;
+
+fn whole(source: &Source, number: &Spanned<u64>, what: &str) -> Result<u32, ConfigError> {
+    match *number.get_ref() {
+        some @ 1..=MOST => Ok(some as u32),
+        other => Err(source.fault(&number.span(), format!("`{what}` is from 1 to {MOST}, not {other}"))),
     }
 }
 
@@ -124,11 +159,17 @@ fn draw(source: &Source, table: &Spanned<DrawTable>) -> Result<Draw, ConfigError
     let amount = |units: &f64| Amount::new(*units).map_err(|error| source.fault(&table.span(), error.to_string()));
     match table.get_ref() {
         DrawTable::Always(units) => Ok(Draw::Always(amount(units)?)),
+        DrawTable::Between { between: [least, most] } if least > most => {
+            Err(source.fault(&table.span(), format!("between the least and the most, not [{least}, {most}]")))
+        }
         DrawTable::Between { between: [least, most] } => Ok(Draw::Between(amount(least)?, amount(most)?)),
         DrawTable::OneOf { one_of } if one_of.is_empty() => {
             Err(source.fault(&table.span(), "one of at least one amount"))
         }
         DrawTable::OneOf { one_of } => Ok(Draw::OneOf(one_of.iter().map(amount).collect::<Result<_, _>>()?)),
+        DrawTable::Exponential { mean, most } if mean > most => {
+            Err(source.fault(&table.span(), format!("a mean is at most `most`, {most}, not {mean}")))
+        }
         DrawTable::Exponential { mean, most } => Ok(Draw::Exponential { mean: amount(mean)?, most: amount(most)? }),
     }
 }
@@ -142,15 +183,16 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
             Err(source.fault(&table.span(), "so much in a second is above 0 and at most 1e6"))
         }
         ArrivalsTable::Bursts { calls, every } => {
-            let every = Spanned::new(table.span(), every.clone());
-            Ok(Arrivals::Bursts { calls: *calls, every: positive(source, &every)? })
+            let (calls, every) = (Spanned::new(table.span(), *calls), Spanned::new(table.span(), every.clone()));
+            Ok(Arrivals::Bursts { calls: whole(source, &calls, "calls")?, every: positive(source, &every)? })
         }
     }
 }
 
+/// How often something happens: not so often that nothing else does.
 fn positive(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     match span(source, text)? {
-        Span::ZERO => Err(source.fault(&text.span(), "this duration is above 0")),
+        span if span < Span::from_millis(1) => Err(source.fault(&text.span(), "this duration is at least 1 ms")),
         span => Ok(span),
     }
 }

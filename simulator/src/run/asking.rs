@@ -13,14 +13,11 @@ use std::sync::Arc;
 
 impl Run<'_> {
     pub(super) fn want(&mut self, now: Time, address: Address) {
-        if self.current(address).is_some_and(|worker| worker.is_free()) {
-            self.want_since(now, address.worker, now);
-        }
-    }
-
-    pub(super) fn want_since(&mut self, now: Time, worker: usize, since: Time) {
-        let price = self.prices.draw(self.workers[worker].fleet, since, &mut self.dice);
-        self.pursue(now, worker, Wish { since, price, attempts: 0 });
+        let Some(worker) = self.current(address).filter(|worker| worker.is_free()) else { return };
+        let (fleet, mut dice) = (worker.fleet, worker.dice.clone());
+        let price = self.prices.draw(fleet, now, &mut dice);
+        self.workers[address.worker].dice = dice;
+        self.pursue(now, address.worker, Wish { since: now, price, attempts: 0 });
     }
 
     pub(super) fn try_again(&mut self, now: Time, address: Address) {

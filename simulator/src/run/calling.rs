@@ -77,7 +77,7 @@ impl Run<'_> {
         worker.stage = Stage::Idle;
         if fleet.arrivals == Arrivals::Loop {
             let half = Span::from_nanos(fleet.think.nanos() / 2);
-            let thought = now + self.dice.between(half, half + fleet.think);
+            let thought = now + worker.dice.between(half, half + fleet.think);
             self.agenda.note(thought, Happening::Thought(worker.address));
         } else if worker.is_free() {
             self.take_work(now, number);

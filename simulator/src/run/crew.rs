@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::backlog::Backlog;
+use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
 use crate::happening::Happening;
 use crate::outcome::FleetOutcome;
@@ -16,14 +17,17 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let label = self.world.resource.fair_share.as_ref().map(|fair| fair.label.as_str());
-            self.workers.push(Worker::new(number, worker, fleet, label, &self.world.network));
+            // Whatever the strategy, everybody wants the same.
+            let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
+            self.workers.push(Worker::new(number, worker, fleet, label, &self.world.network, chance));
             if fleet.until < Time::NEVER {
                 self.agenda.note(fleet.until, Happening::Stopped { worker });
             }
             self.begin(fleet.from, worker);
         }
-        let backlog = Backlog::new(fleet, first..first + fleet.workers);
-        if let Some(at) = backlog.next(fleet.from, &mut self.dice) {
+        let chance = Dice::new(self.world.seed).fork(number as u64);
+        let mut backlog = Backlog::new(number, fleet, first..first + fleet.workers, chance);
+        if let Some(at) = backlog.first(fleet.from).filter(|at| *at < fleet.until) {
             self.agenda.note(at, Happening::Arrived { fleet: number });
         }
         self.backlogs.push(backlog);
@@ -39,19 +43,19 @@ impl Run<'_> {
             worker.session = Some(Box::new(session));
         }
         if let Some(crashes) = fleet.crashes {
-            let at = now + Span::from_nanos(self.dice.exponential(crashes.every.nanos()));
+            let at = now + Span::from_nanos(worker.dice.exponential(crashes.every.nanos()));
             if at < crashes.until {
                 self.agenda.note(at, Happening::Crashed(worker.address));
             }
         }
         if fleet.arrivals == Arrivals::Loop {
-            let thought = now + self.dice.between(Span::ZERO, fleet.think);
+            let thought = now + worker.dice.between(Span::ZERO, fleet.think);
             self.agenda.note(thought, Happening::Thought(worker.address));
         }
     }
 
     pub(super) fn arrive(&mut self, now: Time, fleet: usize) {
-        if let Some(next) = self.backlogs[fleet].arrive(now, &mut self.dice) {
+        if let Some(next) = self.backlogs[fleet].arrive(now, &self.prices) {
             self.agenda.note(next, Happening::Arrived { fleet });
         }
         for worker in self.backlogs[fleet].workers.clone() {
@@ -64,8 +68,8 @@ impl Run<'_> {
     /// Whether there was some.
     pub(super) fn take_work(&mut self, now: Time, worker: usize) -> bool {
         let fleet = self.workers[worker].fleet;
-        let Some(since) = self.backlogs[fleet].waiting.pop_front() else { return false };
-        self.want_since(now, worker, since);
+        let Some(wish) = self.backlogs[fleet].waiting.pop_front() else { return false };
+        self.pursue(now, worker, wish);
         true
     }
 

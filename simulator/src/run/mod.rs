@@ -16,6 +16,7 @@ use crate::upstream::Upstream;
 use crate::worker::{Address, Worker};
 use crate::world::{World, WorldError};
 use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::Resource;
 
 /// How much happens between two looks at the clock.
@@ -37,7 +38,7 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(world: &'a World) -> Result<Self, WorldError> {
-        let resource = Resource::new(&world.resource)?;
+        let resource = Resource::new(&world.resource).map_err(WorldError::Resource)?;
         let upstream = Upstream::new(&world.upstream, &world.resource)?;
         world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;
         let mut run = Run {
@@ -65,10 +66,21 @@ impl<'a> Run<'a> {
                 watch(self.agenda.next_at().unwrap_or(self.world.until));
             }
         }
+        self.note_unfinished();
         if let Gate::Scheduler(desk) = self.gate {
             (self.outcome.requests, self.outcome.grants) = desk.into_record();
         }
         self.outcome
+    }
+
+    fn note_unfinished(&mut self) {
+        for worker in &self.workers {
+            let since = worker.unfinished().map(|wish| (worker.address.worker, wish.since));
+            self.outcome.fleets[worker.fleet].unfinished.extend(since);
+        }
+        for (fared, backlog) in self.outcome.fleets.iter_mut().zip(&self.backlogs) {
+            fared.backlog.extend(backlog.waiting.iter().map(|wish| wish.since));
+        }
     }
 
     /// Whether there was something.
@@ -128,6 +140,6 @@ impl<'a> Run<'a> {
 }
 
 fn check_class(resource: &Resource, fleet: &Fleet) -> Result<(), WorldError> {
-    let refused = |refusal| WorldError::Fleet { fleet: fleet.name.clone(), refusal };
+    let refused = |refusal: Refusal| WorldError::Fleet { fleet: fleet.name.clone(), reason: refusal.to_string() };
     fleet.class.as_deref().map_or(Ok(()), |class| resource.class(class).map(|_| ()).map_err(refused))
 }
