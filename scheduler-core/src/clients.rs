@@ -8,27 +8,23 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Idle clients that are remembered. Beyond this those who have had least begin anew.
+const MOST_IDLE: usize = 100_000;
+
 /// The clients of one class: start-time fair queueing (Goyal, Vin and Cheng, 1997).
 ///
 /// A request begins where its client's last one ends, but not before the clock: whoever was idle has no credit saved.
-/// Each limit has a clock, which shows where those begin who need it and are served now; a request goes by the slowest
-/// of its limits. Whoever flows past others that wait for another limit takes no time from them, and owes nothing to those
-/// who never waited for what it had.
+/// Each limit for which somebody is held has a clock, which shows where those begin who need it and are served now; a request
+/// goes by the slowest of its limits. What nobody else waits for is free: it is not counted, and moves no clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
+    /// The limits that somebody is held for.
+    held: Shape,
     /// By limit.
-    clocks: Vec<Clock>,
+    clocks: Vec<VirtualTime>,
     clients: HashMap<Arc<str>, Client>,
     /// Clients of which nobody waits, kept until the clocks have passed what they have had.
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
-}
-
-/// The clock of one limit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Clock {
-    time: VirtualTime,
-    /// How many wait that need the limit.
-    waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +39,8 @@ struct Client {
 pub(crate) struct Slice {
     pub(crate) begin: VirtualTime,
     pub(crate) end: VirtualTime,
+    /// Where its client's service ended before.
+    before: VirtualTime,
     /// Whether the client has had more than its share until now.
     pub(crate) returning: bool,
 }
@@ -60,86 +58,60 @@ pub(crate) struct Newcomer {
     pub(crate) weight: Weight,
 }
 
-impl Clock {
-    fn end_if_idle(&mut self, end: VirtualTime) {
-        if self.waiting == 0 {
-            self.time = self.time.max(end);
-        }
-    }
-}
-
 impl Clients {
     /// The slice of a newcomer.
     pub(crate) fn join(&mut self, name: &Arc<str>, newcomer: Newcomer) -> Slice {
         let Newcomer { shape, first, share, weight } = newcomer;
-        let clocks = shape.limits().map(|limit| self.clock(limit));
-        let clock = clocks.chain(first).min().unwrap_or_default();
-        shape.limits().for_each(|limit| self.clock_mut(limit).waiting += 1);
+        let clock = self.clock_for(shape).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {
             self.idle.remove(&(client.end, Arc::clone(name)));
         }
-        let (returning, begin) = (client.end > clock, client.end.max(clock));
+        let (before, returning, begin) = (client.end, client.end > clock, client.end.max(clock));
         let end = begin.after(share, weight);
         client.end = end;
         client.waiting += 1;
-        Slice { begin, end, returning }
+        Slice { begin, end, before, returning }
     }
 
-    /// Notes that a request was served. Where its client has nothing else waiting, the clocks of the limits for which nobody
-    /// waits any more go as far as it does: who comes next finds everybody even.
-    pub(crate) fn serve(&mut self, name: &Arc<str>, shape: Shape, slice: Slice) {
-        self.leave(name, shape, slice, true);
-        if self.clients.get(name).is_some_and(|client| client.waiting > 0) {
-            return;
+    /// Notes that a request was served in its turn, which began at `tag`. Says whether that counts: nothing does that nobody
+    /// is held for.
+    pub(crate) fn serve(&mut self, name: &Arc<str>, shape: Shape, slice: Slice, tag: VirtualTime) {
+        let contended = shape.and(self.held);
+        for limit in contended.limits() {
+            let clock = self.clock_mut(limit);
+            *clock = tag.max(*clock);
         }
-        for limit in shape.limits() {
-            self.clock_mut(limit).end_if_idle(slice.end);
-        }
+        self.leave(name, slice, contended != Shape::default());
+    }
+
+    /// Notes that a request was served before its turn.
+    pub(crate) fn promote(&mut self, name: &Arc<str>, slice: Slice) {
+        self.leave(name, slice, true);
     }
 
     /// Notes that a request was not served: its slice is its client's again if it was the last.
-    pub(crate) fn give_up(&mut self, name: &Arc<str>, shape: Shape, slice: Slice) {
-        self.leave(name, shape, slice, false);
+    pub(crate) fn give_up(&mut self, name: &Arc<str>, slice: Slice) {
+        self.leave(name, slice, false);
     }
 
-    fn leave(&mut self, name: &Arc<str>, shape: Shape, slice: Slice, served: bool) {
-        shape.limits().for_each(|limit| self.clock_mut(limit).waiting -= 1);
-        let Some(client) = self.clients.get_mut(name) else { return };
-        client.waiting -= 1;
-        if !served && client.end == slice.end {
-            client.end = slice.begin;
-        }
-        if client.waiting == 0 {
-            self.idle.insert((client.end, Arc::clone(name)));
-        }
-        self.forget_the_even();
+    /// Says which limits somebody is held for now.
+    pub(crate) fn hold(&mut self, held: Shape) {
+        self.held = held;
     }
 
-    /// Moves the clocks of these limits, never back.
-    pub(crate) fn advance(&mut self, shape: Shape, to: VirtualTime) {
-        for limit in shape.limits() {
-            let clock = self.clock_mut(limit);
-            clock.time = clock.time.max(to);
-        }
-        self.forget_the_even();
+    pub(crate) fn held(&self) -> Shape {
+        self.held
+    }
+
+    /// Moves a clock, never back.
+    pub(crate) fn advance(&mut self, limit: LimitId, to: VirtualTime) {
+        let clock = self.clock_mut(limit);
+        *clock = to.max(*clock);
     }
 
     pub(crate) fn clock(&self, limit: LimitId) -> VirtualTime {
-        self.clocks.get(limit.index()).map_or(VirtualTime::default(), |clock| clock.time)
-    }
-
-    /// Whether anybody waits that needs this limit.
-    pub(crate) fn is_contended(&self, limit: LimitId) -> bool {
-        self.clocks.get(limit.index()).is_some_and(|clock| clock.waiting > 0)
-    }
-
-    fn clock_mut(&mut self, limit: LimitId) -> &mut Clock {
-        let index = limit.index();
-        if index >= self.clocks.len() {
-            self.clocks.resize(index + 1, Clock::default());
-        }
-        &mut self.clocks[index]
+        self.clocks.get(limit.index()).copied().unwrap_or_default()
     }
 
     /// Nobody waits any more: everybody begins anew.
@@ -147,11 +119,36 @@ impl Clients {
         *self = Clients::default();
     }
 
+    /// The slowest clock of what somebody is held for. Where nobody is, the fastest: behind all that others ever had.
+    fn clock_for(&self, shape: Shape) -> VirtualTime {
+        let contended = shape.and(self.held).limits().map(|limit| self.clock(limit)).min();
+        contended.or_else(|| shape.limits().map(|limit| self.clock(limit)).max()).unwrap_or_default()
+    }
+
+    fn clock_mut(&mut self, limit: LimitId) -> &mut VirtualTime {
+        let index = limit.index();
+        if index >= self.clocks.len() {
+            self.clocks.resize(index + 1, VirtualTime::default());
+        }
+        &mut self.clocks[index]
+    }
+
+    fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
+        let Some(client) = self.clients.get_mut(name) else { return };
+        client.waiting -= 1;
+        if !counts && client.end == slice.end {
+            client.end = slice.before;
+        }
+        if client.waiting == 0 {
+            self.idle.insert((client.end, Arc::clone(name)));
+        }
+        self.forget_the_even();
+    }
+
     /// Forgets clients that are no better known than strangers.
     fn forget_the_even(&mut self) {
-        let contended = self.clocks.iter().filter(|clock| clock.waiting > 0);
-        let Some(slowest) = contended.map(|clock| clock.time).min() else { return };
-        while self.idle.first().is_some_and(|(end, _)| *end <= slowest) {
+        let slowest = self.held.limits().map(|limit| self.clock(limit)).min().unwrap_or_default();
+        while self.idle.first().is_some_and(|(end, _)| *end <= slowest || self.idle.len() > MOST_IDLE) {
             if let Some((_, name)) = self.idle.pop_first() {
                 self.clients.remove(&name);
             }

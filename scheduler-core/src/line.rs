@@ -114,57 +114,57 @@ impl Line {
     /// Takes out one that was not served.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
         self.take_out(resource, slot, waiting);
-        let Standing { slice, shape, .. } = waiting.standing;
-        self.clients.give_up(&waiting.client, shape, slice);
+        self.clients.give_up(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
 
     /// Takes out one that was served in its turn.
     pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out_served(resource, now, slot, waiting);
-        let Standing { turn, shape, .. } = waiting.standing;
-        // What it has flowed past of its own client's is service that was not had yet.
-        let reached = self.first_of(&waiting.client).map_or(turn.tag, |first| first.tag.min(turn.tag));
-        self.clients.advance(shape, reached);
-        shape.limits().for_each(|limit| self.note_pace(now, limit));
+        self.served = now;
+        self.take_out(resource, slot, waiting);
+        let Standing { turn, slice, shape, .. } = waiting.standing;
+        self.clients.serve(&waiting.client, shape, slice, turn.tag);
+        shape.and(self.clients.held()).limits().for_each(|limit| self.note_pace(now, limit));
         self.end_if_empty();
     }
 
     /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
     pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out_served(resource, now, slot, waiting);
+        self.served = now;
+        self.take_out(resource, slot, waiting);
+        self.clients.promote(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
 
-    fn take_out_served<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.served = now;
-        self.take_out(resource, slot, waiting);
-        let Standing { slice, shape, .. } = waiting.standing;
-        self.clients.serve(&waiting.client, shape, slice);
-    }
-
-    /// The earliest turn of a client's.
-    fn first_of(&self, client: &Arc<str>) -> Option<Turn> {
-        let own = (Arc::clone(client), Place::FIRST)..=(Arc::clone(client), Place::LAST);
-        self.turns.range(own).next().map(|(_, turn)| *turn)
+    /// Takes note of the limits that somebody is held for. Where nobody was before, the clock goes on from who is.
+    pub(crate) fn hold(&mut self, now: Time, held: Shape) {
+        for limit in held.without(self.clients.held()).limits() {
+            if let Some(first) = self.order.first_among(self.shapes.needing(limit)) {
+                self.clients.advance(limit, first.turn.tag);
+            }
+            let clock = self.clients.clock(limit);
+            self.pace(limit, now).restart(now, clock);
+        }
+        self.clients.hold(held);
     }
 
     fn note_pace(&mut self, now: Time, limit: LimitId) {
+        let clock = self.clients.clock(limit);
+        self.pace(limit, now).note(now, clock);
+    }
+
+    fn pace(&mut self, limit: LimitId, now: Time) -> &mut Pace {
         let index = limit.index();
         if index >= self.paces.len() {
             self.paces.resize(index + 1, Pace::new(now));
         }
-        match self.clients.is_contended(limit) {
-            true => self.paces[index].note(now, self.clients.clock(limit)),
-            false => self.paces[index].restart(now, self.clients.clock(limit)),
-        }
+        &mut self.paces[index]
     }
 
     /// Nobody waits any more: what clients have had is forgotten, and the clocks begin anew.
     fn end_if_empty(&mut self) {
         if self.places.is_empty() {
             self.clients.forget_all();
-            self.paces.iter_mut().for_each(Pace::forget_clock);
         }
     }
 
@@ -176,7 +176,7 @@ impl Line {
             let distance = standing.turn.tag.since(first);
             if distance == Span::ZERO { None } else { self.paces.get(limit.index())?.time_for(distance) }
         };
-        standing.shape.limits().filter_map(until).max()
+        standing.shape.and(self.clients.held()).limits().filter_map(until).max()
     }
 
     fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {

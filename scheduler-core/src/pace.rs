@@ -32,14 +32,9 @@ impl Pace {
         (self.at, self.clock) = (now, clock);
     }
 
-    /// Leaves out the time until now, in which nobody waited.
+    /// Leaves out the time until now, in which nobody was held.
     pub(crate) fn restart(&mut self, now: Time, clock: VirtualTime) {
         (self.at, self.clock) = (now, clock);
-    }
-
-    /// The clock was put back: what it shows next is no progress.
-    pub(crate) fn forget_clock(&mut self) {
-        self.clock = VirtualTime::default();
     }
 
     /// How long the clock takes for `distance`, if its pace is known.

@@ -63,6 +63,7 @@ impl<R: Clone> Scheduler<R> {
                 holds.push(hold);
             }
         }
+        self.lines[class.index()].hold(now, blocked);
     }
 
     /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.

@@ -17,6 +17,18 @@ impl Shape {
         Shape(self.0 | 1 << limit.index())
     }
 
+    /// The limits that are in both.
+    #[must_use]
+    pub(crate) fn and(self, other: Shape) -> Self {
+        Shape(self.0 & other.0)
+    }
+
+    /// The limits that are not in `other`.
+    #[must_use]
+    pub(crate) fn without(self, other: Shape) -> Self {
+        Shape(self.0 & !other.0)
+    }
+
     /// The limits, by number.
     pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
         let mut rest = self.0;

@@ -8,6 +8,9 @@ use rampmeter_protocol::time::Span;
 pub(crate) struct VirtualTime(u64);
 
 impl VirtualTime {
+    /// Behind everything.
+    pub(crate) const MAX: VirtualTime = VirtualTime(u64::MAX);
+
     /// How much service lies between.
     pub(crate) fn since(self, earlier: VirtualTime) -> Span {
         Span::from_nanos(self.0.saturating_sub(earlier.0))

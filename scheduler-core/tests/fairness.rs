@@ -131,6 +131,47 @@ fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
 }
 
 #[test]
+fn a_limit_that_nobody_waits_for_gives_no_credit() {
+    play(
+        &shared(two_units(), &[]),
+        "
+        0    reserve spent requests=10            -> spent@0
+        0    wait k1 client=k units=0             ->
+        0    wait k2 client=k units=0             ->
+        0    wait k3 client=k units=0             ->
+        0    wait k4 client=k units=0             ->
+        0    wait k5 client=k units=0             ->
+        210                                       -> k1@100 k2@200
+        # Units are plentiful: that n needs them too gets it nothing that k does not get.
+        260  wait n1 client=n units=1             -> k3@300
+        260  wait n2 client=n units=1             ->
+        260  wait n3 client=n units=1             ->
+        1000                                      -> n1@400 k4@500 n2@600 k5@700 n3@800
+        ",
+    );
+}
+
+#[test]
+fn what_nobody_else_waits_for_is_free() {
+    play(
+        &shared(two_units(), &[]),
+        "
+        0    reserve spent units=10               -> spent@0
+        # m waits for units, and makes calls meanwhile that need none.
+        0    wait m1 client=m units=1             ->
+        0    wait m2 client=m requests=4          -> m2@0
+        0    wait m3 client=m requests=5          -> m3@0
+        # When requests run out too, it is not behind for what nobody else wanted.
+        0    wait g1 client=g                     ->
+        0    wait m4 client=m                     ->
+        0    wait g2 client=g                     ->
+        0    wait g3 client=g                     ->
+        490                                       -> m1@100 g1@200 m4@300 g2@400 g3@500
+        ",
+    );
+}
+
+#[test]
 fn a_large_request_holds_the_line() {
     play(
         &shared(ten_per_second(), &[]),

@@ -159,6 +159,6 @@ fn estimates_are_honest() {
     };
     let ((_, near_in_turn), (below, near)) = (honesty_among(Clients::Unnamed), honesty_among(Clients::Each));
     assert!(near_in_turn >= 99.0, "{near_in_turn} % near");
-    assert!((40.0..=60.0).contains(&below), "{below} % below");
+    assert!((35.0..=65.0).contains(&below), "{below} % below");
     assert!(near >= 90.0, "{near} % near");
 }

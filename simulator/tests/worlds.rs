@@ -33,7 +33,7 @@ fn a_world_that_can_not_be_says_why() {
         ),
         (
             world("requests", second).with(fleet.costing("requests", eleven)),
-            "fleet `workers`: the cost of 11 exceeds the limit's capacity of 10; split the call",
+            "fleet `workers`: limit `requests`: the cost of 11 exceeds the limit's capacity of 10; split the call",
         ),
         (
             world("requests", second).with(Fleet::new("workers", 1)),
