@@ -148,7 +148,11 @@ impl Desk {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].estimate.get_or_insert(*eta);
             }
-            Command::Grant(_) | Command::Refuse { .. } | Command::Settled { .. } => {}
+            Command::Refuse { id: Some(id), .. } => {
+                let Some(request) = self.request(id) else { return };
+                self.requests[request].returned.get_or_insert(now);
+            }
+            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } => {}
         }
     }
 }

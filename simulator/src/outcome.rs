@@ -3,6 +3,7 @@
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::resource::ClassId;
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -15,17 +16,17 @@ pub struct Outcome {
     pub requests: Vec<Request>,
     /// Which of the requests it granted, in that order.
     pub grants: Vec<usize>,
-    /// What the upstream's policies could spend, where the world was observed.
+    /// What could be spent at the upstream, where the world was observed.
     pub levels: Vec<Levels>,
 }
 
-/// What the upstream's policies could spend at a time.
+/// What could be spent at the upstream at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     /// When.
     pub at: Time,
-    /// Policy by policy, in millionths of its unit.
-    pub micros: Vec<u64>,
+    /// By unit, in millionths.
+    pub micros: BTreeMap<String, u64>,
 }
 
 /// One request, as the scheduler saw it.
@@ -45,7 +46,7 @@ pub struct Request {
     pub estimate: Option<Span>,
     /// What it was granted.
     pub granted: Option<Granted>,
-    /// When it was given back.
+    /// When it was given back, or refused.
     pub returned: Option<Time>,
 }
 

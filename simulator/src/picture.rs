@@ -74,7 +74,7 @@ fn draw_levels(area: &Area<'_>, world: &World, runs: &[(Report, Outcome)]) -> Dr
         .draw()?;
     for (run, (report, outcome)) in runs.iter().enumerate() {
         let level = |levels: &Levels| {
-            let micros = levels.micros.get(number).copied().unwrap_or(0);
+            let micros = levels.micros.get(&*limits[number].unit).copied().unwrap_or(0);
             (levels.at.nanos() as f64 / 1e9, micros as f64 / 1e6)
         };
         let line = LineSeries::new(outcome.levels.iter().map(level), &colour(run));

@@ -3,7 +3,7 @@
 use crate::cost::CostModel;
 use crate::dice::Dice;
 use crate::fleet::Fleet;
-use crate::upstream;
+use crate::upstream::{self, Upstream};
 use crate::world::WorldError;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
@@ -35,7 +35,7 @@ pub(crate) struct Prices<'a> {
 impl<'a> Prices<'a> {
     /// # Errors
     /// If a call could cost what the resource or its upstream would never serve.
-    pub(crate) fn new(resource: Resource, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
+    pub(crate) fn new(resource: Resource, upstream: &Upstream, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
         let mut prices = Prices { resource, fleets, constant: Vec::new() };
         for fleet in fleets {
             let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
@@ -45,6 +45,10 @@ impl<'a> Prices<'a> {
                     let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
                     WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
                 })?;
+                if !upstream.could_serve(&highest.charge) {
+                    let reason = "the upstream can never serve what a call may cost".to_owned();
+                    return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
+                }
                 if model.is_constant() {
                     prices.constant.push((model, Arc::new(highest)));
                 }

@@ -24,7 +24,8 @@ pub enum Strategy {
     LateBinding,
 }
 
-const FIRST_PAUSE: Span = Span::from_secs(1);
+/// The longest first pause; each may be twice as long as the one before.
+const FIRST_PAUSE: Span = Span::from_secs(2);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 impl Strategy {
@@ -42,7 +43,8 @@ impl Strategy {
     pub(crate) fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Dice) -> Span {
         match (self, retry_after) {
             (Strategy::BackOff, _) | (Strategy::RetryAfter, None) => {
-                let longest = Span::from_nanos(FIRST_PAUSE.nanos() << attempts.min(10)).min(LONGEST_PAUSE);
+                let longest =
+                    Span::from_nanos(FIRST_PAUSE.nanos() << attempts.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
                 dice.between(Span::ZERO, longest)
             }
             (Strategy::RetryAfter, Some(wait)) => {

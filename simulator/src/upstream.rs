@@ -8,6 +8,7 @@ use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
 use rampmeter_upstream::{Account, Policy, Rejection, RetryAfter, Unit};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 /// What an upstream really does.
@@ -47,15 +48,24 @@ impl Upstream {
         self.account.admit(since_origin(now), charge).map_err(|rejection| self.stated_wait(rejection))
     }
 
+    /// Whether a call of this cost can ever be served.
+    pub(crate) fn could_serve(&self, charge: &rampmeter_upstream::Cost) -> bool {
+        self.account.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
+    }
+
     /// A call that was served is over.
     pub(crate) fn finish(&mut self) {
         self.account.finish();
     }
 
-    /// What each policy could spend at `now`.
+    /// What could be spent of each unit at `now`: where several policies count one, the least.
     pub(crate) fn levels(&self, now: Time) -> Levels {
-        let policies = self.account.policies(since_origin(now));
-        Levels { at: now, micros: policies.iter().map(|policy| policy.level.micros()).collect() }
+        let mut micros = BTreeMap::new();
+        for stats in self.account.policies(since_origin(now)) {
+            let least = micros.entry(stats.policy.unit().to_string()).or_insert(u64::MAX);
+            *least = stats.level.micros().min(*least);
+        }
+        Levels { at: now, micros }
     }
 
     fn stated_wait(&self, rejection: Rejection) -> Option<Span> {

@@ -23,6 +23,9 @@ pub struct World {
     pub(crate) observed: Option<Span>,
 }
 
+/// With a number behind it, a name is still the value of a label.
+const MOST_NAME: usize = 200;
+
 /// What is wrong with a world.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorldError {
@@ -127,9 +130,17 @@ impl World {
     }
 
     fn begin(&self) -> Result<Run<'_>, WorldError> {
-        let endless = |fleet: &&Fleet| fleet.calls.is_none() && fleet.until.min(self.until) == Time::NEVER;
+        // Whoever dies again and again may never be done.
+        let dies_on = |fleet: &Fleet| fleet.crashes.is_some_and(|crashes| crashes.until == Time::NEVER);
+        let goes_on = |fleet: &Fleet| fleet.calls.is_none() || dies_on(fleet);
+        let endless = |fleet: &&Fleet| goes_on(fleet) && fleet.until.min(self.until) == Time::NEVER;
         if let Some(fleet) = self.fleets.iter().find(endless) {
             return Err(WorldError::Endless(fleet.name.clone()));
+        }
+        let too_long = |fleet: &&Fleet| fleet.name.len().max(fleet.client.as_ref().map_or(0, String::len)) > MOST_NAME;
+        if let Some(fleet) = self.fleets.iter().find(too_long) {
+            let reason = format!("a fleet and its client have names of at most {MOST_NAME} bytes");
+            return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
         }
         let mut names = BTreeSet::new();
         if let Some(fleet) = self.fleets.iter().find(|fleet| !names.insert(&fleet.name)) {

@@ -106,7 +106,7 @@ fn strangers_take_what_nobody_asked_for() {
     for strategy in Strategy::ALL {
         let outcome = run(&strategy.to_string(), &world.clone().by(strategy));
         let [strangers, own] = &outcome.fleets[..] else { panic!("two fleets") };
-        assert!(strangers.ok() >= 50 && own.rejected() > 50, "{} {}", strangers.ok(), own.rejected());
+        assert!(strangers.ok() >= 20 && own.rejected() >= 20, "{} {}", strangers.ok(), own.rejected());
         assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask nobody");
     }
 }

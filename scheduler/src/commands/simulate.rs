@@ -15,11 +15,24 @@ use std::path::PathBuf;
 
 /// What `simulate` takes.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Strategies:
+  back-off      call at once; after a 429 wait longer each time, by chance
+  retry-after   call at once; after a 429 wait for as long as it says
+  static-share  each worker keeps to its part of every limit
+  plain-rule    take from shared counters now, sleep until none is negative
+  reserve       permits that are promised at once
+  late-binding  permits that are granted when the turn has come
+
+Columns: `unfinished` calls were wanted and not served when the world ended; `used` is the part of what the binding
+limit held and refilled; `Jain` tells how evenly clients were served, by weight, from 0 to 1; `starved` clients asked
+and were never served. Waits are those of served calls, from when they were first wanted.
+
+How scenarios are written: simulator/scenarios/README.md")]
 pub struct Args {
     /// A world: limits, workers and a network.
     scenario: PathBuf,
-    /// Simulate only this way to keep to the limits: `back-off`, `retry-after`, `static-share`, `plain-rule`,
-    /// `reserve` or `late-binding`. All of them side by side otherwise.
+    /// Simulate only this strategy, and show its clients. All of them side by side otherwise.
     #[arg(long)]
     strategy: Option<Strategy>,
     /// The seed of all that is random, in place of the scenario's.
@@ -75,8 +88,9 @@ fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::R
     if !observed {
         return Ok((report, outcome));
     }
-    let interval = Span::from_nanos(outcome.finished().nanos() / OBSERVATIONS);
-    Ok((report, world.clone().observed_every(interval).run()?))
+    let (finished, interval) = (outcome.finished(), Span::from_nanos(outcome.finished().nanos() / OBSERVATIONS));
+    let world = world.clone().until(world.end().min(Time::ORIGIN + finished));
+    Ok((report, world.observed_every(interval).run()?))
 }
 
 #[expect(clippy::print_stdout, reason = "what the command is for")]

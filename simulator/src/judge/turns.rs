@@ -27,7 +27,7 @@ pub(super) fn check_classes(world: &World, outcome: &Outcome) -> Result<(), Viol
     Ok(())
 }
 
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1996): while two clients of a class both wait, for the same limits,
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait, for the same limits,
 /// neither gets ahead of the other by more than the largest call of each, by weight.
 pub(super) fn check_clients(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {

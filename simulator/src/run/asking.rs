@@ -51,13 +51,11 @@ impl Run<'_> {
 
     /// Does what a worker's session wants done.
     pub(super) fn poll(&mut self, now: Time, number: usize) {
-        let Some(mut session) = self.workers[number].session.take() else { return };
-        while let Some(command) = session.poll(now) {
+        while let Some(command) = self.workers[number].session.as_mut().and_then(|session| session.poll(now)) {
             self.obey(now, number, command);
         }
         let worker = &mut self.workers[number];
-        let wakes = session.next_wakeup();
-        worker.session = Some(session);
+        let wakes = worker.session.as_ref().and_then(|session| session.next_wakeup());
         if worker.wakes != wakes {
             worker.wakes = wakes;
             wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), Happening::Woken(worker.address)));

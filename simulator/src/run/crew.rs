@@ -58,6 +58,11 @@ impl Run<'_> {
         if let Some(next) = self.backlogs[fleet].arrive(now, &self.prices) {
             self.agenda.note(next, Happening::Arrived { fleet });
         }
+        self.hand_out(now, fleet);
+    }
+
+    /// Gives what waits to those who are free.
+    fn hand_out(&mut self, now: Time, fleet: usize) {
         for worker in self.backlogs[fleet].workers.clone() {
             if self.workers[worker].is_free() && !self.take_work(now, worker) {
                 return;
@@ -99,6 +104,7 @@ impl Run<'_> {
         let (address, fleet) = (worker.address, worker.fleet);
         self.backlogs[fleet].take_back(unfinished);
         self.agenda.note(now + crashes.pause, Happening::Revived(address));
+        self.hand_out(now, fleet);
     }
 
     pub(super) fn revive(&mut self, now: Time, address: Address) {

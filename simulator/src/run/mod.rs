@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
         world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;
         let mut run = Run {
             world,
-            prices: Prices::new(resource.clone(), &world.fleets)?,
+            prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
             gate: Gate::new(world.strategy, resource, &world.resource.limits, &world.fleets),
