@@ -95,19 +95,15 @@ impl Clients {
         self.leave(name, slice, false);
     }
 
-    /// Says which limits somebody is held for now.
+    /// Says which limits somebody is held for now. Where nobody was before, the clock goes on with the fastest: all are even.
     pub(crate) fn hold(&mut self, held: Shape) {
+        let fastest = self.fastest();
+        held.without(self.held).limits().for_each(|limit| *self.clock_mut(limit) = fastest);
         self.held = held;
     }
 
     pub(crate) fn held(&self) -> Shape {
         self.held
-    }
-
-    /// Moves a clock, never back.
-    pub(crate) fn advance(&mut self, limit: LimitId, to: VirtualTime) {
-        let clock = self.clock_mut(limit);
-        *clock = to.max(*clock);
     }
 
     pub(crate) fn clock(&self, limit: LimitId) -> VirtualTime {
@@ -119,10 +115,14 @@ impl Clients {
         *self = Clients::default();
     }
 
-    /// The slowest clock of what somebody is held for. Where nobody is, the fastest: behind all that others ever had.
+    /// The slowest clock of what somebody is held for. Where nobody is, the fastest of all.
     fn clock_for(&self, shape: Shape) -> VirtualTime {
         let contended = shape.and(self.held).limits().map(|limit| self.clock(limit)).min();
-        contended.or_else(|| shape.limits().map(|limit| self.clock(limit)).max()).unwrap_or_default()
+        contended.unwrap_or_else(|| self.fastest())
+    }
+
+    fn fastest(&self) -> VirtualTime {
+        self.clocks.iter().max().copied().unwrap_or_default()
     }
 
     fn clock_mut(&mut self, limit: LimitId) -> &mut VirtualTime {

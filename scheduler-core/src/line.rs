@@ -136,16 +136,14 @@ impl Line {
         self.end_if_empty();
     }
 
-    /// Takes note of the limits that somebody is held for. Where nobody was before, the clock goes on from who is.
+    /// Takes note of the limits that somebody is held for.
     pub(crate) fn hold(&mut self, now: Time, held: Shape) {
-        for limit in held.without(self.clients.held()).limits() {
-            if let Some(first) = self.order.first_among(self.shapes.needing(limit)) {
-                self.clients.advance(limit, first.turn.tag);
-            }
+        let new = held.without(self.clients.held());
+        self.clients.hold(held);
+        for limit in new.limits() {
             let clock = self.clients.clock(limit);
             self.pace(limit, now).restart(now, clock);
         }
-        self.clients.hold(held);
     }
 
     fn note_pace(&mut self, now: Time, limit: LimitId) {
