@@ -176,6 +176,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a waiting request out of its line and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
+        self.yield_turn(slot);
         let permit = self.permits.remove(slot);
         let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
         self.lines[waiting.class.index()].leave(&self.resource, slot, &waiting);

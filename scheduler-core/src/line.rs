@@ -36,7 +36,7 @@ pub(crate) struct Place {
 
 impl Place {
     const FIRST: Place = Place { arrived: Time::ORIGIN, serial: 0 };
-    const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
+    pub(crate) const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
 }
 
 /// Where a request stands among the others of its class.
@@ -66,6 +66,8 @@ pub(crate) struct Line {
     /// The turns of each client's, by arrival.
     turns: BTreeMap<(Arc<str>, Place), Turn>,
     due: BTreeSet<Due>,
+    /// The turns of those with a deadline, by client and the limits that they need.
+    due_turns: BTreeSet<(Arc<str>, ShapeSet, Turn, Slot)>,
     clients: Clients,
     shapes: Shapes,
     /// By limit.
@@ -81,6 +83,7 @@ impl Line {
             places: BTreeMap::new(),
             turns: BTreeMap::new(),
             due: BTreeSet::new(),
+            due_turns: BTreeSet::new(),
             clients: Clients::default(),
             shapes: Shapes::default(),
             paces: Vec::new(),
@@ -109,6 +112,7 @@ impl Line {
         self.places.insert(waiting.place, slot);
         self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
         self.due.extend(Due::of(slot, waiting));
+        self.due_turns.extend(due_turn(slot, waiting));
     }
 
     /// Takes out one that was not served.
@@ -185,6 +189,13 @@ impl Line {
         if let Some(due) = Due::of(slot, waiting) {
             self.due.remove(&due);
         }
+        self.forget_due_turn(slot, waiting);
+    }
+
+    fn forget_due_turn<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
+        if let Some(turn) = due_turn(slot, waiting) {
+            self.due_turns.remove(&turn);
+        }
     }
 
     /// The first who needs nothing of what is blocked.
@@ -205,10 +216,20 @@ impl Line {
         self.due.range(first..own).next().map(|due| due.slot)
     }
 
-    /// Gives a turn to another request of the same client that needs the same limits.
-    pub(crate) fn hand_turn<R>(&mut self, turn: Turn, to: Slot, waiting: &Waiting<R>) {
-        self.order.hand_turn(turn, to);
-        self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
+    /// Who has the last turn of those of the same client that have a deadline and need the same limits, if it is not this one.
+    pub(crate) fn last_due<R>(&self, slot: Slot, waiting: &Waiting<R>) -> Option<Slot> {
+        let own = due_turn(slot, waiting)?;
+        let end = (Arc::clone(&own.0), own.1, Turn::LAST, Slot::FIRST);
+        self.due_turns.range(&own..&end).next_back().map(|(.., slot)| *slot).filter(|last| *last != slot)
+    }
+
+    /// Gives the standing of another of its client's, which needs the same limits, to the one in `slot`.
+    pub(crate) fn give_turn<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, standing: Standing) {
+        self.forget_due_turn(slot, waiting);
+        waiting.standing = standing;
+        self.order.hand_turn(standing.turn, slot);
+        self.turns.insert((Arc::clone(&waiting.client), waiting.place), standing.turn);
+        self.due_turns.extend(due_turn(slot, waiting));
     }
 
     /// The oldest.
@@ -249,6 +270,11 @@ impl Line {
     pub(crate) fn backlog(&self) -> Option<&Backlog> {
         self.order.backlog()
     }
+}
+
+fn due_turn<R>(slot: Slot, waiting: &Waiting<R>) -> Option<(Arc<str>, ShapeSet, Turn, Slot)> {
+    waiting.deadline?;
+    Some((Arc::clone(&waiting.client), waiting.standing.shapes, waiting.standing.turn, slot))
 }
 
 impl Due {

@@ -26,6 +26,11 @@ pub(crate) struct Turn {
     pub(crate) place: Place,
 }
 
+impl Turn {
+    /// Behind everybody's.
+    pub(crate) const LAST: Turn = Turn { tag: VirtualTime::MAX, returning: true, place: Place::LAST };
+}
+
 /// One who waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {

@@ -68,16 +68,28 @@ impl<R: Clone> Scheduler<R> {
 
     /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.
     fn first_due(&mut self, class: ClassId, blocked: Shape) -> Option<Slot> {
-        let line = &mut self.lines[class.index()];
+        let line = &self.lines[class.index()];
         let first = line.first(blocked)?;
         let Some(due) = line.due_before(first, self.permits.get(first).waiting()) else { return Some(first) };
-        let [of_first, of_due] = [first, due].map(|slot| self.permits.get(slot).waiting().standing);
-        for (slot, standing) in [(due, of_first), (first, of_due)] {
-            let waiting = self.permits.get_mut(slot).waiting_mut();
-            waiting.standing = standing;
-            line.hand_turn(standing.turn, slot, waiting);
-        }
+        self.swap_turns(class, first, due);
         Some(due)
+    }
+
+    /// One that leaves unserved leaves the last turn of its client's: the others move up, and whoever comes next is not
+    /// behind for it.
+    pub(crate) fn yield_turn(&mut self, slot: Slot) {
+        let waiting = self.permits.get(slot).waiting();
+        let class = waiting.class;
+        if let Some(last) = self.lines[class.index()].last_due(slot, waiting) {
+            self.swap_turns(class, slot, last);
+        }
+    }
+
+    fn swap_turns(&mut self, class: ClassId, one: Slot, other: Slot) {
+        let [of_one, of_other] = [one, other].map(|slot| self.permits.get(slot).waiting().standing);
+        for (slot, standing) in [(one, of_other), (other, of_one)] {
+            self.lines[class.index()].give_turn(slot, self.permits.get_mut(slot).waiting_mut(), standing);
+        }
     }
 
     /// Starts one that waits or refuses it for good; or says what it has to be held for.

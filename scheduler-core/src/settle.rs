@@ -43,6 +43,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Who asked is still answered: whoever cancels need not be who waits.
     fn cancel(&mut self, now: Time, slot: Slot) {
+        self.yield_turn(slot);
         let permit = self.permits.get_mut(slot);
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is cancelled")

@@ -252,6 +252,32 @@ fn a_cancelled_request_costs_its_client_no_turn() {
     );
 }
 
+/// Whoever asks for more than it gets, and gives up in time, still gets its share.
+#[test]
+fn a_missed_deadline_costs_its_client_no_turn() {
+    play(
+        &shared(ten_per_second(), &[]),
+        "
+        0    reserve spent requests=10            -> spent@0
+        0    wait a1 client=a within=250          ->
+        0    wait a2 client=a within=250          ->
+        0    wait a3 client=a within=250          ->
+        0    wait a4 client=a within=250          ->
+        0    wait b1 client=b                     ->
+        0    wait b2 client=b                     ->
+        0    wait b3 client=b                     ->
+        0    wait b4 client=b                     ->
+        # Two places behind, none of these can be in time any more.
+        210                                       -> a1@100 b1@200 a2:not_in_time+150 a3:not_in_time+150 a4:not_in_time+150
+        260                                       -> b2@300
+        # As if they had never asked.
+        260  wait a5 client=a                     ->
+        260  wait a6 client=a                     ->
+        600                                       -> a5@400 b3@500 a6@600
+        ",
+    );
+}
+
 /// Clients that all have work for the whole time: weight, and the costs of their calls.
 #[derive(Clone, Debug)]
 struct Busy {
