@@ -74,8 +74,7 @@ impl Clients {
         Slice { begin, end, before, returning }
     }
 
-    /// Notes that a request was served in its turn, which began at `tag`. Says whether that counts: nothing does that nobody
-    /// is held for.
+    /// Notes that a request was served in its turn, which began at `tag`. What nobody is held for does not count.
     pub(crate) fn serve(&mut self, name: &Arc<str>, shape: Shape, slice: Slice, tag: VirtualTime) {
         let contended = shape.and(self.held);
         for limit in contended.limits() {
@@ -153,5 +152,25 @@ impl Clients {
                 self.clients.remove(&name);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_those_who_have_had_least_begin_anew() {
+        let mut clients = Clients::default();
+        let shape = Shape::default().with(LimitId(0));
+        clients.hold(shape);
+        for number in 0..=MOST_IDLE as u64 {
+            let name = Arc::from(number.to_string());
+            let newcomer = Newcomer { shape, first: None, share: Span::from_nanos(number + 1), weight: Weight::ONE };
+            let slice = clients.join(&name, newcomer);
+            clients.serve(&name, shape, slice, slice.begin);
+        }
+        assert_eq!((clients.idle.len(), clients.clients.len()), (MOST_IDLE, MOST_IDLE));
+        assert!(!clients.clients.contains_key("0") && clients.clients.contains_key("1"));
     }
 }

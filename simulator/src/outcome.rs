@@ -146,9 +146,14 @@ impl FleetOutcome {
     pub fn wait_percentile(&self, percent: usize) -> Span {
         let mut waits: Vec<Span> = self.calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();
         waits.sort_unstable();
-        let rank = (waits.len() * percent).div_ceil(100);
-        rank.checked_sub(1).and_then(|index| waits.get(index).copied()).unwrap_or(Span::ZERO)
+        percentile(&waits, percent)
     }
+}
+
+/// The value of these, in order, that so many of a hundred do not exceed; zero where there is none.
+pub(crate) fn percentile(sorted: &[Span], percent: usize) -> Span {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    rank.checked_sub(1).and_then(|index| sorted.get(index).copied()).unwrap_or(Span::ZERO)
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use crate::cost::amount_of;
 use crate::fleet::Fleet;
-use crate::outcome::{Call, FleetOutcome, Outcome};
+use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
 use crate::world::World;
-use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::LimitSpec;
@@ -119,8 +118,7 @@ impl Group {
 impl Waits {
     fn of(mut waits: Vec<Span>) -> Self {
         waits.sort_unstable();
-        let rank = |percent: usize| (waits.len() * percent).div_ceil(100).saturating_sub(1);
-        let [p50, p99, max] = [50, 99, 100].map(|percent| waits.get(rank(percent)).map_or(0.0, |wait| wait.millis()));
+        let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&waits, percent).millis());
         Waits { p50, p99, max }
     }
 }
@@ -161,7 +159,7 @@ impl Client<'_> {
     /// Seconds for which it took up the limit that it burdened most, by weight.
     fn share(&self, world: &World, name: &str) -> f64 {
         let served = self.calls.iter().filter(|call| call.ok);
-        served.map(|call| dominant_share(world, &call.cost)).sum::<f64>() / weight(world, name)
+        served.map(|call| world.dominant_share(&call.cost)).sum::<f64>() / world.weight(name)
     }
 }
 
@@ -187,18 +185,9 @@ fn use_of(outcome: &Outcome, limit: &LimitSpec, length: Span) -> f64 {
     taken.max(0.0) / (capacity + capacity * length.secs() / limit.period.secs())
 }
 
-fn weight(world: &World, client: &str) -> f64 {
-    let weights = world.resource.fair_share.as_ref().map(|fair| &fair.weights);
-    weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
-}
-
-fn dominant_share(world: &World, cost: &Cost<'_>) -> f64 {
-    let share = |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();
-    world.resource.limits.iter().map(share).fold(0.0, f64::max)
-}
-
-/// (Σx)² / (n · Σx²).
-fn jain(shares: &[f64]) -> f64 {
+/// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }

@@ -1,13 +1,15 @@
 //! What a simulation is made of.
 
+use crate::cost::amount_of;
 use crate::fleet::Fleet;
 use crate::network::Network;
 use crate::outcome::Outcome;
 use crate::run::Run;
 use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ResourceSpec, SpecError};
+use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, SpecError};
 use std::collections::BTreeSet;
 
 /// A resource, its upstream, a network and workers.
@@ -108,6 +110,19 @@ impl World {
     #[must_use]
     pub fn observed_every(self, interval: Span) -> Self {
         World { observed: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
+    }
+
+    /// Seconds for which a call takes up the limit that it burdens most.
+    pub(crate) fn dominant_share(&self, cost: &Cost<'_>) -> f64 {
+        let seconds =
+            |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();
+        self.resource.limits.iter().map(seconds).fold(0.0, f64::max)
+    }
+
+    /// How many times another's share a client is to get.
+    pub(crate) fn weight(&self, client: &str) -> f64 {
+        let weights = self.resource.fair_share.as_ref().map(|fair| &fair.weights);
+        weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
     }
 
     /// The fleet of a worker, and its number.

@@ -12,6 +12,7 @@ use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
 use rampmeter_simulator::cost::{CostModel, amount_of};
 use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
 use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};
+use rampmeter_simulator::report::jain;
 use rampmeter_simulator::world::World;
 
 fn run(world: &World) -> Outcome {
@@ -20,12 +21,6 @@ fn run(world: &World) -> Outcome {
     outcome.fleets.iter().for_each(describe);
     assert_eq!(outcome.rejected(), 0);
     outcome
-}
-
-/// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).
-fn jain(shares: &[f64]) -> f64 {
-    let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
-    sum * sum / (shares.len() as f64 * squares)
 }
 
 #[test]

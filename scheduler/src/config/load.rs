@@ -74,14 +74,17 @@ fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<R
 }
 
 fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resource, ConfigError> {
-    let spec = written_spec(source, spanned)?;
-    Resource::new(&spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
+    checked(source, spanned, &written_spec(source, spanned)?)
 }
 
 /// A valid resource as it is written.
 pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
-    resource(source, spanned)?;
-    written_spec(source, spanned)
+    let spec = written_spec(source, spanned)?;
+    checked(source, spanned, &spec).map(|_| spec)
+}
+
+fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpec) -> Result<Resource, ConfigError> {
+    Resource::new(spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
 
 /// A resource as it is written, which the core has not looked at yet.

@@ -99,9 +99,8 @@ impl<'a> Client<'a> {
         if !all().all(|request| fits(request) && request.returned.is_none() && request.age == Span::ZERO) {
             return None;
         }
-        let weights = &world.resource.fair_share.as_ref()?.weights;
-        let weight = weights.get(&name).map_or(1.0, |weight| weight.times());
-        let largest = all().map(|request| dominant_share(world, request)).fold(0.0, f64::max) / weight;
+        let weight = world.weight(&name);
+        let largest = all().map(|request| world.dominant_share(&request.cost)).fold(0.0, f64::max) / weight;
         Some(Client { name, weight, units, requests, largest })
     }
 
@@ -115,14 +114,6 @@ fn units_of<'a>(world: &'a World, request: &Request) -> Vec<&'a str> {
     units.filter(|unit| amount_of(&request.cost, unit) > Amount::ZERO).collect()
 }
 
-/// Seconds for which a call takes up the limit that it burdens most.
-fn dominant_share(world: &World, request: &Request) -> f64 {
-    let seconds = |limit: &LimitSpec| {
-        amount_of(&request.cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units()
-    };
-    world.resource.limits.iter().map(seconds).fold(0.0, f64::max)
-}
-
 /// When one was first too far ahead, while both have waited without a break.
 fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client<'_>; 2]) -> Option<Time> {
     let most = pair[0].largest + pair[1].largest;
@@ -130,7 +121,7 @@ fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client<'_>; 2]) -> Opti
     for number in &outcome.grants {
         let request = &outcome.requests[*number];
         let at = request.granted?.at;
-        let share = dominant_share(world, request);
+        let share = world.dominant_share(&request.cost);
         match pair.map(|client| client.requests.binary_search(number).is_ok()) {
             [true, _] => lead += share / pair[0].weight,
             [_, true] => lead -= share / pair[1].weight,

@@ -41,7 +41,7 @@ impl<'a> Run<'a> {
         let resource = Resource::new(&world.resource).map_err(WorldError::Resource)?;
         let upstream = Upstream::new(&world.upstream, &world.resource)?;
         world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;
-        let mut run = Run {
+        Ok(Run {
             world,
             prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
             dice: Dice::new(world.seed),
@@ -52,13 +52,12 @@ impl<'a> Run<'a> {
             backlogs: Vec::new(),
             next_observation: Time::ORIGIN,
             outcome: Outcome::default(),
-        };
-        world.fleets.iter().enumerate().for_each(|(number, fleet)| run.hire(number, fleet));
-        Ok(run)
+        })
     }
 
     /// Takes what happens next, until nothing does.
     pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
+        self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
         let mut taken: u64 = 0;
         while self.take_next() {
             taken += 1;
