@@ -82,6 +82,12 @@ impl Amount {
     pub fn units(self) -> f64 {
         self.0 as f64 / MICROS
     }
+
+    /// This less `other`; nothing if `other` is more.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Amount) -> Amount {
+        Amount(self.0.saturating_sub(other.0))
+    }
 }
 
 fn scaled(units: f64) -> Result<f64, AmountError> {

@@ -40,6 +40,14 @@ impl Clock {
     }
 }
 
+/// Wall time in nanoseconds since 1970 at the origin of a clock that reads `now`. It may step either way.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]
+pub fn unix_nanos_at_origin(now: Time) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).saturating_sub(now.nanos())
+}
+
 /// Wall time in milliseconds since 1970, for marks that outlive a process. It may step either way.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]

@@ -10,6 +10,8 @@ pub enum Code {
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
+    /// A quota of the upstream's is used up: coming back before its reset is useless.
+    QuotaSpent,
     /// The bound of waiting requests is reached.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
@@ -35,9 +37,10 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 11] = [
+    pub const ALL: [Code; 12] = [
         Code::NotInTime,
         Code::NeverFits,
+        Code::QuotaSpent,
         Code::QueueFull,
         Code::NoLimit,
         Code::TooManyKeys,
@@ -55,6 +58,7 @@ impl Code {
         match self {
             Code::NotInTime => 429,
             Code::NeverFits => 422,
+            Code::QuotaSpent => 403,
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
@@ -68,6 +72,7 @@ impl Code {
         match self {
             Code::NotInTime => "not_in_time",
             Code::NeverFits => "never_fits",
+            Code::QuotaSpent => "quota_spent",
             Code::QueueFull => "queue_full",
             Code::NoLimit => "no_limit",
             Code::TooManyKeys => "too_many_keys",

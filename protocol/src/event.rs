@@ -1,8 +1,10 @@
 //! What a scheduler tells everybody.
 
+use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An event on `rampmeter.event.<resource>`. Clients pass over events that they do not know.
+/// An event on `rampmeter.event.<resource>`. Clients pass over events and fields that they do not know, and events of an epoch
+/// below one that they have seen: whoever sent them does not lead any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -15,22 +17,113 @@ pub enum Event {
     },
     /// Limits have other values from now on.
     Limits {
-        /// Their names.
-        limits: Vec<String>,
+        /// Those limits, as they are now.
+        limits: Vec<LimitNews>,
+        /// The leader's epoch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u64>,
     },
-    /// Starts that fall into the next `for_ms` are void.
+    /// A freeze begins: starts that were promised before and fall into the next `for_ms` are void.
     Freeze {
         /// Names of the limits that are frozen.
-        limits: Vec<String>,
+        limits: Vec<Name>,
         /// For how long.
         for_ms: f64,
+        /// The leader's epoch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u64>,
     },
-    /// A freeze is over.
+    /// A freeze has ended.
     Thaw {
         /// Names of the limits that flow again.
-        limits: Vec<String>,
+        limits: Vec<Name>,
+        /// The leader's epoch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u64>,
     },
     /// An event of a later protocol.
     #[serde(other)]
     Other,
+}
+
+/// A limit that has changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitNews {
+    /// Its name.
+    pub name: Name,
+    /// What a full bucket of the upstream holds.
+    pub capacity: f64,
+    /// In which time an empty bucket fills.
+    pub period_ms: f64,
+}
+
+impl Event {
+    /// The epoch of who sent it, as far as it says.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        match self {
+            Event::Leader { epoch, .. } => Some(*epoch),
+            Event::Limits { epoch, .. } | Event::Freeze { epoch, .. } | Event::Thaw { epoch, .. } => *epoch,
+            Event::Other => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    /// The golden text of each event.
+    fn golden() -> [(Event, &'static str); 5] {
+        let limit = LimitNews { name: name("per-minute"), capacity: 600.0, period_ms: 60_000.0 };
+        [
+            (
+                Event::Leader { epoch: 7, leader: "scheduler-a".to_owned() },
+                r#"{"event":"leader","epoch":7,"leader":"scheduler-a"}"#,
+            ),
+            (
+                Event::Limits { limits: vec![limit], epoch: Some(7) },
+                r#"{"event":"limits","limits":[{"name":"per-minute","capacity":600.0,"period_ms":60000.0}],"epoch":7}"#,
+            ),
+            (
+                Event::Freeze { limits: vec![name("per-minute"), name("per-month")], for_ms: 3000.0, epoch: Some(7) },
+                r#"{"event":"freeze","limits":["per-minute","per-month"],"for_ms":3000.0,"epoch":7}"#,
+            ),
+            (
+                Event::Freeze { limits: vec![name("per-minute")], for_ms: 0.5, epoch: None },
+                r#"{"event":"freeze","limits":["per-minute"],"for_ms":0.5}"#,
+            ),
+            (
+                Event::Thaw { limits: vec![name("per-minute")], epoch: Some(7) },
+                r#"{"event":"thaw","limits":["per-minute"],"epoch":7}"#,
+            ),
+        ]
+    }
+
+    #[test]
+    fn events_are_written_and_read_as_ever() {
+        for (event, text) in golden() {
+            assert_eq!(serde_json::to_string(&event).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_passed_over() {
+        #[rustfmt::skip]
+        let table = [
+            (r#"{"event":"freeze","limits":["a"],"for_ms":3000,"why":"429"}"#,  Event::Freeze { limits: vec![name("a")], for_ms: 3000.0, epoch: None }),
+            (r#"{"event":"eclipse","of":"the sun","epoch":3}"#,                 Event::Other),
+        ];
+        for (text, event) in table {
+            assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event, "{text}");
+        }
+        for wrong in [r#"{"event":"freeze","limits":["a"]}"#, r#"{"limits":["a"]}"#, "[]", "7"] {
+            assert!(serde_json::from_str::<Event>(wrong).is_err(), "{wrong}");
+        }
+    }
 }

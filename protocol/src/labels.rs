@@ -47,6 +47,11 @@ impl<'a> Labels<'a> {
         self.0.iter().find(|(known, _)| &**known == key).map(|(_, value)| &**value)
     }
 
+    /// All labels with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -21,6 +21,7 @@ pub mod code;
 pub mod cost;
 pub mod event;
 pub mod explain;
+pub mod headers;
 pub mod id;
 pub mod incoming;
 pub mod labels;

@@ -60,6 +60,9 @@ pub struct Response<'a> {
     /// Headers as received.
     #[serde(borrow, default)]
     pub headers: Headers<'a>,
+    /// Whether the answer says in its body that a quota is gone: which no header tells, and a worker can read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quota_spent: bool,
 }
 
 /// Headers of a response, names in lower case: at most 64, values of at most 1024 characters.

@@ -66,10 +66,38 @@ impl Subjects {
         self.of("event", resource)
     }
 
+    /// Where one scheduler is asked whether it still leads: nobody else hears it.
+    #[must_use]
+    pub fn probe(&self, resource: &Name, leader: &str) -> String {
+        format!("{}.probe.{resource}.{leader}", self.prefix)
+    }
+
+    /// Where a leader hears itself: what it has not read when that comes was sent before.
+    #[must_use]
+    pub fn echo(&self, resource: &Name) -> String {
+        self.of("echo", resource)
+    }
+
     /// Names and limits of all resources.
     #[must_use]
     pub fn resources(&self) -> String {
         format!("{}.resources", self.prefix)
+    }
+
+    /// Whether an answer may go to `reply`: neither to a subject of the protocol nor to one that NATS keeps for itself.
+    /// A scheduler may publish there what its clients may not, such as its own state, and must not do it in their place.
+    ///
+    /// ```
+    /// # use rampmeter_protocol::subject::Subjects;
+    /// let subjects = Subjects::default();
+    /// assert!(subjects.may_answer_to("_INBOX.DBpCrKFEB4jHLWlz3k2gWU.1"));
+    /// assert!(!subjects.may_answer_to("rampmeter.event.sentinel-hub"));
+    /// assert!(!subjects.may_answer_to("$KV.rampmeter.state.sentinel-hub"));
+    /// ```
+    #[must_use]
+    pub fn may_answer_to(&self, reply: &str) -> bool {
+        let own = reply.strip_prefix(&*self.prefix).is_some_and(|rest| rest.starts_with('.'));
+        !own && !reply.starts_with('$')
     }
 
     fn of(&self, what: &str, resource: &Name) -> String {

@@ -1,0 +1,47 @@
+//! The headers of an upstream's answer that speak of rate limits.
+
+/// All that some dialect reads, in lower case and in order. A worker sends these and no others, which may hold secrets.
+pub const OF_LIMITS: [&str; 30] = [
+    "anthropic-ratelimit-input-tokens-limit",
+    "anthropic-ratelimit-input-tokens-remaining",
+    "anthropic-ratelimit-input-tokens-reset",
+    "anthropic-ratelimit-output-tokens-limit",
+    "anthropic-ratelimit-output-tokens-remaining",
+    "anthropic-ratelimit-output-tokens-reset",
+    "anthropic-ratelimit-requests-limit",
+    "anthropic-ratelimit-requests-remaining",
+    "anthropic-ratelimit-requests-reset",
+    "ratelimit",
+    "ratelimit-limit",
+    "ratelimit-policy",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+    "retry-after",
+    "x-processingunits-spent",
+    "x-ratelimit-bucket",
+    "x-ratelimit-global",
+    "x-ratelimit-limit",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-limit-tokens",
+    "x-ratelimit-remaining",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-remaining-tokens",
+    "x-ratelimit-reset",
+    "x-ratelimit-reset-after",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-reset-tokens",
+    "x-ratelimit-resource",
+    "x-ratelimit-scope",
+];
+
+/// Whether some dialect reads the header of this name, which is compared without regard to case.
+///
+/// ```
+/// use rampmeter_protocol::headers::speaks_of_limits;
+/// assert!(speaks_of_limits("Retry-After"));
+/// assert!(!speaks_of_limits("Set-Cookie"));
+/// ```
+#[must_use]
+pub fn speaks_of_limits(name: &str) -> bool {
+    OF_LIMITS.binary_search(&&*name.to_ascii_lowercase()).is_ok()
+}
