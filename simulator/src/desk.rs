@@ -1,12 +1,14 @@
 //! The scheduler, as those see it who write to it.
 
-use crate::outcome::{Granted, Request};
+use crate::outcome::{Granted, Levels, Request};
 use crate::worker::Address;
+use rampmeter_dialects::Reader;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::resource::{ClassId, Resource};
@@ -33,6 +35,7 @@ pub(crate) struct Answer {
 /// The real core behind the real protocol, and a record of what it does.
 pub(crate) struct Desk {
     core: Scheduler<ReplyTo>,
+    reader: Reader,
     answers: Vec<Answer>,
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
@@ -40,9 +43,10 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(resource: Resource) -> Self {
+    pub(crate) fn new(resource: Resource, reader: Reader) -> Self {
         Desk {
             core: Scheduler::new(resource, 1, Time::ORIGIN),
+            reader,
             answers: Vec::new(),
             known: BTreeMap::new(),
             requests: Vec::new(),
@@ -99,8 +103,22 @@ impl Desk {
             if let Some(request) = request {
                 self.requests[request].returned.get_or_insert(now);
             }
-            self.handle(now, Event::Settle(wire::settle(None, &settle)));
+            let observation =
+                settle.response.as_ref().map(|response| self.reader.read(response, unix_ms(now)).observation);
+            let settle = wire::settle(self.core.resource(), None, &settle, observation);
+            self.handle(now, Event::Settle(settle));
         });
+    }
+
+    /// Takes what the upstream says that its buckets hold, by unit: where several limits count one, the one that it is said of is
+    /// not known.
+    pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
+        let known = levels.micros.iter().filter_map(|(unit, micros)| {
+            let limit = self.core.resource().only_limit_of(unit)?;
+            Some((limit, Amount::from_micros(*micros).expect("an upstream's level is an amount")))
+        });
+        let levels = known.collect();
+        self.handle(now, Event::Levels { asked, heard: now, levels });
     }
 
     fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
@@ -152,9 +170,14 @@ impl Desk {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].returned.get_or_insert(now);
             }
-            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } => {}
+            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
         }
     }
+}
+
+/// Time begins in 1970.
+fn unix_ms(now: Time) -> u64 {
+    now.nanos() / NANOS_PER_MILLI
 }
 
 /// Everything in a message that is of the protocol; sessions write nothing else.

@@ -1,12 +1,11 @@
 //! What a worker has to pass before its call.
 
 use crate::desk::Desk;
-use crate::fleet::Fleet;
 use crate::plain_rule::PlainRule;
 use crate::strategy::Strategy;
+use crate::world::World;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::LimitSpec;
 
 /// What a worker has to pass before its call.
 pub(crate) enum Gate {
@@ -21,15 +20,16 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// In front of the workers of these fleets; strangers have no part in it.
-    pub(crate) fn new(strategy: Strategy, resource: Resource, limits: &[LimitSpec], fleets: &[Fleet]) -> Self {
+    /// In front of a world's workers; strangers have no part in it.
+    pub(crate) fn new(world: &World, resource: Resource) -> Self {
+        let (fleets, limits) = (&world.fleets, &world.resource.limits);
         let all = fleets.iter().map(|fleet| fleet.workers).sum();
         let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
-        match strategy {
+        match world.strategy {
             Strategy::BackOff | Strategy::RetryAfter => Gate::Open,
             Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, own.max(1)); all]),
             Strategy::PlainRule => Gate::Counter(PlainRule::new(limits, 1)),
-            Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource))),
+            Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource, world.reader()))),
         }
     }
 

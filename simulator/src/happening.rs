@@ -1,8 +1,10 @@
 //! All that happens in a world, and to whom.
 
 use crate::desk::ReplyTo;
+use crate::outcome::Levels;
+use crate::upstream::Reply;
 use crate::worker::{Address, Wish};
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::session::AskNumber;
 
 /// All that happens, and to whom.
@@ -30,8 +32,14 @@ pub(crate) enum Happening {
     Started { by: Address, ask: AskNumber },
     /// A call reaches the upstream.
     Called { by: Address, ask: AskNumber, wish: Wish, wait: Span, request: Option<usize> },
-    /// The response reaches the worker: served, or what `Retry-After` says.
-    Answered { to: Address, ask: AskNumber, verdict: Result<(), Option<Span>> },
+    /// The response reaches the worker.
+    Answered { to: Address, ask: AskNumber, reply: Reply },
+    /// The upstream has other policies from now on.
+    Changed { number: usize },
+    /// The scheduler's question for levels reaches the upstream.
+    Polled { asked: Time },
+    /// The answer reaches the scheduler.
+    Read { asked: Time, levels: Levels },
     /// A worker is told to stop.
     Stopped { worker: usize },
     /// A worker dies.

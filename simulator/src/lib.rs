@@ -8,17 +8,11 @@
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
-//! use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+//! use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
 //! use rampmeter_simulator::{fleet::Fleet, world::World};
 //!
 //! let name = |name| Name::new(name).unwrap();
-//! let limit = LimitSpec {
-//!     name: name("per-second"),
-//!     unit: name("requests"),
-//!     capacity: Amount::new(10.0)?,
-//!     period: Span::from_secs(1),
-//!     margin: Margin::Auto,
-//! };
+//! let limit = LimitSpec::new(name("per-second"), name("requests"), Amount::new(10.0)?, Span::from_secs(1));
 //! let resource = ResourceSpec::new(name("api"), vec![limit]);
 //! let fleet = Fleet { calls: Some(2), ..Fleet::new("workers", 20) };
 //! let outcome = World::new(resource, 1).with(fleet).run()?;

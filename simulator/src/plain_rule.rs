@@ -53,6 +53,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::labels::Labels;
     use rampmeter_protocol::name::Name;
     use rampmeter_scheduler_core::resource::Resource;
     use rampmeter_scheduler_core::spec::{Margin, ResourceSpec};
@@ -61,9 +62,9 @@ mod tests {
     fn one_bucket_and_equal_costs() {
         let name = Name::new("requests").unwrap();
         let (capacity, margin) = (Amount::new(2.0).unwrap(), Margin::Auto);
-        let limit = LimitSpec { name: name.clone(), unit: name.clone(), capacity, period: Span::from_secs(1), margin };
+        let limit = LimitSpec { margin, ..LimitSpec::new(name.clone(), name.clone(), capacity, Span::from_secs(1)) };
         let spec = ResourceSpec::new(name, vec![limit]);
-        let bill = Resource::new(&spec).unwrap().bill([].into_iter()).unwrap();
+        let bill = Resource::new(&spec).unwrap().bill(&Labels::new(), [].into_iter()).unwrap();
         for (parts, delays) in [(1, [0, 0, 500, 1000]), (2, [0, 1000, 2000, 3000])] {
             let mut rule = PlainRule::new(&spec.limits, parts);
             let found = delays.map(|_| rule.take(Time::ORIGIN, &bill).millis().round());

@@ -6,6 +6,7 @@ use crate::fleet::Fleet;
 use crate::upstream::{self, Upstream};
 use crate::world::WorldError;
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -72,7 +73,7 @@ impl<'a> Prices<'a> {
 
 impl Price {
     fn of(resource: &Resource, cost: Cost<'static>) -> Result<Self, Refusal> {
-        let bill = resource.bill(cost.iter())?;
+        let bill = resource.bill(&Labels::new(), cost.iter())?;
         Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
     }
 }

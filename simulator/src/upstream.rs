@@ -3,11 +3,12 @@
 use crate::cost::amount_of;
 use crate::outcome::Levels;
 use crate::world::WorldError;
+use rampmeter_dialects::{Reader, RetryAfterUnit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Account, Policy, Rejection, RetryAfter, Unit};
+use rampmeter_upstream::{Account, Dialect, Policy, Rejection, RetryAfter, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -18,13 +19,47 @@ pub struct Behaviour {
     pub policies: Vec<Policy>,
     /// How many calls it serves at the same time; any number where there is none.
     pub concurrency: Option<NonZeroUsize>,
+    /// In which headers its answers tell what a call took and what is left.
+    pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
+    /// From when on it has other policies, which nobody is told of.
+    pub changes: Vec<(Time, Vec<Policy>)>,
 }
 
-/// One account, and what its 429s say.
+impl Behaviour {
+    /// What understands its answers.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        let dialect = match self.dialect {
+            Dialect::SentinelHub => rampmeter_dialects::Dialect::SentinelHub,
+            Dialect::Ietf => rampmeter_dialects::Dialect::Ietf,
+            Dialect::Openai => rampmeter_dialects::Dialect::Openai,
+        };
+        let unit = match self.retry_after {
+            RetryAfter::Milliseconds => Some(RetryAfterUnit::Milliseconds),
+            RetryAfter::Seconds => Some(RetryAfterUnit::Seconds),
+            RetryAfter::Missing => None,
+        };
+        Reader::of(dialect).counting_in(unit)
+    }
+}
+
+/// What a call is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    /// Whether it was served; if not, what `Retry-After` says.
+    pub(crate) verdict: Result<(), Option<Span>>,
+    /// Names and values.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// One account, and what its answers say.
 pub(crate) struct Upstream {
     account: Account,
+    /// When the account began.
+    since: Time,
+    dialect: Dialect,
     retry_after: RetryAfter,
 }
 
@@ -34,18 +69,42 @@ impl Upstream {
             [] => resource.limits.iter().map(policy).collect::<Result<_, _>>()?,
             policies => policies.to_vec(),
         };
-        policies.iter().try_for_each(|policy| check_unit(policy, resource))?;
+        let changed = behaviour.changes.iter().flat_map(|(_, policies)| policies);
+        policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
         let account = Account::new(policies);
         let account = match behaviour.concurrency {
             Some(calls) => account.with_concurrency(calls),
             None => account,
         };
-        Ok(Upstream { account, retry_after: behaviour.retry_after })
+        let (dialect, retry_after) = (behaviour.dialect, behaviour.retry_after);
+        Ok(Upstream { account, since: Time::ORIGIN, dialect, retry_after })
     }
 
-    /// Whether the call that arrives at `now` is served; if not, what its `Retry-After` says.
-    pub(crate) fn admit(&mut self, now: Time, charge: &rampmeter_upstream::Cost) -> Result<(), Option<Span>> {
-        self.account.admit(since_origin(now), charge).map_err(|rejection| self.stated_wait(rejection))
+    /// Has these policies from `now` on, in place of as many others; levels stay, as far as there is room.
+    pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
+        let before = self.account.policies(self.age(now));
+        let kept = policies.iter().zip(before).map(|(policy, before)| {
+            let level = before.level.min(policy.capacity());
+            policy.clone().starting_at(level).expect("a bucket holds what is not above its capacity")
+        });
+        self.account = Account::new(kept.collect());
+        self.since = now;
+    }
+
+    fn age(&self, now: Time) -> std::time::Duration {
+        now.since(self.since).duration()
+    }
+
+    /// What the call that arrives at `now` is answered.
+    pub(crate) fn answer(&mut self, now: Time, charge: &rampmeter_upstream::Cost) -> Reply {
+        let now = self.age(now);
+        let admitted = self.account.admit(now, charge);
+        let took = admitted.is_ok().then_some(charge);
+        let policies = if self.dialect.tells_levels() { self.account.policies(now) } else { Vec::new() };
+        let mut headers = self.dialect.headers(took, &policies);
+        let wait = admitted.err().and_then(|rejection| self.retry_after.of(rejection));
+        headers.extend(wait.map(|wait| ("retry-after".to_owned(), wait.to_string())));
+        Reply { verdict: admitted.map_err(|rejection| self.stated_wait(rejection)), headers }
     }
 
     /// Whether a call of this cost can ever be served.
@@ -53,15 +112,17 @@ impl Upstream {
         self.account.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
     }
 
-    /// A call that was served is over.
+    /// A call that was served is over. Those that began under other policies are not counted any more.
     pub(crate) fn finish(&mut self) {
-        self.account.finish();
+        if self.account.in_flight() > 0 {
+            self.account.finish();
+        }
     }
 
     /// What could be spent of each unit at `now`: where several policies count one, the least.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
-        for stats in self.account.policies(since_origin(now)) {
+        for stats in self.account.policies(self.age(now)) {
             let least = micros.entry(stats.policy.unit().to_string()).or_insert(u64::MAX);
             *least = stats.level.micros().min(*least);
         }
@@ -103,6 +164,56 @@ fn translated(amount: Amount) -> rampmeter_upstream::Amount {
     rampmeter_upstream::Amount::from_micros(amount.micros())
 }
 
-fn since_origin(now: Time) -> std::time::Duration {
-    now.since(Time::ORIGIN).duration()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::settle::{Headers, Response};
+    use rampmeter_protocol::text::Text;
+    use rampmeter_scheduler_core::observation::{Observation, Scope, Verdict};
+
+    /// What the scheduler understands of what the upstream says.
+    fn understood(dialect: Dialect, retry_after: RetryAfter) -> [Observation; 2] {
+        // The second call is rejected, and fills the bucket up.
+        let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
+        let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
+        let account = Account::new(behaviour.policies.clone());
+        let mut upstream = Upstream { account, since: Time::ORIGIN, dialect, retry_after };
+        let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
+        [200, 429].map(|status| {
+            let reply = upstream.answer(Time::ORIGIN, &charge);
+            assert_eq!(reply.verdict.is_ok(), status == 200);
+            let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
+            let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+            let heard = reader.read(&response, 0);
+            assert!(heard.unreadable.is_empty(), "{response:?}");
+            heard.observation
+        })
+    }
+
+    #[test]
+    fn the_scheduler_understands_what_the_upstream_says() {
+        let two_seconds = Some(Span::from_secs(2));
+        #[rustfmt::skip]
+        let table = [
+            // dialect              Retry-After                 how long to be silent, and of what
+            (Dialect::SentinelHub,  RetryAfter::Milliseconds,   two_seconds,    Scope::Unnamed),
+            (Dialect::SentinelHub,  RetryAfter::Seconds,        two_seconds,    Scope::Unnamed),
+            (Dialect::SentinelHub,  RetryAfter::Missing,        None,           Scope::Unnamed),
+            (Dialect::Ietf,         RetryAfter::Milliseconds,   two_seconds,    Scope::Unit("requests".to_owned())),
+            (Dialect::Ietf,         RetryAfter::Missing,        two_seconds,    Scope::Unit("requests".to_owned())),
+            (Dialect::Openai,       RetryAfter::Seconds,        two_seconds,    Scope::Unit("requests".to_owned())),
+            (Dialect::Openai,       RetryAfter::Missing,        None,           Scope::Unit("requests".to_owned())),
+        ];
+        for (dialect, form, retry_after, scope) in table {
+            let [served, rejected] = understood(dialect, form);
+            assert_eq!(served.verdict, Verdict::Passed);
+            assert_eq!(
+                rejected.verdict,
+                Verdict::Limited { scope, retry_after, others: false },
+                "{dialect:?} {form:?}"
+            );
+            let left: Vec<_> = served.readings.iter().map(|reading| reading.remaining).collect();
+            assert_eq!(left, vec![Amount::ZERO; usize::from(dialect.tells_levels())], "{dialect:?}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::outcome::Outcome;
 use crate::run::Run;
 use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
+use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, SpecError};
@@ -19,10 +20,12 @@ pub struct World {
     pub(crate) seed: u64,
     pub(crate) network: Network,
     pub(crate) upstream: Behaviour,
+    reader: Option<Reader>,
     pub(crate) strategy: Strategy,
     pub(crate) fleets: Vec<Fleet>,
     pub(crate) until: Time,
     pub(crate) observed: Option<Span>,
+    pub(crate) polled: Option<Span>,
 }
 
 /// With a number behind it, a name is still the value of a label.
@@ -62,10 +65,12 @@ impl World {
             seed,
             network: Network::default(),
             upstream: Behaviour::default(),
+            reader: None,
             strategy: Strategy::default(),
             fleets: Vec::new(),
             until: Time::NEVER,
             observed: None,
+            polled: None,
         }
     }
 
@@ -86,6 +91,12 @@ impl World {
     #[must_use]
     pub fn against(self, upstream: Behaviour) -> Self {
         World { upstream, ..self }
+    }
+
+    /// The same world, whose scheduler reads the upstream's answers so, instead of in the dialect that they are in.
+    #[must_use]
+    pub fn reading(self, reader: Reader) -> Self {
+        World { reader: Some(reader), ..self }
     }
 
     /// The same world, in which workers keep to the limits in another way.
@@ -110,6 +121,17 @@ impl World {
     #[must_use]
     pub fn observed_every(self, interval: Span) -> Self {
         World { observed: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
+    }
+
+    /// The same world, in which the scheduler asks the upstream for its levels so often.
+    #[must_use]
+    pub fn polled_every(self, interval: Span) -> Self {
+        World { polled: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
+    }
+
+    /// What the scheduler reads the upstream's answers with.
+    pub(crate) fn reader(&self) -> Reader {
+        self.reader.unwrap_or_else(|| self.upstream.reader())
     }
 
     /// Seconds for which a call takes up the limit that it burdens most.

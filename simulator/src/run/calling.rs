@@ -5,6 +5,7 @@ use crate::fleet::Arrivals;
 use crate::happening::Happening;
 use crate::outcome::Call;
 use crate::strategy::Strategy;
+use crate::upstream::Reply;
 use crate::worker::{Address, RESOURCE, Stage, Wish, Worker};
 use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::text::Text;
@@ -33,22 +34,23 @@ impl Run<'_> {
         wait: Span,
         request: Option<usize>,
     ) {
-        let verdict = self.upstream.admit(now, &wish.price.charge);
+        let reply = self.upstream.answer(now, &wish.price.charge);
         let answered = now + self.world.network.response.draw(&mut self.dice);
-        let (cost, ok) = (Arc::clone(&wish.price.cost), verdict.is_ok());
+        let (cost, ok) = (Arc::clone(&wish.price.cost), reply.verdict.is_ok());
         let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
         self.outcome.fleets[self.workers[by.worker].fleet].calls.push(call);
-        self.agenda.note(answered, Happening::Answered { to: by, ask, verdict });
+        self.agenda.note(answered, Happening::Answered { to: by, ask, reply });
     }
 
     /// Settles; after a 429 the same is wanted still.
-    pub(super) fn be_answered(&mut self, now: Time, to: Address, ask: AskNumber, verdict: Result<(), Option<Span>>) {
+    pub(super) fn be_answered(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
+        let verdict = reply.verdict;
         if verdict.is_ok() {
             self.upstream.finish();
         }
         let Some(worker) = self.current(to) else { return };
         let Some(wish) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
-        settle(worker, now, verdict);
+        settle(worker, now, reply);
         self.poll(now, to.worker);
         match verdict {
             Ok(()) => self.be_served(now, to.worker),
@@ -86,12 +88,11 @@ impl Run<'_> {
 }
 
 /// Tells the scheduler how a call went.
-fn settle(worker: &mut Worker, now: Time, verdict: Result<(), Option<Span>>) {
+fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
-    let retry_after = verdict.err().flatten().map(|wait| wait.millis().ceil().to_string());
-    let headers = retry_after.map(|millis| (Text::from("retry-after"), Text::from(millis)));
-    let status = if verdict.is_ok() { 200 } else { 429 };
-    let response = Response { status, headers: Headers::first_of(headers) };
+    let status = if reply.verdict.is_ok() { 200 } else { 429 };
+    let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
+    let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
     let settle = Settle { response: Some(response), ..Settle::used(id) };
     worker.tell(now, Event::Settled { resource: RESOURCE, settle });
 }

@@ -3,6 +3,7 @@
 mod asking;
 mod calling;
 mod crew;
+mod upstream;
 
 use crate::agenda::Agenda;
 use crate::backlog::Backlog;
@@ -46,7 +47,7 @@ impl<'a> Run<'a> {
             prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
-            gate: Gate::new(world.strategy, resource, &world.resource.limits, &world.fleets),
+            gate: Gate::new(world, resource),
             upstream,
             workers: Vec::new(),
             backlogs: Vec::new(),
@@ -58,6 +59,7 @@ impl<'a> Run<'a> {
     /// Takes what happens next, until nothing does.
     pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
+        self.plan_upstream();
         let mut taken: u64 = 0;
         while self.take_next() {
             taken += 1;
@@ -122,7 +124,10 @@ impl<'a> Run<'a> {
             Happening::Permitted { to, ask, delay } => self.be_permitted(now, to, ask, delay),
             Happening::Started { by, ask } => self.start(now, by, ask),
             Happening::Called { by, ask, wish, wait, request } => self.call(now, by, ask, &wish, wait, request),
-            Happening::Answered { to, ask, verdict } => self.be_answered(now, to, ask, verdict),
+            Happening::Answered { to, ask, reply } => self.be_answered(now, to, ask, reply),
+            Happening::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
+            Happening::Polled { asked } => self.poll_levels(now, asked),
+            Happening::Read { asked, levels } => self.read_levels(now, asked, &levels),
             Happening::Stopped { worker } => self.stop(now, worker),
             Happening::Crashed(address) => self.crash(now, address),
             Happening::Revived(address) => self.revive(now, address),

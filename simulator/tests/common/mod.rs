@@ -7,7 +7,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{FairShare, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{FairShare, LimitSpec, ResourceSpec};
 use rampmeter_simulator::outcome::FleetOutcome;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn secs(secs: u64) -> Time {
 
 /// A limit of the same name as its unit, with the default margin.
 pub(crate) fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
-    LimitSpec { name: name(unit), unit: name(unit), capacity: amount(capacity), period, margin: Margin::Auto }
+    LimitSpec::new(name(unit), name(unit), amount(capacity), period)
 }
 
 /// Limits in the proportions of Sentinel Hub's.

@@ -61,6 +61,26 @@ impl Account {
         Self { concurrency: Some(limit), ..self }
     }
 
+    /// The same account, whose fixed windows begin at multiples of their period since a time that was `since` before the origin.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Unit};
+    /// use std::time::Duration;
+    ///
+    /// let policies = vec!["requests=1/10s;fixed-window".parse::<Policy>()?];
+    /// let mut account = Account::new(policies).with_windows_since(Duration::from_secs(1_795_000_004));
+    /// let one = Cost::new().with(Unit::REQUESTS, Amount::whole(1));
+    /// assert_eq!(account.admit(Duration::ZERO, &one), Ok(()));
+    /// assert!(account.admit(Duration::from_secs(5), &one).is_err());
+    /// assert_eq!(account.admit(Duration::from_secs(6), &one), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn with_windows_since(mut self, since: Duration) -> Self {
+        self.entries.iter_mut().for_each(|entry| entry.meter.begin(since.as_nanos()));
+        self
+    }
+
     /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until [`Self::finish`].
     ///
     /// # Errors

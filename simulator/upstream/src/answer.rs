@@ -1,29 +1,33 @@
 //! What a caller reads.
 
-use crate::{Cost, RetryAfter, Unit, call::BadCost, ledger::Verdict};
+use crate::{Cost, RetryAfter, call::BadCost, ledger::Verdict};
 use axum::{
     Json,
-    http::{StatusCode, header::RETRY_AFTER},
+    http::{HeaderName, HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
 
-const PROCESSING_UNITS_SPENT: &str = "x-processingunits-spent";
-
-/// The answer to a call, its wait stated in this form.
-pub(crate) fn answer(verdict: &Verdict, form: RetryAfter) -> Response {
-    match verdict {
+/// The answer to a call, its wait stated in this form, with these headers besides.
+pub(crate) fn answer(verdict: &Verdict, form: RetryAfter, headers: Vec<(String, String)>) -> Response {
+    let mut response = match verdict {
         Verdict::Admitted { cost, .. } => admitted(cost),
         Verdict::RateLimited(rejection) => rate_limited(form.of(*rejection)),
         Verdict::Bad(bad) => malformed(bad),
+    };
+    for (name, value) in headers {
+        let name = HeaderName::try_from(name).expect("a dialect's names are those of headers");
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::try_from(value).expect("a dialect's values are visible ASCII"));
     }
+    response
 }
 
 fn admitted(cost: &Cost) -> Response {
     let spent: Map<String, Value> =
         cost.iter().map(|(unit, amount)| (unit.to_string(), amount.to_f64().into())).collect();
-    let header = (PROCESSING_UNITS_SPENT, cost.of(&Unit::PROCESSING_UNITS).to_string());
-    ([header], Json(json!({ "spent": spent }))).into_response()
+    Json(json!({ "spent": spent })).into_response()
 }
 
 /// As Sentinel Hub answers; the wait is missing where nobody knows one.

@@ -1,6 +1,6 @@
 //! The time since the start.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock that starts at zero.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,12 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "the upstream judges the scheduler, so it shares no clock with it")]
     pub(crate) fn start() -> Self {
         Self { origin: Instant::now() }
+    }
+
+    /// What the clock on the wall shows, since 1970.
+    #[expect(clippy::disallowed_methods, reason = "the upstream judges the scheduler, so it shares no clock with it")]
+    pub(crate) fn wall() -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     pub(crate) fn now(self) -> Duration {

@@ -1,10 +1,14 @@
 //! What an upstream is started with.
 
-use crate::{Policy, ResponseTime, RetryAfter};
+use crate::{Dialect, Policy, ResponseTime, RetryAfter, portal::Credentials};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
+    time::Duration,
 };
+
+/// How long an access token is good where nobody says, as it is at Sentinel Hub.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// What an [`Upstream`](crate::Upstream) is started with.
 ///
@@ -17,7 +21,8 @@ use std::{
 ///     .response_time(ResponseTime::fixed(Duration::from_millis(50)))
 ///     .concurrency(NonZeroUsize::MIN.saturating_add(99))
 ///     .retry_after(RetryAfter::Seconds)
-///     .keep_admissions(100_000);
+///     .keep_admissions(100_000)
+///     .customer("id", "secret");
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -26,13 +31,16 @@ pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) response_time: ResponseTime,
     pub(crate) concurrency: Option<NonZeroUsize>,
-    pub(crate) retry_after: RetryAfter,
+    pub(crate) dialect: Dialect,
+    /// The dialect's where it is not stated.
+    pub(crate) retry_after: Option<RetryAfter>,
     pub(crate) admissions_kept: usize,
+    pub(crate) customer: Option<Credentials>,
 }
 
 impl Config {
-    /// These policies, on any free port of 127.0.0.1, answering at once any number of calls at the same time, with waits in
-    /// milliseconds, without a log of admissions.
+    /// These policies, on any free port of 127.0.0.1, answering at once any number of calls at the same time, in the
+    /// dialect of Sentinel Hub, without a log of admissions.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self {
@@ -40,8 +48,10 @@ impl Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             response_time: ResponseTime::default(),
             concurrency: None,
-            retry_after: RetryAfter::default(),
+            dialect: Dialect::default(),
+            retry_after: None,
             admissions_kept: 0,
+            customer: None,
         }
     }
 
@@ -67,10 +77,32 @@ impl Config {
         self
     }
 
-    /// How a 429 states the wait.
+    /// In which headers an answer tells what a call took and what is left.
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// How a 429 states the wait, if not as the dialect has it.
     #[must_use]
     pub fn retry_after(mut self, form: RetryAfter) -> Self {
-        self.retry_after = form;
+        self.retry_after = Some(form);
+        self
+    }
+
+    /// Who may ask for access tokens, and with one for the contract and for token counts. Without a customer nobody may.
+    #[must_use]
+    pub fn customer(mut self, client_id: &str, client_secret: &str) -> Self {
+        let (id, secret) = (client_id.to_owned(), client_secret.to_owned());
+        self.customer = Some(Credentials { id, secret, token_life: TOKEN_LIFE });
+        self
+    }
+
+    /// How long an access token of the customer's is good.
+    #[must_use]
+    pub fn token_life(mut self, life: Duration) -> Self {
+        self.customer = self.customer.map(|customer| Credentials { token_life: life, ..customer });
         self
     }
 

@@ -2,18 +2,30 @@
 
 use crate::{Amount, Policy, Rejection};
 
-/// A fixed window: a capacity for each period since the origin of time.
+/// A fixed window: a capacity for each period, of which one began `phase_ns` before the origin of time.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedWindow {
     capacity: Amount,
     period_ns: u64,
     used: Amount,
     updated_ns: u64,
+    phase_ns: u64,
 }
 
 impl FixedWindow {
     pub(crate) fn new(policy: &Policy) -> Self {
-        Self { capacity: policy.capacity(), period_ns: policy.period_ns(), used: Amount::ZERO, updated_ns: 0 }
+        Self {
+            capacity: policy.capacity(),
+            period_ns: policy.period_ns(),
+            used: Amount::ZERO,
+            updated_ns: 0,
+            phase_ns: 0,
+        }
+    }
+
+    /// The origin of time is so long after the beginning of a window.
+    pub(crate) fn begin(&mut self, since_ns: u128) {
+        self.phase_ns = (since_ns % u128::from(self.period_ns)) as u64;
     }
 
     /// Opens the window of `now_ns`; a time before the last one changes nothing.
@@ -30,7 +42,7 @@ impl FixedWindow {
         if cost > self.capacity {
             return Some(Rejection::Never);
         }
-        let rest_of_window_ns = self.period_ns - self.updated_ns % self.period_ns;
+        let rest_of_window_ns = self.period_ns - self.updated_ns.saturating_add(self.phase_ns) % self.period_ns;
         (cost > self.capacity.saturating_sub(self.used)).then(|| Rejection::after_ns(rest_of_window_ns.into()))
     }
 
@@ -39,7 +51,8 @@ impl FixedWindow {
     }
 
     fn used_at(&self, now_ns: u64) -> Amount {
-        let same_window = now_ns / self.period_ns <= self.updated_ns / self.period_ns;
+        let window = |time_ns: u64| time_ns.saturating_add(self.phase_ns) / self.period_ns;
+        let same_window = window(now_ns) <= window(self.updated_ns);
         if same_window { self.used } else { Amount::ZERO }
     }
 }

@@ -1,7 +1,7 @@
 //! The account with everything that is counted about it.
 
 use crate::{
-    Account, Admission, Cost, Rejection, Stats, Tally,
+    Account, Admission, Cost, PolicyStats, Rejection, Stats, Tally,
     admission::AdmissionLog,
     call::{BadCost, Call},
     classes::Classes,
@@ -32,9 +32,9 @@ pub(crate) enum Verdict {
 }
 
 impl Ledger {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, since_1970: Duration) -> Self {
         Self {
-            account: account(config),
+            account: account(config, since_1970),
             total: Tally::default(),
             classes: Classes::default(),
             log: AdmissionLog::keeping(config.admissions_kept),
@@ -56,13 +56,13 @@ impl Ledger {
         self.account.finish();
     }
 
+    /// What each policy has spent and could spend.
+    pub(crate) fn policies(&self, now: Duration) -> Vec<PolicyStats> {
+        self.account.policies(now)
+    }
+
     pub(crate) fn stats(&self, now: Duration) -> Stats {
-        Stats {
-            uptime: now,
-            total: self.total,
-            policies: self.account.policies(now),
-            classes: self.classes.tallies().clone(),
-        }
+        Stats { uptime: now, total: self.total, policies: self.policies(now), classes: self.classes.tallies().clone() }
     }
 
     pub(crate) fn admissions(&self) -> Vec<Admission> {
@@ -86,8 +86,8 @@ impl Ledger {
     }
 }
 
-fn account(config: &Config) -> Account {
-    let account = Account::new(config.policies.clone());
+fn account(config: &Config, since_1970: Duration) -> Account {
+    let account = Account::new(config.policies.clone()).with_windows_since(since_1970);
     match config.concurrency {
         Some(limit) => account.with_concurrency(limit),
         None => account,
@@ -95,6 +95,14 @@ fn account(config: &Config) -> Account {
 }
 
 impl Verdict {
+    /// What an admitted call took.
+    pub(crate) fn cost(&self) -> Option<&Cost> {
+        match self {
+            Self::Admitted { cost, .. } => Some(cost),
+            Self::RateLimited(_) | Self::Bad(_) => None,
+        }
+    }
+
     fn outcome(&self) -> Outcome {
         match self {
             Self::Admitted { .. } => Outcome::Ok,

@@ -10,11 +10,15 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET` or `POST /process` | 200 after the response time, 429 at once, 400 for a malformed cost |
+//! | `GET` or `POST /process` | 200 after the response time, 429 at once, 400 for a malformed cost; with the headers of a [`Dialect`] |
 //! | `GET /stats` | counts, levels and classes as JSON |
+//! | `POST /auth/realms/main/protocol/openid-connect/token` | an access token for the [customer](Config::customer)'s OAuth client credentials |
+//! | `GET /aux/ratelimit/contract?userId=eq:<sub>` | the policies, as Sentinel Hub tells them |
+//! | `GET /aux/ratelimit/statistics/tokenCounts/<sub>` | what they hold |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header (`x-cost-processing-units: 2.5`),
-//! and may carry a label for the statistics in `x-class` or `x-client`.
+//! and may carry a label for the statistics in `x-class` or `x-client`. Calls need no token. The last three endpoints
+//! [break](Upstream::set_fault) when they are told to.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -32,7 +36,7 @@
 //! # }
 //! ```
 //!
-//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, authentication, TLS, and any
+//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, tokens for calls, TLS, and any
 //! state that outlives the process.
 
 mod account;
@@ -44,6 +48,8 @@ mod classes;
 mod clock;
 mod config;
 mod cost;
+mod dialect;
+mod fault;
 mod fixed_window;
 mod flow;
 mod leaky_bucket;
@@ -54,6 +60,7 @@ mod policy;
 mod policy_error;
 mod policy_option;
 mod policy_text;
+mod portal;
 mod rejection;
 mod response_time;
 mod retry_after;
@@ -73,6 +80,8 @@ pub use amount::{Amount, AmountError};
 pub use classes::{MAX_CLASS_BYTES, MAX_CLASSES, OTHER_CLASS};
 pub use config::Config;
 pub use cost::Cost;
+pub use dialect::Dialect;
+pub use fault::{Endpoint, Fault};
 pub use policy::Policy;
 pub use policy_error::PolicyError;
 pub use policy_option::PolicyOption;

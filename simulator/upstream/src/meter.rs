@@ -26,6 +26,14 @@ impl Meter {
         }
     }
 
+    /// Fixed windows are cut as if time had begun so long before its origin.
+    pub(crate) fn begin(&mut self, since_ns: u128) {
+        match self {
+            Self::FixedWindow(window) => window.begin(since_ns),
+            Self::TokenBucket(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_) => {}
+        }
+    }
+
     /// A call arrives at `now_ns`, whatever it costs. A time before the last one counts as the last one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {

@@ -134,7 +134,7 @@ fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
 }
 
 /// As a duration prints that may be negative; 2⁶⁴ nanoseconds fit by far.
-fn printed(duration: Duration) -> SignedDuration {
+pub(crate) fn printed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 

@@ -1,12 +1,13 @@
 //! The account behind HTTP.
 
 use crate::{
-    Admission, ResponseTime, RetryAfter, Stats,
+    Admission, Dialect, ResponseTime, RetryAfter, Stats,
     answer::answer,
     call::{Call, CostParameters},
     clock::Clock,
     config::Config,
     ledger::{Ledger, Verdict},
+    portal::{self, Portal},
     stats_body::StatsBody,
 };
 use axum::{
@@ -32,10 +33,12 @@ pub(crate) struct Service {
     clock: Clock,
     parameters: CostParameters,
     response_time: ResponseTime,
+    dialect: Dialect,
     retry_after: RetryAfter,
     /// Guards the account and its counts for one decision, about a microsecond, or for one copy of the counts; never
     /// across an await.
     ledger: Mutex<Ledger>,
+    pub(crate) portal: Portal,
 }
 
 impl Service {
@@ -44,13 +47,16 @@ impl Service {
             clock: Clock::start(),
             parameters: CostParameters::of(&config.policies),
             response_time: config.response_time,
-            retry_after: config.retry_after,
-            ledger: Mutex::new(Ledger::new(config)),
+            dialect: config.dialect,
+            retry_after: config.retry_after.unwrap_or(config.dialect.retry_after()),
+            ledger: Mutex::new(Ledger::new(config, Clock::wall())),
+            portal: Portal::new(config.customer.clone()),
         }
     }
 
     pub(crate) fn router(self: Arc<Self>) -> Router {
-        Router::new().route("/process", get(process).post(process)).route("/stats", get(stats)).with_state(self)
+        let api = Router::new().route("/process", get(process).post(process)).route("/stats", get(stats));
+        api.merge(portal::routes()).with_state(self)
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -62,14 +68,23 @@ impl Service {
         self.open().1.admissions()
     }
 
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
     /// No call takes longer.
     pub(crate) fn longest_response(&self) -> Duration {
         self.response_time.longest()
     }
 
-    fn decide(&self, call: Call) -> Verdict {
+    /// What becomes of a call, and what its answer tells besides.
+    fn decide(&self, call: Call) -> (Verdict, Vec<(String, String)>) {
         let (now, mut ledger) = self.open();
-        ledger.arrive(now, call)
+        let verdict = ledger.arrive(now, call);
+        let policies = if self.dialect.tells_levels() { ledger.policies(now) } else { Vec::new() };
+        drop(ledger);
+        let headers = self.dialect.headers(verdict.cost(), &policies);
+        (verdict, headers)
     }
 
     fn response_time(&self, verdict: &Verdict) -> Duration {
@@ -115,12 +130,12 @@ async fn process(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let verdict = service.decide(service.parameters.read(&headers, &query));
+    let (verdict, told) = service.decide(service.parameters.read(&headers, &query));
     let _in_flight = InFlight::if_admitted(&service, &verdict);
     // What is wrong with the body shows in the connection; the decision stands.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
-    answer(&verdict, service.retry_after)
+    answer(&verdict, service.retry_after, told)
 }
 
 async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {

@@ -1,6 +1,6 @@
 //! A running service.
 
-use crate::{Admission, Config, Stats, service::Service};
+use crate::{Admission, Config, Endpoint, Fault, Stats, service::Service};
 use axum::serve::ListenerExt;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -89,6 +89,32 @@ impl Upstream {
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.admissions()
+    }
+
+    /// Breaks an endpoint from now on, or mends it.
+    pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
+        let faults = &mut self.service.portal.state().faults;
+        match fault {
+            Some(fault) => faults.insert(endpoint, fault),
+            None => faults.remove(&endpoint),
+        };
+    }
+
+    /// How often an endpoint was asked, whatever it answered.
+    #[must_use]
+    pub fn asked(&self, endpoint: Endpoint) -> u64 {
+        self.service.portal.state().asked.get(&endpoint).copied().unwrap_or(0)
+    }
+
+    /// All access tokens that were issued, in their order.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<String> {
+        self.service.portal.state().tokens.clone()
+    }
+
+    /// From now on no token is good that was issued until now.
+    pub fn revoke_tokens(&self) {
+        self.service.portal.state().revoke();
     }
 
     /// Stops: no call is accepted any more, and those under way are answered. Waits for them, and a second longer for

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
-use rampmeter_upstream::{Admission, Amount, Config, Policy, ResponseTime, RetryAfter, Tally, Unit, Upstream};
+use rampmeter_upstream::{Admission, Amount, Config, Dialect, Policy, ResponseTime, RetryAfter, Tally, Unit, Upstream};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
@@ -140,6 +140,41 @@ async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
         assert_eq!(answer(call(&upstream, "")).await.status(), 200);
         let response = answer(call(&upstream, "")).await;
         assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, stated));
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_in_the_dialect_that_was_asked_for() {
+    let policy = "processing-units=5/PT0S";
+    #[rustfmt::skip]
+    let table = [
+        // dialect               header                                      with 200      with 429
+        (Dialect::SentinelHub,  "x-processingunits-spent",                   Some("2"),    None),
+        (Dialect::SentinelHub,  "ratelimit",                                 None,         None),
+        (Dialect::Ietf,         "ratelimit",                                 Some(r#""processing-units=5/PT0S";r=3"#), Some(r#""processing-units=5/PT0S";r=3"#)),
+        (Dialect::Ietf,         "x-processingunits-spent",                   None,         None),
+        (Dialect::Openai,       "x-ratelimit-remaining-processing-units",    Some("3"),    Some("3")),
+        (Dialect::Openai,       "x-ratelimit-limit-processing-units",        Some("5"),    Some("5")),
+    ];
+    for (dialect, name, ok, rate_limited) in table {
+        let upstream = start(config(&[policy]).dialect(dialect)).await;
+        for (query, status, expected) in [("2", 200, ok), ("4", 429, rate_limited)] {
+            let response = answer(call(&upstream, &format!("?processing-units={query}"))).await;
+            let found = (response.status().as_u16(), header(&response, name));
+            assert_eq!(found, (status, expected), "{dialect:?}: {name}");
+        }
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_is_stated_as_the_dialect_has_it() {
+    for (dialect, stated) in [(Dialect::SentinelHub, "3600000"), (Dialect::Ietf, "3600"), (Dialect::Openai, "3600")] {
+        let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).dialect(dialect)).await;
+        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+        let response = answer(call(&upstream, "")).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some(stated)));
         upstream.stop().await;
     }
 }

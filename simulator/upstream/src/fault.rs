@@ -1,0 +1,23 @@
+//! What goes wrong beside the API.
+
+/// An endpoint beside the API itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// Gives access tokens.
+    Token,
+    /// Tells the policies.
+    Contract,
+    /// Tells what they hold.
+    TokenCounts,
+}
+
+/// What an endpoint does instead of its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It answers with this status, from 100 to 999, and no body.
+    Status(u16),
+    /// It takes the request and never answers.
+    Hang,
+    /// It answers 200 with this body.
+    Body(String),
+}
