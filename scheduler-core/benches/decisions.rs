@@ -6,6 +6,7 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -13,7 +14,7 @@ use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use std::hint::black_box;
 
 /// More than are remembered at once, so that none is known when its turn comes again.
@@ -33,7 +34,7 @@ fn amount(units: f64) -> Amount {
 fn resource() -> Resource {
     let limit = |unit, capacity, period| {
         let (unit, capacity) = (name(unit), amount(capacity));
-        LimitSpec { name: unit.clone(), unit, capacity, period, margin: Margin::Auto }
+        LimitSpec::new(unit.clone(), unit, capacity, period)
     };
     let limits = vec![
         limit("requests", 60_000.0, Span::from_secs(60)),
@@ -59,7 +60,7 @@ impl World {
     fn new(units: f64, tokens: f64) -> Self {
         let resource = resource();
         let cost = [("units", amount(units)), ("tokens", amount(tokens))];
-        let bill = resource.bill(cost.into_iter()).expect("a bill");
+        let bill = resource.bill(&Labels::new(), cost.into_iter()).expect("a bill");
         let ids = (0..IDS).map(|number| PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")));
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
         World {
@@ -90,7 +91,7 @@ impl World {
     /// Settles what was asked so many requests ago.
     fn settle(&mut self, ago: usize) {
         let id = self.ids[(self.next + IDS - ago) % IDS].clone();
-        self.handle(Event::Settle(Settle { to: None, id, outcome: Outcome::Used(Vec::new()) }));
+        self.handle(Event::Settle(Settle { to: None, id, outcome: Outcome::Used(Vec::new()), observation: None }));
     }
 
     fn handle(&mut self, event: Event<u64>) {

@@ -1,6 +1,9 @@
 //! Asking for a permit.
 
-use crate::bill::Bill;
+use crate::aside::Aside;
+use crate::between::Turns;
+use crate::bill::{Bill, KeyCharge};
+use crate::credit::Credit;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
@@ -29,6 +32,12 @@ impl<R: Clone> Scheduler<R> {
         if let Some(slot) = ask.id.as_ref().and_then(|id| self.permits.find(id)) {
             return self.ask_again(now, slot, ask);
         }
+        if let Some(refusal) = self.spent_quota(now, &ask.bill) {
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        if let Some(refusal) = self.too_many_keys(now, &ask.bill) {
+            return self.refuse(ask.to, ask.id, refusal);
+        }
         if !self.permits.has_room(now) {
             let bound = self.resource.bounds().max_permits;
             let refusal = Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND };
@@ -44,14 +53,25 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// The refusal of a key for which there can be no bucket.
+    fn too_many_keys(&mut self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let keys = &mut self.ledger.keys;
+        let new = bill.keyed().find(|charge| !keys.has_room_for(now, charge))?;
+        Some(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND })
+    }
+
     /// The same answer again.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
+            State::Granted(granted) if !granted.settled && granted.key.at + self.resource.validity() < now => {
+                self.grant_anew(now, slot, ask);
+            }
             State::Granted(granted) => {
                 let granted = *granted;
                 self.answer(now, slot, ask.to, granted, Span::ZERO, true);
             }
+            State::Waiting(_) if ask.mode != Mode::Wait => self.refuse(ask.to, ask.id, Refusal::StillWaiting),
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
@@ -60,34 +80,80 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// Another start for a permit that has lapsed unheard of, charged once all the same: what its call takes later than it was to,
+    /// it has not taken before. Only what has run over meanwhile for its sake is lost at the upstream. Should the first start
+    /// have been used, this charges too much.
+    fn grant_anew(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
+        let permit = self.permits.get(slot);
+        let State::Granted(granted) = permit.state else { unreachable!("who was granted a start is granted another") };
+        let tier = self.tier(granted.class);
+        self.ledger.forget(now, granted.key, &permit.bill);
+        let lost = self.ledger.overflowed(now, granted.key.at, &permit.bill);
+        let offer = self.ledger.earliest(now, &lost, tier);
+        let latest = if ask.mode == Mode::Allow { Span::ZERO } else { ask.max_wait.unwrap_or(MAX_AHEAD) };
+        if offer.at.since(now) > latest {
+            return self.refuse(ask.to, ask.id, offer.not_in_time(now));
+        }
+        // A successor that has charged the first start may have refilled since: the whole bill counts.
+        if !self.is_covered(&permit.bill, offer.at) {
+            return self.hold(now, ask, offer.at);
+        }
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, &permit.bill, offer.at);
+        }
+        self.ledger.take_late(now, granted.key.at, &permit.bill, &lost);
+        let key = Key { at: offer.at, serial: self.next_serial() };
+        self.ledger.commit(now, key, &lost, tier);
+        let granted = Granted { key, limited_by: offer.limited_by, moved: true, ..granted };
+        self.permits.get_mut(slot).state = State::Granted(granted);
+        self.answer(now, slot, ask.to, granted, Span::ZERO, true);
+    }
+
     /// Answers at once, with a start within `latest` that nobody takes away.
     fn book(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         let offer = self.offer_behind_line(now, ask.class, &ask.bill);
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
-        self.grant(now, ask, offer);
+        if !self.is_covered(&ask.bill, offer.at) {
+            return self.hold(now, ask, offer.at);
+        }
+        self.grant(now, ask, offer, now + latest);
         self.change_plan();
     }
 
     /// Waits for the turn; with nobody in line and a start within the horizon that is now.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
-        let offer = self.ledger.earliest(&self.resource, now, &ask.bill, self.tier(ask.class));
+        let offer = self.ledger.earliest(now, &ask.bill, self.tier(ask.class));
         let delay = offer.at.since(now);
-        if ask.max_wait.is_some_and(|most| delay > most) {
+        let too_late = |most| delay > most && self.ledger.soonest(now, &ask.bill, self.tier(ask.class)) > now + most;
+        if ask.max_wait.is_some_and(too_late) {
             let behind = self.offer_behind_line(now, ask.class, &ask.bill);
             return self.refuse(ask.to, ask.id, behind.not_in_time(now));
         }
         let waiting = self.waiting();
-        if waiting == 0 && delay <= self.resource.horizon() {
-            return self.grant(now, ask, offer);
+        let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
+        if waiting == 0 && delay <= self.resource.horizon() && may_go() {
+            let latest = now + ask.max_wait.unwrap_or(MAX_AHEAD);
+            return self.grant(now, ask, offer, latest);
         }
-        let bound = self.resource.bounds().max_waiting;
-        if waiting >= bound {
-            let refusal = Refusal::QueueFull { what: "waiting requests", bound, retry_after: AFTER_BOUND };
+        if let Some(refusal) = self.full_line(&ask, waiting) {
             return self.refuse(ask.to, ask.id, refusal);
         }
         self.join_line(now, ask);
+    }
+
+    /// The refusal of one for whom there is no place beside so many who wait.
+    fn full_line(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
+        let bound = self.resource.bounds().max_waiting;
+        let free = bound.saturating_sub(waiting);
+        let client = ask.client.clone().unwrap_or_default();
+        let what = match free {
+            0 => "waiting requests",
+            _ if !self.headcount.has_room(free, &client, &ask.bill) => "waiting requests, most of them this client's",
+            _ => return None,
+        };
+        Some(Refusal::QueueFull { what, bound, retry_after: AFTER_BOUND })
     }
 
     /// The earliest start that leaves to those of the same and of more urgent classes who wait
@@ -95,11 +161,12 @@ impl<R: Clone> Scheduler<R> {
     fn offer_behind_line(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
-        if self.lines[..=class.index()].iter().any(|line| !line.is_empty()) {
+        if !self.parked.is_empty() || self.lines[..=class.index()].iter().any(|line| !line.is_empty()) {
             let backlog = self.backlog_through(class);
-            behind = self.ledger.paid_behind(&self.resource, now, &backlog, bill, tier);
+            let at_gate = |charge: &KeyCharge| self.crowd(charge, class) + self.backlog_between(charge, class);
+            behind = self.ledger.paid_behind(now, &backlog, at_gate, bill, tier);
         }
-        let offer = self.ledger.earliest(&self.resource, behind.at, bill, tier);
+        let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
@@ -114,12 +181,14 @@ impl<R: Clone> Scheduler<R> {
         backlog
     }
 
-    fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer) {
+    /// Grants a start that may not be later than `latest`.
+    fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let key = Key { at: offer.at, serial: self.next_serial() };
-        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false };
+        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, moved: false };
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class));
+        self.shadow(now, slot, latest);
         self.answer(now, slot, ask.to, granted, Span::ZERO, false);
     }
 
@@ -128,9 +197,22 @@ impl<R: Clone> Scheduler<R> {
         let deadline = ask.max_wait.map(|most| now + most);
         let id = self.id_or_new(ask.id);
         let client = ask.client.unwrap_or_default();
+        self.headcount.join(&client, &ask.bill);
         let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
         let (to, class, progress) = (ask.to, ask.class, ask.progress);
-        let waiting = Box::new(Waiting { to, class, place, client, standing, deadline, progress, told: None });
+        let waiting = Box::new(Waiting {
+            to,
+            class,
+            place,
+            client,
+            standing,
+            deadline,
+            progress,
+            told: None,
+            aside: None,
+            call: None,
+            turns: Turns::default(),
+        });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
         let leads = self.enter_line(slot);
         if let Some(deadline) = deadline {
@@ -141,7 +223,8 @@ impl<R: Clone> Scheduler<R> {
         if leads {
             self.plan(now);
         }
-        if self.lines[ask.class.index()].has(place) {
+        if self.lines[ask.class.index()].has(place) || self.parked.contains_key(&place) {
+            self.newcomer = Some(slot);
             self.tell(now, slot);
             let overtaken = self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty());
             self.news_due |= overtaken;
@@ -179,7 +262,7 @@ impl<R: Clone> Scheduler<R> {
         self.yield_turn(slot);
         let permit = self.permits.remove(slot);
         let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
-        self.lines[waiting.class.index()].leave(&self.resource, slot, &waiting);
+        self.take_out(slot, &waiting, &permit.bill);
         self.forget_deadline(slot, &waiting);
         self.refuse(waiting.to, Some(permit.id), refusal);
     }
@@ -194,6 +277,12 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
+        if waiting.aside == Some(Aside::Between) {
+            return (0, self.ledger.earliest(now, &permit.bill, self.tier(waiting.class)));
+        }
+        if let Some((gate, ahead)) = self.ahead_at_gate(waiting) {
+            return (ahead.count as u64, self.expected_at_gate(now, permit, gate, ahead.backlog));
+        }
         let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);
         let Ahead { count, mut backlog } = own.ahead_of(&self.resource, waiting.standing.turn);
         backlog.add_all(&self.backlog_of(more_urgent));
@@ -201,11 +290,23 @@ impl<R: Clone> Scheduler<R> {
         (ahead as u64, self.expected(now, permit, &backlog))
     }
 
+    /// When one who stands at a gate will probably start, behind those before it there.
+    pub(crate) fn expected_at_gate(&self, now: Time, permit: &Permit<R>, gate: Slot, ahead: Credit) -> Offer {
+        let keys = &self.ledger.keys;
+        let at_gate = |charge: &KeyCharge| {
+            let here = keys.find(charge.limit, &charge.key) == Some(gate);
+            if here { ahead } else { Credit::ZERO }
+        };
+        let (nobody, tier) = (Backlog::none(&self.resource), self.tier(permit.waiting().class));
+        self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier)
+    }
+
     /// When one who waits will probably start, behind `backlog`: as soon as that and its own cost are paid, and no sooner
     /// than its turn comes at the pace of late, for others will come and go first.
     pub(crate) fn expected(&self, now: Time, permit: &Permit<R>, backlog: &Backlog) -> Offer {
         let waiting = permit.waiting();
-        let paid = self.ledger.paid_behind(&self.resource, now, backlog, &permit.bill, self.tier(waiting.class));
+        let tier = self.tier(waiting.class);
+        let paid = self.ledger.paid_behind(now, backlog, |_| Credit::ZERO, &permit.bill, tier);
         let turn = self.lines[waiting.class.index()].time_until(&waiting.standing);
         let own = self.resource.dominant_share(&permit.bill);
         let at = turn.map_or(paid.at, |turn| paid.at.max(now + turn + own));

@@ -1,12 +1,37 @@
 //! What one call takes from each bucket.
 
 use crate::resource::LimitId;
+use crate::shape::Shape;
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Amounts in the order of limits, none of them zero: a call waits for no bucket that it takes nothing from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Bill(SmallVec<[(LimitId, Amount); 3]>);
+pub struct Bill {
+    shared: SmallVec<[(LimitId, Amount); 3]>,
+    /// Those by key, in the order of limits; here an amount may be zero.
+    keyed: Vec<KeyCharge>,
+    /// The limits that the call is for, whatever it takes from them.
+    reach: Shape,
+    /// Of which kind the call is, where it is learned what each kind costs.
+    kind: Option<Arc<str>>,
+    /// What was estimated, where that is not what is charged.
+    estimate: Option<Box<Bill>>,
+    /// What limits in shadow mode would charge, which are counted on their own.
+    shadow: Option<Box<Bill>>,
+}
+
+/// What a call takes from the bucket of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyCharge {
+    /// The limit.
+    pub limit: LimitId,
+    /// The key, within the limit.
+    pub key: Arc<str>,
+    /// How much.
+    pub amount: Amount,
+}
 
 impl Bill {
     /// A bill for nothing.
@@ -15,36 +40,139 @@ impl Bill {
         Bill::default()
     }
 
-    /// Charges `amount` to `limit`, in place of what was charged to it.
+    /// Charges `amount` to `limit`, in place of what was charged to it; where the limit has keys, to that of this bill.
     pub fn set(&mut self, limit: LimitId, amount: Amount) {
-        match self.0.binary_search_by_key(&limit, |(known, _)| *known) {
-            Ok(place) if amount == Amount::ZERO => drop(self.0.remove(place)),
-            Ok(place) => self.0[place].1 = amount,
-            Err(_) if amount == Amount::ZERO => {}
-            Err(place) => self.0.insert(place, (limit, amount)),
+        self.reach = self.reach.with(limit);
+        if let Some(charge) = self.keyed.iter_mut().find(|charge| charge.limit == limit) {
+            charge.amount = amount;
+            return;
         }
+        match self.shared.binary_search_by_key(&limit, |(known, _)| *known) {
+            Ok(place) if amount == Amount::ZERO => drop(self.shared.remove(place)),
+            Ok(place) => self.shared[place].1 = amount,
+            Err(_) if amount == Amount::ZERO => {}
+            Err(place) => self.shared.insert(place, (limit, amount)),
+        }
+    }
+
+    /// Charges `amount` to the bucket of `key`; of one limit only one key can be charged.
+    pub(crate) fn set_key(&mut self, limit: LimitId, key: Arc<str>, amount: Amount) {
+        self.reach = self.reach.with(limit);
+        self.keyed.retain(|charge| charge.limit != limit);
+        self.keyed.push(KeyCharge { limit, key, amount });
+        self.keyed.sort_by_key(|charge| charge.limit);
+    }
+
+    /// Of which kind the call is, where that matters.
+    pub(crate) fn kind(&self) -> Option<&Arc<str>> {
+        self.kind.as_ref()
+    }
+
+    /// What was estimated before anything that was learned.
+    pub(crate) fn estimate(&self) -> &Bill {
+        self.estimate.as_deref().unwrap_or(self)
+    }
+
+    pub(crate) fn set_estimate(&mut self, estimate: Bill) {
+        self.estimate = Some(Box::new(estimate));
+    }
+
+    /// What limits in shadow mode would charge.
+    pub(crate) fn shadow(&self) -> Option<&Bill> {
+        self.shadow.as_deref()
+    }
+
+    pub(crate) fn set_shadow(&mut self, shadow: Bill) {
+        self.shadow = Some(Box::new(shadow));
+    }
+
+    pub(crate) fn set_kind(&mut self, kind: Arc<str>) {
+        self.kind = Some(kind);
+    }
+
+    /// The limits that the call is for.
+    pub(crate) fn reached(&self) -> Shape {
+        self.reach
     }
 
     /// What is charged to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
-        self.iter().find(|(known, _)| *known == limit).map_or(Amount::ZERO, |(_, amount)| amount)
+        let shared = self.iter().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
+        shared.or_else(|| self.key_of(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
-    /// How many limits are charged.
+    /// The charge to a key of `limit`, which may be nothing.
+    pub(crate) fn key_of(&self, limit: LimitId) -> Option<&KeyCharge> {
+        self.keyed.iter().find(|charge| charge.limit == limit)
+    }
+
+    /// The keys that the call is for, whatever it takes from them.
+    pub(crate) fn all_keyed(&self) -> impl Iterator<Item = &KeyCharge> {
+        self.keyed.iter()
+    }
+
+    /// Whether no limit is for the call.
+    pub(crate) fn reaches_nothing(&self) -> bool {
+        self.reach == Shape::default()
+    }
+
+    /// What is charged to this limit alone.
+    pub(crate) fn of_limit(&self, limit: LimitId) -> Bill {
+        let mut bill = Bill::new();
+        match self.key_of(limit) {
+            Some(charge) => bill.set_key(limit, Arc::clone(&charge.key), charge.amount),
+            None => bill.set(limit, self.get(limit)),
+        }
+        bill
+    }
+
+    /// The same without the charges to limits that have no keys.
+    pub(crate) fn by_key(&self) -> Bill {
+        Bill { shared: SmallVec::new(), ..self.clone() }
+    }
+
+    /// What this charges on top of `other`.
+    #[must_use]
+    pub fn beyond(&self, other: &Bill) -> Bill {
+        let more = |(limit, amount): (LimitId, Amount)| (limit, amount.saturating_sub(other.get(limit)));
+        let shared = self.iter().map(more).filter(|(_, amount)| *amount > Amount::ZERO).collect();
+        let keyed = self
+            .keyed
+            .iter()
+            .map(|charge| KeyCharge { amount: more((charge.limit, charge.amount)).1, ..charge.clone() });
+        Bill { shared, keyed: keyed.collect(), reach: self.reach, ..Bill::default() }
+    }
+
+    /// How many buckets are charged.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.shared.len() + self.keyed().count()
     }
 
     /// Whether the call costs nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
-    /// The limits that are charged, and how much.
+    /// The limits without keys that are charged, and how much.
     pub fn iter(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
-        self.0.iter().copied()
+        self.shared.iter().copied()
+    }
+
+    /// The keys that are charged.
+    pub fn keyed(&self) -> impl Iterator<Item = &KeyCharge> + Clone {
+        self.keyed.iter().filter(|charge| charge.amount > Amount::ZERO)
+    }
+
+    /// All limits that are charged.
+    pub(crate) fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
+        self.iter().map(|(limit, _)| limit).chain(self.keyed().map(|charge| charge.limit))
+    }
+
+    /// What is charged to all limits.
+    pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
+        self.iter().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
     }
 }

@@ -5,7 +5,7 @@ use crate::resource::{ClassId, LimitId};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 
-/// What the driver has to do: every variant is an answer to send to `to`.
+/// What the driver has to do: answers are sent to `to`, announcements to everybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<R> {
     /// A permit.
@@ -39,6 +39,20 @@ pub enum Command<R> {
         /// The permit.
         id: PermitId,
     },
+    /// News for everybody.
+    Announce(Announcement),
+}
+
+/// What everybody is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// Starts within this time from now are void.
+    Freeze {
+        /// The limits that are frozen.
+        limits: Vec<LimitId>,
+        /// For how long.
+        span: Span,
+    },
 }
 
 /// A granted permit.
@@ -50,6 +64,8 @@ pub struct Grant<R> {
     pub id: PermitId,
     /// How long from now until the start.
     pub delay: Span,
+    /// How long after that the permit lapses.
+    pub validity: Span,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
     /// The class it was granted in.

@@ -8,8 +8,8 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// refills a whole number of them and a millionth of a unit is a whole number of them. Nothing
 /// is ever rounded but the instant at which enough has come together, and that up.
 ///
-/// Credits of different rates must not be mixed. Bounds of the protocol keep levels below 2^105
-/// and potentials below 2^114, so sums can't overflow 128 bits.
+/// Credits of different rates must not be mixed, but for those of a rate and of a slower one made from it.
+/// Bounds of the protocol keep levels below 2^115 and potentials below 2^124, so sums can't overflow 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Credit(i128);
 
@@ -17,11 +17,45 @@ impl Credit {
     /// Nothing.
     pub const ZERO: Credit = Credit(0);
     /// More than any level or potential; sums with these stay in range.
-    pub(crate) const INFINITE: Credit = Credit(1 << 120);
+    pub(crate) const INFINITE: Credit = Credit(1 << 125);
     /// Less than any level or potential.
-    pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 120));
+    pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 125));
     /// As deep as debits can push a level: corrections beyond it are not remembered.
-    pub(crate) const FLOOR: Credit = Credit(-(1 << 115));
+    pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
+
+    /// One part of `parts` equal ones, rounded down.
+    pub(crate) fn part(self, parts: u64) -> Credit {
+        Credit(self.0.div_euclid(i128::from(parts)))
+    }
+
+    /// So many times as much.
+    pub(crate) fn times(self, count: u64) -> Credit {
+        Credit(self.0 * i128::from(count))
+    }
+
+    /// How many times `each`, which is above zero, goes into this; rounded up, and none where it is below zero.
+    pub(crate) fn over(self, each: Credit) -> u64 {
+        let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
+        u64::try_from(times).unwrap_or(u64::MAX)
+    }
+
+    /// The part of `span` that this is of `whole`, which is above zero and no less; rounded down.
+    pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
+        const FINE: u32 = 30;
+        const COARSE: u32 = 40;
+        let (part, whole) = match whole.0 >> (120 - FINE) {
+            0 => (self.0.max(0), whole.0.max(1)),
+            _ => (self.0.max(0) >> COARSE, (whole.0 >> COARSE) + 1),
+        };
+        let share = ((part << FINE) / whole) as u128;
+        Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
+    }
+
+    /// How many millionths of `whole`, which is above zero, this is; rounded up, and none where it is below zero.
+    pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
+        let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
+        u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
+    }
 
     /// The smallest parts, for tests.
     #[cfg(test)]
@@ -66,6 +100,9 @@ impl SubAssign for Credit {
     }
 }
 
+/// In how many steps a rate can be [slowed](Rate::slowed).
+pub(crate) const STEPS: u16 = 1024;
+
 /// How fast a bucket refills: its capacity within its period, as a reduced fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
@@ -82,7 +119,15 @@ impl Rate {
         let (micros, nanos) = (capacity.micros(), period.nanos());
         assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
         let common = greatest_common_divisor(micros, nanos);
-        Rate { per_nano: i128::from(micros / common), per_micro: i128::from(nanos / common) }
+        let fine = |part: u64| i128::from(part / common) * i128::from(STEPS);
+        Rate { per_nano: fine(micros), per_micro: fine(nanos) }
+    }
+
+    /// A rate that is this many of [`STEPS`] lower, for credit of the same kind.
+    pub(crate) fn slowed(&self, steps: u16) -> Self {
+        assert!(steps < STEPS, "a rate stays above zero");
+        let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
+        Rate { per_nano, per_micro: self.per_micro }
     }
 
     /// `amount` as credit, exactly.
@@ -101,6 +146,23 @@ impl Rate {
     #[must_use]
     pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
+    }
+
+    /// `credit` in millionths of a unit, rounded up; as much as can be said of what is more.
+    #[must_use]
+    pub fn micros_up(&self, credit: Credit) -> u64 {
+        let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
+        u64::try_from(up).unwrap_or(u64::MAX)
+    }
+
+    /// In how many nanoseconds this much comes in, or has come in where it is negative.
+    pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
+        credit.0 / self.per_nano
+    }
+
+    /// What comes in within `span`.
+    pub(crate) fn refill_within(&self, span: Span) -> Credit {
+        Credit(self.per_nano * i128::from(span.nanos()))
     }
 
     /// What comes in until `time`, counted from the origin of time.
@@ -144,7 +206,7 @@ mod tests {
         for (capacity, period_ms, amount, credit, nanos) in table {
             let rate = Rate::new(Amount::new(capacity).unwrap(), Span::from_millis(period_ms));
             let paid = rate.credit(Amount::new(amount).unwrap());
-            assert_eq!(paid.parts(), credit, "{capacity} in {period_ms} ms");
+            assert_eq!(paid.parts(), credit * i128::from(STEPS), "{capacity} in {period_ms} ms");
             assert_eq!(rate.time_to_refill(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
         }
     }

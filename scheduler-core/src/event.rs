@@ -1,11 +1,13 @@
 //! All that can happen to a resource.
 
 use crate::bill::Bill;
-use crate::resource::ClassId;
+use crate::mark::MarkNumber;
+use crate::observation::Observation;
+use crate::resource::{ClassId, LimitId, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
 /// What the driver tells the scheduler. `R` is where an answer goes; the core carries it and
@@ -18,6 +20,29 @@ pub enum Event<R> {
     Settle(Settle<R>),
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
+    /// The store holds this mark.
+    Marked(MarkNumber),
+    /// The store does not take marks.
+    StoreLost,
+    /// Somebody else may lead by now, as after a standstill: nothing is granted until the store holds a mark that is taken from
+    /// now on.
+    Doubt,
+    /// There are other limits from now on; all else of the resource stays as it is.
+    Limits(Box<Resource>),
+    /// The upstream was asked for its levels.
+    Levels {
+        /// When it was asked.
+        asked: Time,
+        /// When it had answered.
+        heard: Time,
+        /// What it said, by limit.
+        levels: Vec<(LimitId, Amount)>,
+    },
+    /// What was restored is not the latest that was ever written: somebody has led since, in epochs below this one.
+    StoreWentBack {
+        /// The epoch from now on.
+        epoch: u64,
+    },
     /// This scheduler gives the resource up: nothing is granted from now on.
     HandOver,
 }
@@ -55,6 +80,8 @@ pub struct Settle<R> {
     pub id: PermitId,
     /// What happened to it.
     pub outcome: Outcome,
+    /// What the upstream's answer tells of its buckets, if there was an answer and it is understood.
+    pub observation: Option<Observation>,
 }
 
 /// What became of a permit.

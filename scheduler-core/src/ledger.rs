@@ -1,13 +1,20 @@
 //! All buckets of a resource, and starts that suit every one of them.
 
-use crate::bill::Bill;
-use crate::bucket::{Bucket, Draw};
+use crate::bill::{Bill, KeyCharge};
+use crate::book::Book;
+use crate::bucket::Bucket;
 use crate::credit::Credit;
+use crate::keys::Keys;
+use crate::learner::{Learner, REVIEW};
 use crate::limit::{Limit, Tier};
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
+use crate::rules::Succession;
 use crate::spec;
-use crate::timeline::Key;
+use crate::taken::Taken;
+use crate::timeline::{Draw, Key};
+use crate::withheld::Withheld;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
 /// A start that every bucket of its bill can pay, and the limit that kept it from being earlier.
@@ -27,91 +34,318 @@ impl Offer {
 /// The buckets. All or nothing: what is not committed changes none of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    buckets: Vec<Bucket>,
+    books: Vec<Book>,
+    pub(crate) keys: Keys,
+    reviewed: Time,
+}
+
+/// A bucket that a bill charges.
+#[derive(Clone, Copy)]
+enum Account<'a> {
+    Shared(LimitId, Amount),
+    Keyed(&'a KeyCharge),
+}
+
+impl Account<'_> {
+    fn limit(self) -> LimitId {
+        match self {
+            Account::Shared(limit, _) => limit,
+            Account::Keyed(charge) => charge.limit,
+        }
+    }
+
+    fn amount(self) -> Amount {
+        match self {
+            Account::Shared(_, amount) => amount,
+            Account::Keyed(charge) => charge.amount,
+        }
+    }
+}
+
+/// All that a bill charges.
+fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
+    let shared = bill.iter().map(|(limit, amount)| Account::Shared(limit, amount));
+    shared.chain(bill.keyed().map(Account::Keyed))
 }
 
 impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
-        let fresh = |limit: &Limit| Bucket::new(limit, now, fresh_level(resource, limit));
-        Ledger { buckets: resource.limits().iter().map(fresh).collect() }
-    }
-
-    /// Puts the bucket of `limit` at `level`, without any promise.
-    pub(crate) fn reset(&mut self, resource: &Resource, limit: LimitId, now: Time, level: Credit) {
-        self.buckets[limit.index()] = Bucket::new(&resource.limits()[limit.index()], now, level);
-    }
-
-    pub(crate) fn advance(&mut self, resource: &Resource, now: Time) {
-        for (bucket, limit) in self.buckets.iter_mut().zip(resource.limits()) {
-            bucket.advance(limit, now);
+        let mut keys = Keys::new(resource);
+        if resource.start() == spec::Start::Empty {
+            resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
         }
+        let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
+        Ledger { books: books.collect(), keys, reviewed: now }
+    }
+
+    /// What a bucket says, from `now` on.
+    fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+        let Book { bucket, limit, .. } = self.book(account.limit());
+        match account {
+            Account::Shared(..) => say(bucket, limit),
+            Account::Keyed(charge) => say(&self.keys.bucket(now, charge), limit),
+        }
+    }
+
+    /// Changes a bucket.
+    fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        match account {
+            Account::Shared(limit, _) => {
+                let Book { bucket, limit, .. } = self.book_mut(limit);
+                change(bucket, limit)
+            }
+            Account::Keyed(charge) => self.keys.touch(now, charge, change),
+        }
+    }
+
+    /// Puts the bucket of `limit` where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
+    pub(crate) fn resume(&mut self, limit: LimitId, then: Time, taken: &Taken) -> bool {
+        let book = self.book_mut(limit);
+        let bucket = Bucket::counted(&book.limit, then, taken);
+        bucket.map(|bucket| book.bucket = bucket).is_some()
+    }
+
+    /// Puts the bucket of `limit` at `level`, without any promise but what is withheld for those of a predecessor.
+    pub(crate) fn reset(&mut self, limit: LimitId, now: Time, level: Credit, withheld: Withheld) {
+        self.book_mut(limit).reset(now, level, withheld);
+    }
+
+    /// Takes everything that is in stock.
+    pub(crate) fn empty(&mut self, now: Time) {
+        for Book { bucket, limit, .. } in &mut self.books {
+            let stock = bucket.level(limit, now).max(Credit::ZERO);
+            bucket.debit(limit, now, stock);
+        }
+        self.keys.empty(now);
+    }
+
+    pub(crate) fn book(&self, limit: LimitId) -> &Book {
+        &self.books[limit.index()]
+    }
+
+    pub(crate) fn book_mut(&mut self, limit: LimitId) -> &mut Book {
+        &mut self.books[limit.index()]
+    }
+
+    pub(crate) fn bucket(&self, limit: LimitId) -> &Bucket {
+        &self.book(limit).bucket
+    }
+
+    /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        let differs = self.books.iter().filter_map(Book::learner).any(Learner::differs);
+        differs.then_some(self.reviewed + REVIEW)
+    }
+
+    /// Goes on under other limits: those that go on keep their buckets.
+    pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
+        let limits = resource.limits().iter().zip(succession.before());
+        let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
+            Some(before) => {
+                let mut book = self.book(*before).clone();
+                book.change(now, limit);
+                book
+            }
+            None => fresh(resource, limit, now),
+        };
+        self.books = limits.map(book).collect();
+        self.keys.change(now, resource, succession);
+        let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
+        new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
+    }
+
+    /// Whether there is stock that is not proven yet.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.books.iter().any(Book::is_doubted)
+    }
+
+    /// The first limit whose stock has to be proven before this may start.
+    pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
+        bill.iter().find(|(id, amount)| !self.book(*id).is_proven(now, *amount)).map(|(id, _)| id)
+    }
+
+    /// Notes that a call was promised a start.
+    pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
+        bill.iter().for_each(|(id, _)| self.book_mut(id).note_start(at));
+    }
+
+    /// Keeps limits as what was learned of them says now. Whether that changes any.
+    pub(crate) fn review(&mut self, now: Time) -> bool {
+        self.reviewed = now;
+        let changed = self.books.iter_mut().filter_map(|book| book.review(now).then_some(())).count();
+        changed > 0
+    }
+
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.books.iter_mut().for_each(|book| book.advance(now));
+        self.keys.advance(now);
     }
 
     /// The earliest start from `from` on that all buckets of the bill can pay: each bucket moves it
     /// to its own next possibility until none does.
-    pub(crate) fn earliest(&self, resource: &Resource, from: Time, bill: &Bill, tier: Tier) -> Offer {
+    pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
-        let mut agreeing = 0;
-        for (id, amount) in bill.iter().cycle() {
-            let limit = &resource.limits()[id.index()];
-            let draw = Draw { cost: limit.rate().credit(amount), tier };
-            let at = self.buckets[id.index()].earliest(limit, offer.at, draw);
+        let (mut agreeing, all) = (0, bill.len());
+        for account in accounts(bill).cycle() {
+            let at = self.look(from, account, |bucket, limit| {
+                bucket.earliest(limit, offer.at, limit.draw(account.amount(), tier))
+            });
             if at > offer.at {
-                offer = Offer { at, limited_by: Some(id) };
+                offer = Offer { at, limited_by: Some(account.limit()) };
                 agreeing = 0;
             }
             agreeing += 1;
-            if agreeing >= bill.len() {
+            if agreeing >= all {
                 break;
             }
         }
         offer
     }
 
-    pub(crate) fn commit(&mut self, resource: &Resource, now: Time, key: Key, bill: &Bill, tier: Tier) {
-        for (id, amount) in bill.iter() {
-            let limit = &resource.limits()[id.index()];
-            let draw = Draw { cost: limit.rate().credit(amount), tier };
-            self.buckets[id.index()].commit(limit, now, key, draw);
+    /// The earliest start from `from` on that the bucket of a key can pay.
+    pub(crate) fn earliest_of_key(&self, from: Time, charge: &KeyCharge, tier: Tier) -> Time {
+        let account = Account::Keyed(charge);
+        self.look(from, account, |bucket, limit| bucket.earliest(limit, from, limit.draw(charge.amount, tier)))
+    }
+
+    /// When the first quota is reset of which too little is left for the bill.
+    pub(crate) fn used_up(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
+        let quotas = accounts(bill).filter(|account| self.book(account.limit()).limit.is_quota());
+        let reset = |account: Account| {
+            let at = self.look(now, account, |bucket, limit| {
+                let draw = limit.draw(account.amount(), 0);
+                let short = bucket.level(limit, now) < limit.demand(draw.cost, 0);
+                short.then(|| bucket.earliest(limit, now, draw))
+            });
+            at.map(|at| (at, account.limit()))
+        };
+        quotas.filter_map(reset).max()
+    }
+
+    /// The earliest start from `from` on, should all calls in flight be over then.
+    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+        let lasting = |account: &Account| !self.book(account.limit()).limit.is_until_settled();
+        let mut at = from;
+        loop {
+            let moved = accounts(bill).filter(lasting).fold(at, |at, account| {
+                self.look(from, account, |bucket, limit| bucket.earliest(limit, at, limit.draw(account.amount(), tier)))
+            });
+            if moved == at {
+                return at;
+            }
+            at = moved;
+        }
+    }
+
+    /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
+    pub(crate) fn renew(&mut self, now: Time, key: Key, bill: &Bill) -> bool {
+        accounts(bill).fold(true, |fits, account| {
+            let draw = |limit: &Limit| limit.draw(account.amount(), 0);
+            self.touch(now, account, |bucket, limit| bucket.renew(limit, now, key, draw(limit))) && fits
+        })
+    }
+
+    /// The call of `key` goes on to hold what is counted already.
+    pub(crate) fn resume_holding(&mut self, now: Time, key: Key, bill: &Bill) {
+        let limits: Vec<bool> = self.books.iter().map(|book| book.limit.is_until_settled()).collect();
+        for account in accounts(bill).filter(|account| limits[account.limit().index()]) {
+            self.touch(now, account, |bucket, limit| {
+                bucket.promise_again(limit, now, key, limit.draw(account.amount(), 0));
+            });
+        }
+    }
+
+    /// Nobody has ever heard of the start of `key`: what its call was to hold, nobody does.
+    pub(crate) fn forget(&mut self, now: Time, key: Key, bill: &Bill) {
+        for account in accounts(bill) {
+            self.touch(now, account, |bucket, limit| bucket.forget(limit, key));
+        }
+    }
+
+    /// The limit without keys that can pay for its part only after `latest`.
+    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+        let beyond = |(id, amount): &(LimitId, Amount)| {
+            let Book { bucket, limit, .. } = self.book(*id);
+            bucket.earliest(limit, now, limit.draw(*amount, tier)) > latest
+        };
+        bill.iter().find(beyond).map(|(id, _)| id)
+    }
+
+    pub(crate) fn commit(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
+        for account in accounts(bill) {
+            self.touch(now, account, |bucket, limit| {
+                bucket.commit(limit, now, key, limit.draw(account.amount(), tier));
+            });
         }
     }
 
     /// Takes a promised start back from every bucket of its bill.
-    pub(crate) fn withdraw(&mut self, resource: &Resource, key: Key, bill: &Bill) {
-        for (id, _) in bill.iter() {
-            let known = self.buckets[id.index()].withdraw(&resource.limits()[id.index()], key);
+    pub(crate) fn withdraw(&mut self, key: Key, bill: &Bill) {
+        for account in accounts(bill) {
+            let known = self.touch(key.at, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
         }
     }
 
-    /// Corrects what a call that started at `since` took, from `charged` to `actual`.
-    pub(crate) fn correct(&mut self, resource: &Resource, now: Time, since: Time, charged: &Bill, actual: &Bill) {
-        for (index, limit) in resource.limits().iter().enumerate() {
-            let id = LimitId(index as u8);
-            let (was, is) = (limit.rate().credit(charged.get(id)), limit.rate().credit(actual.get(id)));
-            if is < was {
-                self.buckets[index].refund(limit, now, since, was - is);
-            } else if is > was {
-                self.buckets[index].debit(limit, now, is - was);
-            }
+    /// What has run over since `since` because tokens that `bill` was charged for then were still there: a call that comes late
+    /// finds that much less.
+    pub(crate) fn overflowed(&self, now: Time, since: Time, bill: &Bill) -> Bill {
+        let mut lost = bill.clone();
+        for account in accounts(bill) {
+            let amount = account.amount();
+            let micros = self.look(now, account, |bucket, limit| {
+                let credit = bucket.overflowed(limit, now, since, limit.rate().credit(amount));
+                limit.rate().micros_up(credit).min(amount.micros())
+            });
+            lost.set(account.limit(), Amount::from_micros(micros).expect("a part of an amount is an amount"));
+        }
+        lost
+    }
+
+    /// Notes that the call which `bill` was charged for at `since` is made only now, and has lost `lost` by that.
+    pub(crate) fn take_late(&mut self, now: Time, since: Time, bill: &Bill, lost: &Bill) {
+        for account in accounts(bill) {
+            let kept = account.amount().saturating_sub(lost.get(account.limit()));
+            self.touch(now, account, |bucket, limit| bucket.take_late(limit, now, since, limit.rate().credit(kept)));
         }
     }
 
-    /// When everything promised, the backlog of each bucket and the bill have been paid.
+    /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
+    pub(crate) fn correct(&mut self, now: Time, key: Key, charged: &Bill, actual: &Bill, made: bool) {
+        for (index, Book { bucket, limit, .. }) in self.books.iter_mut().enumerate() {
+            let id = LimitId(index as u8);
+            if charged.key_of(id).is_none() {
+                bucket.correct(limit, now, key, credits(limit, (charged.get(id), actual.get(id))), made);
+            }
+        }
+        for charge in charged.all_keyed() {
+            let amounts = (charge.amount, actual.get(charge.limit));
+            self.keys.touch(now, charge, |bucket, limit| {
+                bucket.correct(limit, now, key, credits(limit, amounts), made);
+            });
+        }
+    }
+
+    /// When everything promised, the backlog of each bucket and the bill have been paid; `at_gate` is the backlog of a key.
     pub(crate) fn paid_behind(
         &self,
-        resource: &Resource,
         now: Time,
         backlog: &Backlog,
+        at_gate: impl Fn(&KeyCharge) -> Credit,
         bill: &Bill,
         tier: Tier,
     ) -> Offer {
         let mut latest = Offer { at: now, limited_by: None };
-        for (id, amount) in bill.iter() {
-            let limit = &resource.limits()[id.index()];
-            let draw = Draw { cost: limit.rate().credit(amount), tier };
-            let at = self.buckets[id.index()].paid_behind(limit, now, backlog.of(id), draw);
+        for account in accounts(bill) {
+            let (id, amount) = (account.limit(), account.amount());
+            let behind = match account {
+                Account::Shared(..) => backlog.of(id),
+                Account::Keyed(charge) => at_gate(charge),
+            };
+            let paid =
+                |bucket: &Bucket, limit: &Limit| bucket.paid_behind(limit, now, behind, limit.draw(amount, tier));
+            let at = self.look(now, account, paid);
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(id) };
             }
@@ -120,28 +354,48 @@ impl Ledger {
     }
 
     /// Commits a start whose cost the levels have in them already.
-    pub(crate) fn promise_again(&mut self, resource: &Resource, now: Time, key: Key, bill: &Bill, tier: Tier) {
-        for (id, amount) in bill.iter() {
-            let limit = &resource.limits()[id.index()];
-            let draw = Draw { cost: limit.rate().credit(amount), tier };
-            self.buckets[id.index()].promise_again(limit, now, key, draw);
+    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
+        for account in accounts(bill) {
+            self.touch(now, account, |bucket, limit| {
+                bucket.promise_again(limit, now, key, limit.draw(account.amount(), tier));
+            });
         }
     }
 
     /// When the level of `limit` is above zero, seen from `now`.
-    pub(crate) fn next_free(&self, resource: &Resource, limit: LimitId, now: Time) -> Time {
-        let draw = Draw { cost: Credit::ZERO, tier: 0 };
-        self.buckets[limit.index()].paid_behind(&resource.limits()[limit.index()], now, Credit::ZERO, draw)
+    pub(crate) fn next_free(&self, limit: LimitId, now: Time) -> Time {
+        let Book { bucket, limit, .. } = self.book(limit);
+        bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
     }
 
-    pub(crate) fn level(&self, resource: &Resource, limit: LimitId, now: Time) -> Credit {
-        self.buckets[limit.index()].level(&resource.limits()[limit.index()], now)
+    pub(crate) fn level(&self, limit: LimitId, now: Time) -> Credit {
+        let Book { bucket, limit, .. } = self.book(limit);
+        bucket.level(limit, now)
     }
+
+    /// What could be spent of `limit` at `now` if every promise until `time` were paid now.
+    pub(crate) fn level_until(&self, limit: LimitId, now: Time, time: Time) -> Credit {
+        let Book { bucket, limit, .. } = self.book(limit);
+        bucket.level_until(limit, now, time)
+    }
+}
+
+fn credits(limit: &Limit, (charged, actual): (Amount, Amount)) -> (Credit, Credit) {
+    (limit.rate().credit(charged), limit.rate().credit(actual))
+}
+
+/// The book of a limit that nobody has heard of.
+fn fresh(resource: &Resource, limit: &Limit, now: Time) -> Book {
+    let mut book = Book::new(limit, now, fresh_level(resource, limit));
+    if resource.start() == spec::Start::Unproven {
+        book.doubt_stock(now);
+    }
+    book
 }
 
 fn fresh_level(resource: &Resource, limit: &Limit) -> Credit {
     match resource.start() {
-        spec::Start::Full => limit.full(),
+        spec::Start::Full | spec::Start::Unproven => limit.full(),
         spec::Start::Empty => Credit::ZERO,
     }
 }
@@ -171,7 +425,7 @@ impl Backlog {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += *theirs);
     }
 
-    fn of(&self, limit: LimitId) -> Credit {
+    pub(crate) fn of(&self, limit: LimitId) -> Credit {
         self.0[limit.index()]
     }
 }

@@ -1,32 +1,79 @@
 //! One policy of a resource.
 
 use crate::credit::{Credit, Rate};
-use crate::spec::{LimitSpec, Margin};
+use crate::frame::Frame;
+use crate::spec::{Algorithm, Alignment, LimitSpec, Margin};
+use crate::timeline::Draw;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 
 /// How much later than committed a call may reach the upstream, for `margin = "auto"`.
 pub const LATENESS: Span = Span::from_millis(50);
+
+/// However little an upstream seems to hold, a bucket keeps one part in this many.
+const LEAST_BURST_PART: u64 = 4;
 
 /// Which headroom a start has to leave: an index into the resource's distinct headrooms, the
 /// smallest first. Tier 0 leaves none.
 pub type Tier = u8;
 
-/// A token bucket's policy, ready for arithmetic.
+/// Of windows that are shorter than a few times [`LATENESS`], starts stay away from the ends by one part in this many.
+const GUARD_PART: u64 = 10;
+
+/// What a limit's buckets are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Counting {
+    /// Tokens that come in all the time.
+    Tokens,
+    /// Windows of time, of which each holds so much.
+    Windows(Frame),
+    /// Room that calls take up for some time.
+    Holding(Hold),
+}
+
+/// For how long a call takes up room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) length: Span,
+    /// Whether it ends when the call is settled, and can be renewed.
+    pub(crate) until_settled: bool,
+}
+
+impl Counting {
+    /// For how long calls count in one way or the other, and where starts are to stay away from the ends of windows by `guard`.
+    fn new(spec: &LimitSpec, guard: Span) -> Self {
+        let frame = |alignment: &Option<Alignment>| Frame::new(alignment.clone(), spec.period, 0, guard);
+        match &spec.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
+            Algorithm::FixedWindow(alignment) => Counting::Windows(frame(&Some(alignment.clone()))),
+            Algorithm::Quota(alignment) => Counting::Windows(frame(alignment)),
+            Algorithm::SlidingWindow => Counting::Holding(Hold { length: spec.period + guard, until_settled: false }),
+            Algorithm::Concurrency => Counting::Holding(Hold { length: spec.period, until_settled: true }),
+        }
+    }
+}
+
+/// A limit's policy, ready for arithmetic.
 ///
 /// All levels of its buckets lie `margin` below the upstream's, so that zero is the least that
 /// may be left and a full bucket holds `capacity - margin`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     name: Name,
     unit: Name,
+    algorithm: Algorithm,
     capacity: Amount,
     period: Span,
     margin: Amount,
     rate: Rate,
     full: Credit,
     headrooms: Vec<Credit>,
+    floor: Option<u32>,
+    keyed: bool,
+    for_everything: bool,
+    counting: Counting,
+    unix_at_origin: u64,
 }
 
 impl Limit {
@@ -34,20 +81,40 @@ impl Limit {
     /// of the capacity.
     pub(crate) fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
+        let guard = match spec.margin {
+            Margin::Fixed(Amount::ZERO) => Span::ZERO,
+            Margin::Auto | Margin::Fixed(_) => LATENESS.min(Span::from_nanos(spec.period.nanos() / GUARD_PART)),
+        };
+        let counting = Counting::new(spec, guard);
         let margin = match spec.margin {
+            Margin::Auto if counting != Counting::Tokens => Amount::ZERO,
             Margin::Auto => auto_margin(spec.capacity, spec.period),
             Margin::Fixed(margin) => margin,
         };
         Limit {
             name: spec.name.clone(),
             unit: spec.unit.clone(),
+            algorithm: spec.algorithm.clone(),
             capacity: spec.capacity,
             period: spec.period,
             margin,
             rate,
             full: rate.credit(spec.capacity) - rate.credit(margin),
             headrooms: headroom_ppm.iter().map(|ppm| rate.credit(share(spec.capacity, *ppm))).collect(),
+            // Learned is what a rate can be taken to be; what is counted has none.
+            floor: spec.learn.floor().filter(|_| counting == Counting::Tokens),
+            keyed: spec.applies.is_keyed(),
+            for_everything: spec.applies.is_everything(),
+            counting,
+            unix_at_origin: 0,
         }
+    }
+
+    /// The same limit, as the upstream turns out to keep it: it refills slower, by [so many steps](crate::credit::Rate), and
+    /// of what a full bucket holds `short` is not there.
+    pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
+        let full = (self.full - short).max(self.full.part(LEAST_BURST_PART));
+        Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
     /// Its name.
@@ -60,6 +127,12 @@ impl Limit {
     #[must_use]
     pub fn unit(&self) -> &Name {
         &self.unit
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
     }
 
     /// What the upstream's full bucket holds.
@@ -92,9 +165,96 @@ impl Limit {
         self.full
     }
 
+    /// Whether it is for every request, with one bucket for all.
+    #[must_use]
+    pub fn is_for_everything(&self) -> bool {
+        self.for_everything
+    }
+
+    /// Whether each key has a bucket of its own.
+    #[must_use]
+    pub fn is_keyed(&self) -> bool {
+        self.keyed
+    }
+
+    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
+    pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
+        let counting = match self.counting {
+            Counting::Windows(frame) => Counting::Windows(frame.at_unix(unix_at_origin)),
+            Counting::Tokens | Counting::Holding(_) => self.counting,
+        };
+        Limit { counting, unix_at_origin, ..self }
+    }
+
+    /// What the wall clock showed at the origin of time.
+    pub(crate) fn unix_at_origin(&self) -> u64 {
+        self.unix_at_origin
+    }
+
+    /// What its buckets are.
+    pub(crate) fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// Whether its buckets hold tokens.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.counting == Counting::Tokens
+    }
+
+    /// Whether its windows begin when they are first used.
+    pub(crate) fn is_by_use(&self) -> bool {
+        matches!(&self.counting, Counting::Windows(frame) if frame.is_by_use())
+    }
+
+    /// Whether calls take up room until they are settled.
+    pub(crate) fn is_until_settled(&self) -> bool {
+        matches!(&self.counting, Counting::Holding(hold) if hold.until_settled)
+    }
+
+    /// Whether nobody waits for it once it is used up.
+    pub(crate) fn is_quota(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Quota(_))
+    }
+
+    /// When whatever starts at `time` counts no more at the latest; none where tokens come in all the time.
+    pub(crate) fn release(&self, time: Time) -> Option<Time> {
+        match &self.counting {
+            Counting::Tokens => None,
+            Counting::Windows(frame) => Some(frame.release(time)),
+            Counting::Holding(hold) => Some(time + hold.length),
+        }
+    }
+
+    /// When a bucket with this level at `now` is above zero, or was empty to have refilled since.
+    pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
+        let refill = |credit| self.rate.time_to_refill(credit).since(Time::ORIGIN);
+        let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
+        empty + Span::from_nanos(1)
+    }
+
+    /// What a call takes.
+    pub(crate) fn draw(&self, amount: Amount, tier: Tier) -> Draw {
+        Draw { cost: self.rate.credit(amount), tier }
+    }
+
+    /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.
+    pub(crate) fn floor(&self) -> Option<u32> {
+        self.floor
+    }
+
     /// How many tiers there are.
     pub(crate) fn tiers(&self) -> usize {
         self.headrooms.len()
+    }
+
+    /// What a start of `tier` leaves.
+    pub(crate) fn headroom(&self, tier: Tier) -> Credit {
+        self.headrooms[usize::from(tier)]
+    }
+
+    /// The most that any start leaves.
+    pub(crate) fn largest_headroom(&self) -> Credit {
+        self.headrooms.iter().copied().max().unwrap_or(Credit::ZERO)
     }
 
     /// The level at which a start of `tier` may take `cost`: it leaves the tier's headroom.

@@ -1,11 +1,14 @@
 //! Requests that wait for their turn.
 
+use crate::aside::Aside;
+use crate::between::Turns;
 use crate::bill::Bill;
 use crate::clients::{Clients, Newcomer, Slice};
 use crate::ledger::Backlog;
 use crate::order::{Ahead, Entry, Order, Turn};
 use crate::pace::Pace;
 use crate::resource::{Class, ClassId, LimitId, Resource};
+use crate::rules::Call;
 use crate::shape::{Shape, ShapeSet, Shapes};
 use crate::slab::Slot;
 use rampmeter_protocol::time::{Span, Time};
@@ -25,6 +28,12 @@ pub(crate) struct Waiting<R> {
     pub(crate) progress: bool,
     /// The start that it was last told to expect.
     pub(crate) told: Option<Time>,
+    /// What it has to do with the gate of a key.
+    pub(crate) aside: Option<Aside>,
+    /// What it is for, where somebody has said so.
+    pub(crate) call: Option<Box<Call>>,
+    /// The gates to which it was sent.
+    pub(crate) turns: Turns,
 }
 
 /// A place by arrival, less the age that a request brought along.
@@ -35,7 +44,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    const FIRST: Place = Place { arrived: Time::ORIGIN, serial: 0 };
+    pub(crate) const FIRST: Place = Place { arrived: Time::ORIGIN, serial: 0 };
     pub(crate) const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
 }
 
@@ -250,6 +259,11 @@ impl Line {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Everybody in line, by arrival.
+    pub(crate) fn by_arrival(&self) -> impl Iterator<Item = Slot> {
+        self.places.values().copied()
     }
 
     /// Everybody in line, the first first.

@@ -1,6 +1,7 @@
 //! Telling those who wait how they stand: at once, when the plan has changed, and every few seconds.
 
 use crate::command::Command;
+use crate::gate::Crowd;
 use crate::ledger::{Backlog, Offer};
 use crate::line::Line;
 use crate::scheduler::Scheduler;
@@ -58,17 +59,41 @@ impl<R: Clone> Scheduler<R> {
         let mut news = Vec::new();
         for slot in self.lines.iter().flat_map(Line::iter) {
             let permit = self.permits.get(slot);
-            let waiting = permit.waiting();
-            if waiting.progress {
-                let offer = self.expected(now, permit, &backlog);
-                if everybody || is_news(now, waiting.told, offer.at) {
-                    news.push((slot, ahead, offer));
-                }
-            }
+            news.extend(self.news_of(now, slot, everybody, || (ahead, self.expected(now, permit, &backlog))));
             ahead += 1;
             backlog.add(&self.resource, &permit.bill);
         }
+        for slot in self.between.values().copied() {
+            news.extend(self.news_of(now, slot, everybody, || self.outlook(now, slot)));
+        }
+        for gate in self.gates() {
+            self.note_news_at_gate(now, gate, everybody, &mut news);
+        }
         news.into_iter().for_each(|(slot, position, offer)| self.tell_offer(now, slot, position, offer));
+    }
+
+    /// One walk along the line of a gate.
+    fn note_news_at_gate(&self, now: Time, gate: Slot, everybody: bool, news: &mut Vec<(Slot, u64, Offer)>) {
+        let Some(line) = self.ledger.keys.get(gate).and_then(|known| known.gate.as_ref()) else { return };
+        let mut ahead = Crowd::default();
+        for (slot, cost) in line.iter() {
+            let expected = || self.expected_at_gate(now, self.permits.get(slot), gate, ahead.backlog);
+            news.extend(self.news_of(now, slot, everybody, || (ahead.count as u64, expected())));
+            ahead = ahead.with(cost);
+        }
+    }
+
+    /// What one that waits is to be told, if it wants to know and that differs from what it was told before.
+    fn news_of(
+        &self,
+        now: Time,
+        slot: Slot,
+        everybody: bool,
+        outlook: impl FnOnce() -> (u64, Offer),
+    ) -> Option<(Slot, u64, Offer)> {
+        let waiting = self.permits.get(slot).waiting();
+        let (position, offer) = waiting.progress.then(outlook)?;
+        (everybody || is_news(now, waiting.told, offer.at)).then_some((slot, position, offer))
     }
 
     /// Tells one who waits how it stands, if it wants to know.

@@ -5,7 +5,7 @@ use rampmeter_protocol::time::Time;
 
 /// Peaks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are
 /// merged, which makes a refund smaller, never larger.
-const MAX_PEAKS: usize = 64;
+const MAX_PEAKS: usize = 256;
 
 /// Levels just before past starts, of which later ones are lower: all that is needed to tell the
 /// highest level since any instant.
@@ -28,12 +28,22 @@ impl Peaks {
         if self.0.len() == MAX_PEAKS {
             self.merge_older_half();
         }
+        if self.0.is_empty() {
+            // Most buckets by key need no more.
+            self.0.reserve_exact(1);
+        }
         self.0.push((at, level));
     }
 
     /// The highest level noted after `time`.
     pub(crate) fn highest_after(&self, time: Time) -> Option<Credit> {
         self.0.get(self.first_after(time)).map(|(_, level)| *level)
+    }
+
+    /// When the level was last at least `level`.
+    pub(crate) fn last_at_least(&self, level: Credit) -> Option<Time> {
+        let behind = self.0.partition_point(|(_, peak)| *peak >= level);
+        self.0[..behind].last().map(|(at, _)| *at)
     }
 
     /// Raises what was noted after `time`: levels would have been higher.

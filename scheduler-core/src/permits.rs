@@ -5,8 +5,10 @@ use crate::bills::Bills;
 use crate::index::Index;
 use crate::line::Waiting;
 use crate::resource::{ClassId, LimitId};
+use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
 use crate::timeline::Key;
+use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -62,6 +64,15 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) settled: bool,
+    /// Whether it was charged at another start, which has lapsed.
+    pub(crate) moved: bool,
+}
+
+impl Granted {
+    /// Whether its charge is a promise that can be withdrawn.
+    pub(crate) fn is_promised(&self, now: Time) -> bool {
+        self.key.at > now && !self.moved
+    }
 }
 
 /// Permits by id, and by the second in which they started: they are forgotten by the second.
@@ -72,13 +83,15 @@ pub(crate) struct Permits<R> {
     by_id: Index,
     /// The last of each second's; it leads to the others.
     by_start: BTreeMap<u64, Slot>,
+    /// Those whose calls go on and on, and when somebody last said so.
+    renewed: BTreeMap<Slot, Time>,
     bound: usize,
 }
 
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        Permits { permits, bills, by_id, by_start: BTreeMap::new(), bound }
+        Permits { permits, bills, by_id, by_start: BTreeMap::new(), renewed: BTreeMap::new(), bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -93,6 +106,14 @@ impl<R> Permits<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }
 
+    /// What is known of the one in `slot`, if one that waits is there.
+    pub(crate) fn find_waiting(&mut self, slot: Slot) -> Option<&mut Waiting<R>> {
+        match &mut self.permits.get_mut(slot)?.state {
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
+        }
+    }
+
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
@@ -105,6 +126,7 @@ impl<R> Permits<R> {
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
         let permit = self.permits.remove(slot).expect("a slot in use");
         self.by_id.remove(&permit.id, slot);
+        self.renewed.remove(&slot);
         self.bills.release(&permit.bill);
         permit
     }
@@ -112,6 +134,11 @@ impl<R> Permits<R> {
     /// Starts the clock of retention for a permit.
     pub(crate) fn started(&mut self, slot: Slot, at: Time) {
         self.get_mut(slot).next = self.by_start.insert(second_after(at), slot);
+    }
+
+    /// Keeps a permit for as long from `at` on as if it had started then.
+    pub(crate) fn renewed(&mut self, slot: Slot, at: Time) {
+        self.renewed.insert(slot, at);
     }
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
@@ -133,6 +160,23 @@ impl<R> Permits<R> {
         Some(end_of(*second) + RETENTION)
     }
 
+    /// Charges permits to the limits of another set, as far as these were theirs before. Nobody waits.
+    pub(crate) fn change(&mut self, succession: &Succession) {
+        // Bills are told apart by where they are, so that all of the former ones have to stay until the end.
+        let former = std::mem::take(&mut self.bills);
+        let mut known: HashMap<*const Bill, Arc<Bill>> = HashMap::new();
+        for permit in self.permits.iter_mut() {
+            let changed = known
+                .entry(Arc::as_ptr(&permit.bill))
+                .or_insert_with(|| self.bills.keep(succession.bill(&permit.bill)));
+            permit.bill = Arc::clone(changed);
+            if let State::Granted(granted) = &mut permit.state {
+                granted.limited_by = granted.limited_by.and_then(|limit| succession.of(limit));
+            }
+        }
+        drop(former);
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Permit<R>> {
         self.permits.iter()
     }
@@ -148,7 +192,11 @@ impl<R> Permits<R> {
             }
             let mut next = Some(entry.remove());
             while let Some(slot) = next {
-                next = self.remove(slot).next;
+                next = self.get(slot).next;
+                match self.renewed.remove(&slot).filter(|at| *at + retention > now) {
+                    Some(at) => self.started(slot, at),
+                    None => drop(self.remove(slot)),
+                }
             }
         }
     }

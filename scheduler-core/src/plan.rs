@@ -9,19 +9,26 @@
 use crate::ledger::Offer;
 use crate::limit::Tier;
 use crate::permits::{Granted, State};
+use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// The tier of a promoted request: it has left enough to others.
 const TIER_OF_PROMOTED: Tier = 0;
 
+/// How often gates are opened in one go: of each key as many go to the lines of their classes. The others go with the next plan.
+const MOST_ROUNDS: usize = 64;
+
+/// How often those look again who wait until more is known of the stock.
+const LOOK: Span = Span::from_millis(50);
+
 /// Why somebody goes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Going {
+pub(crate) enum Going {
     /// Its turn has come.
     InTurn,
     /// It has starved long enough.
@@ -29,18 +36,33 @@ enum Going {
 }
 
 /// A start that somebody would get, beyond the horizon.
-struct Hold {
+pub(crate) struct Hold {
     class: ClassId,
     slot: Slot,
     key: Key,
-    /// What it waits for.
-    limit: LimitId,
+    /// What it waits for, and others with it.
+    limit: Option<LimitId>,
 }
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         self.replan = false;
         self.refuse_the_late(now);
+        self.set_alarms(now);
+        self.open_gates(now);
+        let mut holds = self.serve(now);
+        // Whoever has started, or waits for something else now, may have let another follow.
+        for _ in 0..MOST_ROUNDS {
+            if !self.open_gates(now) {
+                break;
+            }
+            holds = self.serve(now);
+        }
+        self.next_plan = self.next_plan_after(now, &holds);
+    }
+
+    /// Starts everybody who can start, and says what the others are held for.
+    fn serve(&mut self, now: Time) -> Vec<Hold> {
         let mut holds: Vec<Hold> = Vec::new();
         for class in self.starving(now) {
             let oldest = self.lines[class.index()].oldest();
@@ -49,17 +71,21 @@ impl<R: Clone> Scheduler<R> {
         for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
             self.serve_line(now, class, &mut holds);
         }
+        self.let_others_follow();
+        // Who stands aside for one that is held goes behind it.
+        self.set_alarms(now);
         self.release(&holds);
-        self.next_plan = self.next_plan_after(now, &holds);
+        holds
     }
 
     /// Serves a line until everybody in it has to wait.
     fn serve_line(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
-        let held = holds.iter().filter(|hold| hold.class == class);
-        let mut blocked = held.fold(Shape::default(), |blocked, hold| blocked.with(hold.limit));
+        self.serve_between(now, class, holds);
+        let held = holds.iter().filter(|hold| hold.class == class).filter_map(|hold| hold.limit);
+        let mut blocked = held.fold(Shape::default(), Shape::with);
         while let Some(slot) = self.first_due(class, blocked) {
             if let Some(hold) = self.take_turn(now, class, slot, Going::InTurn) {
-                blocked = blocked.with(hold.limit);
+                blocked = hold.limit.map_or(blocked, |limit| blocked.with(limit));
                 holds.push(hold);
             }
         }
@@ -80,6 +106,9 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn yield_turn(&mut self, slot: Slot) {
         let waiting = self.permits.get(slot).waiting();
         let class = waiting.class;
+        if self.parked.contains_key(&waiting.place) {
+            return;
+        }
         if let Some(last) = self.lines[class.index()].last_due(slot, waiting) {
             self.swap_turns(class, slot, last);
         }
@@ -95,28 +124,72 @@ impl<R: Clone> Scheduler<R> {
     /// Starts one that waits or refuses it for good; or says what it has to be held for.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, going: Going) -> Option<Hold> {
         let tier = if going == Going::Promoted { TIER_OF_PROMOTED } else { self.tier(class) };
+        if self.stand_aside(now, slot, tier) {
+            return self.hold_between(now, class, slot);
+        }
+        let offer = self.offer_or_turn_away(now, slot, tier)?;
+        let Some(limit) = self.blocking(now, slot, offer, tier) else {
+            self.start(now, slot, offer, tier, going);
+            return None;
+        };
+        Some(self.hold_start(now, slot, offer, tier, Some(limit)))
+    }
+
+    /// The start that one which waits could have now; it is refused for good if that is too late, or can never be.
+    pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
-        let waiting = permit.waiting();
-        let offer = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
-        if waiting.deadline.is_some_and(|deadline| offer.at > deadline) {
+        if let Some((reset, limit)) = self.ledger.used_up(now, &permit.bill) {
+            let retry_after = (reset < Time::NEVER).then(|| reset.since(now));
+            self.turn_away(slot, Refusal::QuotaSpent { limit, retry_after });
+            return None;
+        }
+        let offer = self.ledger.earliest(now, &permit.bill, tier);
+        let too_late = |deadline| offer.at > deadline && self.ledger.soonest(now, &permit.bill, tier) > deadline;
+        if permit.waiting().deadline.is_some_and(too_late) {
             self.turn_away(slot, offer.not_in_time(now));
             return None;
         }
-        match offer.limited_by {
-            Some(limit) if offer.at > now + self.resource.horizon() => {
-                let key = Key { at: offer.at, serial: waiting.place.serial };
-                self.ledger.commit(&self.resource, now, key, &permit.bill, tier);
-                Some(Hold { class, slot, key, limit })
-            }
-            Some(_) | None => {
-                self.start(now, slot, offer, tier, going);
-                None
-            }
+        Some(offer)
+    }
+
+    /// Keeps the start of `offer` for one that can't have it yet, from others who are looked at after it.
+    pub(crate) fn hold_start(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        offer: Offer,
+        tier: Tier,
+        limit: Option<LimitId>,
+    ) -> Hold {
+        let permit = self.permits.get(slot);
+        let (class, serial) = (permit.waiting().class, permit.waiting().place.serial);
+        // What is held for the store's sake could start now; but what has started can't be withdrawn.
+        let key = Key { at: offer.at.max(just_past(now)), serial };
+        self.ledger.commit(now, key, &permit.bill, tier);
+        Hold { class, slot, key, limit }
+    }
+
+    /// What keeps one that waits from its start: a limit that pays for it later, or that the store allows too little of.
+    pub(crate) fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
+        let bill = &self.permits.get(slot).bill;
+        let latest = now + self.resource.horizon();
+        if offer.at > latest {
+            let keyed = offer.limited_by.filter(|limit| bill.key_of(*limit).is_some());
+            // Others have other keys: they are held up by what is shared.
+            let any = || bill.iter().next().map(|(id, _)| id);
+            let shared = || self.ledger.shared_beyond(now, bill, tier, latest).or_else(any);
+            return keyed.and_then(|_| shared()).or(offer.limited_by);
         }
+        if let Some(limit) = self.ledger.unproven(now, bill) {
+            return Some(limit);
+        }
+        let fence = self.fence.as_mut().filter(|fence| !fence.covers(&self.resource, bill, offer.at))?;
+        fence.want();
+        fence.lacking(&self.resource, bill, offer.at)
     }
 
     /// Grants a waiting request the start of `offer`.
-    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
+    pub(crate) fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
         let permit = self.permits.get_mut(slot);
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is started")
@@ -126,17 +199,20 @@ impl<R: Clone> Scheduler<R> {
             Going::InTurn => line.serve(&self.resource, now, slot, &waiting),
             Going::Promoted => line.promote(&self.resource, now, slot, &waiting),
         }
+        self.dismiss(waiting.aside);
+        self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);
         self.forget_deadline(slot, &waiting);
         let key = Key { at: offer.at, serial: waiting.place.serial };
-        let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false };
+        let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false, moved: false };
         self.commit(now, slot, granted, tier);
+        self.shadow(now, slot, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
     }
 
     fn release(&mut self, holds: &[Hold]) {
         for hold in holds {
             let bill = &self.permits.get(hold.slot).bill;
-            self.ledger.withdraw(&self.resource, hold.key, bill);
+            self.ledger.withdraw(hold.key, bill);
         }
     }
 
@@ -145,8 +221,8 @@ impl<R: Clone> Scheduler<R> {
         while let Some((deadline, _, slot)) = self.deadlines.first().copied() {
             let permit = self.permits.get(slot);
             let tier = self.tier(permit.waiting().class);
-            let soonest = self.ledger.earliest(&self.resource, now, &permit.bill, tier);
-            if deadline >= soonest.at {
+            let soonest = self.ledger.soonest(now, &permit.bill, tier);
+            if deadline >= soonest {
                 return;
             }
             let (_, offer) = self.outlook(now, slot);
@@ -171,11 +247,19 @@ impl<R: Clone> Scheduler<R> {
         let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
         let promotions = self.promotions().map(|(at, _)| Wakeup { at, reason: Reason::Promotion });
         let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
-        starts.chain(promotions).chain(deadline).filter(|wakeup| wakeup.at > now).min()
+        let proof = self.ledger.is_doubted().then_some(Wakeup { at: now + LOOK, reason: Reason::Proof });
+        let gate = self.next_gate().map(|at| Wakeup { at: at.max(just_past(now)), reason: Reason::Start });
+        starts
+            .chain(promotions)
+            .chain(gate)
+            .chain(deadline)
+            .chain(proof.filter(|_| !holds.is_empty()))
+            .filter(|wakeup| wakeup.at > now)
+            .min()
     }
 }
 
-/// A deadline is kept at its very instant; a nanosecond later it is missed.
-fn just_past(deadline: Time) -> Time {
-    deadline + rampmeter_protocol::time::Span::from_nanos(1)
+/// The next instant: a deadline is kept at its very own, and missed then.
+fn just_past(time: Time) -> Time {
+    time + Span::from_nanos(1)
 }

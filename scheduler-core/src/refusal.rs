@@ -27,6 +27,14 @@ pub enum Refusal {
         /// What it holds at most.
         capacity: Amount,
     },
+    /// A quota is used up, as counted here or by the upstream's own word.
+    #[error("the quota is spent; it is reset {}", when(*retry_after))]
+    QuotaSpent {
+        /// The limit.
+        limit: LimitId,
+        /// How long until the quota is reset, if it ever is.
+        retry_after: Option<Span>,
+    },
     /// A bound is reached.
     #[error("{what} are at their bound of {bound}; ask again later")]
     QueueFull {
@@ -37,6 +45,24 @@ pub enum Refusal {
         /// When to come back.
         retry_after: Span,
     },
+    /// No limit is for such a request, and the resource grants only what is limited.
+    #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
+    NoLimit,
+    /// There are too many buckets by key.
+    #[error(
+        "there are {bound} keys whose buckets are not full, which is their bound; a new key has to wait until one of them is"
+    )]
+    TooManyKeys {
+        /// The limit whose key is new.
+        limit: LimitId,
+        /// The bound.
+        bound: usize,
+        /// When to come back.
+        retry_after: Span,
+    },
+    /// A call in flight was renewed when its place had been promised to another. It counts all the same.
+    #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
+    RenewedTooLate,
     /// Nobody knows the permit, or it was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
@@ -69,8 +95,12 @@ impl Refusal {
         match self {
             Refusal::NotInTime { .. } => Code::NotInTime,
             Refusal::NeverFits { .. } => Code::NeverFits,
+            Refusal::QuotaSpent { .. } => Code::QuotaSpent,
             Refusal::QueueFull { .. } => Code::QueueFull,
+            Refusal::NoLimit => Code::NoLimit,
+            Refusal::TooManyKeys { .. } => Code::TooManyKeys,
             Refusal::UnknownPermit => Code::UnknownPermit,
+            Refusal::RenewedTooLate => Code::NotInTime,
             Refusal::UnknownClass { .. } => Code::UnknownClass,
             Refusal::UnknownUnit { .. } => Code::UnknownUnit,
             Refusal::StillWaiting => Code::InvalidRequest,
@@ -82,9 +112,14 @@ impl Refusal {
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         match self {
-            Refusal::NotInTime { retry_after, .. } | Refusal::QueueFull { retry_after, .. } => Some(*retry_after),
+            Refusal::NotInTime { retry_after, .. }
+            | Refusal::QueueFull { retry_after, .. }
+            | Refusal::TooManyKeys { retry_after, .. } => Some(*retry_after),
+            Refusal::QuotaSpent { retry_after, .. } => *retry_after,
             Refusal::Unavailable => Some(Span::ZERO),
             Refusal::NeverFits { .. }
+            | Refusal::NoLimit
+            | Refusal::RenewedTooLate
             | Refusal::UnknownPermit
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
@@ -97,8 +132,12 @@ impl Refusal {
     pub fn limited_by(&self) -> Option<LimitId> {
         match self {
             Refusal::NotInTime { limited_by, .. } => *limited_by,
-            Refusal::NeverFits { limit, .. } => Some(*limit),
+            Refusal::NeverFits { limit, .. }
+            | Refusal::QuotaSpent { limit, .. }
+            | Refusal::TooManyKeys { limit, .. } => Some(*limit),
             Refusal::QueueFull { .. }
+            | Refusal::NoLimit
+            | Refusal::RenewedTooLate
             | Refusal::UnknownPermit
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
@@ -106,6 +145,10 @@ impl Refusal {
             | Refusal::Unavailable => None,
         }
     }
+}
+
+fn when(retry_after: Option<Span>) -> String {
+    retry_after.map_or("never".to_owned(), |span| format!("in {span}"))
 }
 
 fn listed(names: &[Name]) -> String {

@@ -1,36 +1,51 @@
 //! How a resource is doing, for people.
 
+use crate::credit::Credit;
+use crate::ledger::Ledger;
 use crate::limit::Limit;
-use crate::line::Line;
+use crate::line::{Line, Place};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, Counters, LimitStatus};
+use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
 use rampmeter_protocol::time::Time;
-
-/// The only algorithm of this version, as configuration and status write it.
-pub const TOKEN_BUCKET: &str = "token-bucket";
 
 impl<R: Clone> Scheduler<R> {
     /// The limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
-        self.ledger.advance(&self.resource, now);
+        self.ledger.advance(now);
         let limits = self.resource.limits().iter().enumerate();
-        limits.map(|(index, limit)| self.status_of(now, LimitId(index as u8), limit)).collect()
+        let enforced = limits.map(|(index, limit)| status_of(&self.ledger, now, LimitId(index as u8), limit));
+        let shadows = self.shadows.limits().map(|(id, limit, ledger, shadow)| LimitStatus {
+            shadow: Some(shadow),
+            ..status_of(ledger, now, id, limit)
+        });
+        enforced.chain(shadows).collect()
     }
 
     /// The classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        let classes = self.lines.iter().zip(self.resource.classes());
-        let status = |(line, class): (&Line, &crate::resource::Class)| ClassStatus {
-            name: class.name.clone(),
-            queued: line.len() as u64,
-            oldest_ms: line.oldest().map_or(0.0, |(oldest, _)| now.since(oldest.arrived).millis()),
+        let at_gates = self.crowds_at_gates();
+        let classes = self.lines.iter().zip(self.resource.classes()).zip(at_gates);
+        let status = |((line, class), (aside, first)): ((&Line, &crate::resource::Class), (usize, Option<Place>))| {
+            let oldest = line.oldest().map(|(place, _)| place).into_iter().chain(first).min();
+            ClassStatus {
+                name: class.name.clone(),
+                queued: (line.len() + aside) as u64,
+                oldest_ms: oldest.map_or(0.0, |oldest| now.since(oldest.arrived).millis()),
+            }
         };
         classes.map(status).collect()
+    }
+
+    /// How far estimates of costs have turned out to be off, by kind of call.
+    #[must_use]
+    pub fn corrections(&self) -> Vec<Correction> {
+        self.estimates.report()
     }
 
     /// Totals since this scheduler began.
@@ -54,9 +69,9 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
-        let bill = self.resource.bill([].into_iter()).ok()?;
+        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
         let behind = self.backlog_through(class);
-        self.ledger.paid_behind(&self.resource, now, &behind, &bill, self.tier(class)).limited_by
+        self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 
     /// The class with this index.
@@ -64,21 +79,27 @@ impl<R: Clone> Scheduler<R> {
     pub fn class_name(&self, class: ClassId) -> &str {
         &self.resource.classes()[class.index()].name
     }
+}
 
-    fn status_of(&self, now: Time, id: LimitId, limit: &Limit) -> LimitStatus {
-        let level = self.ledger.level(&self.resource, id, now);
-        LimitStatus {
-            name: limit.name().clone(),
-            unit: limit.unit().clone(),
-            algorithm: TOKEN_BUCKET.to_owned(),
-            capacity: limit.capacity().units(),
-            period_ms: limit.period().millis(),
-            margin: limit.margin().units(),
-            level: limit.rate().micros(level) as f64 / Amount::ONE.micros() as f64,
-            next_free_ms: self.ledger.next_free(&self.resource, id, now).since(now).millis(),
-            keys: 1,
-            frozen_ms: 0.0,
-        }
+fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitStatus {
+    let keys = &ledger.keys;
+    let worst = keys.least(id, now);
+    let level = worst.map_or_else(|| ledger.level(id, now), |(level, _)| level);
+    let next_free = worst.map_or_else(|| ledger.next_free(id, now), |(_, known)| known.next_free(limit, now));
+    let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
+    LimitStatus {
+        name: limit.name().clone(),
+        unit: limit.unit().clone(),
+        algorithm: limit.algorithm().as_str().to_owned(),
+        capacity: limit.capacity().units(),
+        period_ms: limit.period().millis(),
+        margin: limit.margin().units(),
+        level: limit.rate().micros(level) as f64 / Amount::ONE.micros() as f64,
+        next_free_ms: next_free.since(now).millis(),
+        keys: if limit.is_keyed() { keys.live(id) as u64 } else { 1 },
+        frozen_ms: frozen.since(now).millis(),
+        learned: ledger.book(id).learned(now),
+        shadow: None,
     }
 }
 
@@ -88,7 +109,7 @@ pub fn describe(resource: &crate::resource::Resource) -> ResourceInfo {
     let limits = resource.limits().iter().map(|limit| LimitInfo {
         name: limit.name().clone(),
         unit: limit.unit().clone(),
-        algorithm: TOKEN_BUCKET.to_owned(),
+        algorithm: limit.algorithm().as_str().to_owned(),
         capacity: limit.capacity().units(),
         period_ms: limit.period().millis(),
     });

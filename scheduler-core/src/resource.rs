@@ -1,17 +1,22 @@
 //! A resource as the core knows it: limits and classes, checked.
 
 use crate::bill::Bill;
+use crate::checks::{check_classes, check_limits, check_times, fault};
 use crate::limit::{Limit, Tier};
+use crate::reach::{Belongs, Reach, joined};
 use crate::refusal::Refusal;
+use crate::rules::Succession;
+use crate::shape::Shape;
 use crate::spec::{
-    Bounds, ClassSpec, FairShare, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec,
-    SpecError, Start,
+    Bounds, ClassSpec, FairShare, LimitSpec, OnStoreLoss, Place, ResourceSpec, SpecError, Start, Unmatched,
 };
 use crate::virtual_time::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +55,7 @@ pub struct Class {
 /// One upstream account: its limits and classes. Wrong ones can't be built.
 #[derive(Clone, Debug)]
 pub struct Resource {
+    spec: Arc<ResourceSpec>,
     name: Name,
     limits: Vec<Limit>,
     classes: Vec<Class>,
@@ -57,7 +63,14 @@ pub struct Resource {
     start: Start,
     horizon: Span,
     bounds: Bounds,
+    reservation: Span,
+    on_store_loss: OnStoreLoss,
+    validity: Span,
     fair_share: Option<FairShare>,
+    reach: Reach,
+    unmatched: Unmatched,
+    /// The same with the limits in shadow mode alone, if there are some.
+    shadow: Option<Arc<Resource>>,
 }
 
 impl Resource {
@@ -70,17 +83,59 @@ impl Resource {
         let classes = if spec.classes.is_empty() { &implied[..] } else { &spec.classes[..] };
         check_limits(&spec.limits)?;
         check_classes(classes)?;
+        check_times(spec)?;
         let headrooms = distinct_headrooms(classes);
+        let default_class = default_class(spec, classes)?;
+        Reach::new(&spec.limits).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?;
+        let enforced: Vec<LimitSpec> = spec.limits.iter().filter(|limit| !limit.shadow).cloned().collect();
         Ok(Resource {
+            shadow: shadow_of(spec).as_ref().map(Resource::new).transpose()?.map(Arc::new),
+            spec: Arc::new(spec.clone()),
             name: spec.name.clone(),
-            limits: spec.limits.iter().map(|limit| Limit::new(limit, &headrooms)).collect(),
-            default_class: default_class(spec, classes)?,
+            limits: enforced.iter().map(|limit| Limit::new(limit, &headrooms)).collect(),
+            default_class,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
             start: spec.start,
             horizon: spec.horizon,
             bounds: spec.bounds,
+            reservation: spec.reservation,
+            on_store_loss: spec.on_store_loss,
+            validity: spec.validity,
             fair_share: spec.fair_share.clone(),
+            reach: Reach::new(&enforced).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?,
+            unmatched: spec.unmatched,
         })
+    }
+
+    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970: windows begin when clocks on the wall
+    /// say so. Without this, the origin of time is that of the wall clock.
+    #[must_use]
+    pub fn at_unix(self, unix_at_origin: u64) -> Self {
+        let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
+        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
+        Resource { limits, shadow, ..self }
+    }
+
+    /// What the wall clock showed at the origin of time.
+    pub(crate) fn unix_at_origin(&self) -> u64 {
+        self.limits.first().map_or(0, Limit::unix_at_origin)
+    }
+
+    /// Whether a bill takes up room until its call is settled.
+    pub(crate) fn frees_when_settled(&self, bill: &Bill) -> bool {
+        bill.charged().any(|limit| self.limits[limit.index()].is_until_settled())
+    }
+
+    /// For how long its call is waited for that takes up room until it is settled.
+    pub(crate) fn held_for(&self, bill: &Bill) -> Span {
+        let limits = bill.charged().map(|limit| &self.limits[limit.index()]);
+        limits.filter(|limit| limit.is_until_settled()).map(Limit::period).max().unwrap_or(Span::ZERO)
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn spec(&self) -> &ResourceSpec {
+        &self.spec
     }
 
     /// Its name.
@@ -89,7 +144,17 @@ impl Resource {
         &self.name
     }
 
-    /// Its limits.
+    /// The same with its limits in shadow mode alone, if it has some.
+    pub(crate) fn shadow(&self) -> Option<&Arc<Resource>> {
+        self.shadow.as_ref()
+    }
+
+    /// What the limits that count were made from, in their order.
+    pub(crate) fn enforced(&self) -> impl Iterator<Item = &LimitSpec> {
+        self.spec.limits.iter().filter(|limit| !limit.shadow)
+    }
+
+    /// Its limits, but for those in shadow mode.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
@@ -125,6 +190,24 @@ impl Resource {
         self.bounds
     }
 
+    /// How much is set aside in the store ahead of need, as the time in which limits refill it.
+    #[must_use]
+    pub fn reservation(&self) -> Span {
+        self.reservation
+    }
+
+    /// What to do when the store does not answer.
+    #[must_use]
+    pub fn on_store_loss(&self) -> OnStoreLoss {
+        self.on_store_loss
+    }
+
+    /// How long after its start a permit lapses.
+    #[must_use]
+    pub fn validity(&self) -> Span {
+        self.validity
+    }
+
     /// The label by whose values classes are shared, if they are.
     #[must_use]
     pub fn fair_share(&self) -> Option<&FairShare> {
@@ -156,27 +239,72 @@ impl Resource {
         }
     }
 
-    /// What a call of this cost takes from each bucket. A call makes one request unless it says
+    /// What a call with these labels and of this cost takes from each bucket. A call makes one request unless it says
     /// otherwise.
     ///
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts, [`Refusal::NeverFits`] for a
-    /// cost above a limit's capacity.
-    pub fn bill<'a>(&self, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Result<Bill, Refusal> {
+    /// cost above a limit's capacity, [`Refusal::NoLimit`] where no limit is for the call and the resource wants one.
+    pub fn bill<'a>(
+        &self,
+        labels: &Labels<'_>,
+        cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
+    ) -> Result<Bill, Refusal> {
         self.check_units(cost.clone())?;
         let mut bill = Bill::new();
-        for (index, limit) in self.limits.iter().enumerate() {
-            let amount = amount_of(limit.unit(), cost.clone()).unwrap_or_else(|| implied_amount(limit.unit()));
-            if amount > limit.capacity() {
-                return Err(Refusal::NeverFits {
-                    limit: LimitId(index as u8),
-                    cost: amount,
-                    capacity: limit.capacity(),
-                });
-            }
-            bill.set(LimitId(index as u8), amount);
+        if !self.spec.learn_costs.is_empty() {
+            bill.set_kind(joined(&self.spec.learn_costs, labels));
         }
-        Ok(bill)
+        if let Some(shadow) = &self.shadow {
+            bill.set_shadow(shadow.shadow_bill(labels, cost.clone()));
+        }
+        if self.reach.is_unconditional() && !self.limits.is_empty() {
+            for index in 0..self.limits.len() {
+                let limit = LimitId(index as u8);
+                bill.set(limit, self.amount(limit, cost.clone())?);
+            }
+            return Ok(bill);
+        }
+        for belongs in self.reach.of(labels) {
+            match belongs {
+                Belongs::Shared(limit) => bill.set(limit, self.amount(limit, cost.clone())?),
+                Belongs::Keyed(limit, key) => bill.set_key(limit, key, self.amount(limit, cost.clone())?),
+            }
+        }
+        let unmatched = bill.reached() == Shape::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
+        match self.unmatched {
+            Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
+            Unmatched::Refuse | Unmatched::Allow => Ok(bill),
+        }
+    }
+
+    /// What a call would take from limits in shadow mode, be it more than they hold.
+    fn shadow_bill<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+        let mut bill = Bill::new();
+        for belongs in self.reach.of(labels) {
+            let (Belongs::Shared(limit) | Belongs::Keyed(limit, _)) = &belongs;
+            let unit = self.limits[limit.index()].unit();
+            let amount = amount_of(unit, cost.clone()).unwrap_or_else(|| implied_amount(unit));
+            match belongs {
+                Belongs::Shared(limit) => bill.set(limit, amount),
+                Belongs::Keyed(limit, key) => bill.set_key(limit, key, amount),
+            }
+        }
+        bill
+    }
+
+    /// What a call takes from a limit that is for it.
+    fn amount<'a>(
+        &self,
+        id: LimitId,
+        cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
+    ) -> Result<Amount, Refusal> {
+        let limit = &self.limits[id.index()];
+        let amount = amount_of(limit.unit(), cost).unwrap_or_else(|| implied_amount(limit.unit()));
+        if amount > limit.capacity() {
+            return Err(Refusal::NeverFits { limit: id, cost: amount, capacity: limit.capacity() });
+        }
+        Ok(amount)
     }
 
     /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
@@ -189,24 +317,84 @@ impl Resource {
         actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Result<Bill, Refusal> {
         self.check_units(actual.clone())?;
+        Ok(self.with_amounts(bill, actual))
+    }
+
+    /// `bill` with the amounts of these units.
+    pub(crate) fn with_amounts<'a>(
+        &self,
+        bill: &Bill,
+        actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
+    ) -> Bill {
         let mut corrected = bill.clone();
-        for (index, limit) in self.limits.iter().enumerate() {
-            if let Some(amount) = amount_of(limit.unit(), actual.clone()) {
-                corrected.set(LimitId(index as u8), amount);
+        for id in bill.reached().limits() {
+            if let Some(amount) = amount_of(self.limits[id.index()].unit(), actual.clone()) {
+                corrected.set(id, amount);
             }
         }
-        Ok(corrected)
+        corrected
+    }
+
+    /// The limits that have a bucket for each key.
+    pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
+        let keyed = self.limits.iter().enumerate().filter(|(_, limit)| limit.is_keyed());
+        keyed.map(|(index, _)| LimitId(index as u8))
+    }
+
+    /// The limit called `name`.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<LimitId> {
+        let index = self.limits.iter().position(|limit| **limit.name() == *name)?;
+        Some(LimitId(index as u8))
+    }
+
+    /// Whether nothing but limits differs, so that permits and lines can go on.
+    #[must_use]
+    pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
+        let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
+        rest(self) == rest(other)
+    }
+
+    /// Whether bills of the one are bills of the other.
+    pub(crate) fn charges_as(&self, other: &Resource) -> bool {
+        let shadows_alike = match (&self.shadow, &other.shadow) {
+            (Some(own), Some(theirs)) => own.charges_as(theirs),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        shadows_alike && Succession::between(other, self).is_same()
+    }
+
+    /// Why a bill can't be paid ever, if it can't.
+    pub(crate) fn unpayable(&self, bill: &Bill) -> Option<Refusal> {
+        let (limit, cost) = bill.amounts().find(|(limit, amount)| *amount > self.limits[limit.index()].capacity())?;
+        Some(Refusal::NeverFits { limit, cost, capacity: self.limits[limit.index()].capacity() })
+    }
+
+    /// The limit that counts this unit, if there is just one.
+    #[must_use]
+    pub fn only_limit_of(&self, unit: &str) -> Option<LimitId> {
+        let mut counting = self.limits.iter().enumerate().filter(|(_, limit)| **limit.unit() == *unit);
+        let (index, _) = counting.next()?;
+        counting.next().is_none().then_some(LimitId(index as u8))
+    }
+
+    /// Whether a limit counts this unit.
+    #[must_use]
+    pub fn counts(&self, unit: &str) -> bool {
+        let counted = |resource: &Resource| resource.limits.iter().any(|limit| **limit.unit() == *unit);
+        counted(self) || self.shadow.as_deref().is_some_and(counted)
     }
 
     fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        match cost.find(|(unit, _)| !self.limits.iter().any(|limit| &**limit.unit() == *unit)) {
+        match cost.find(|(unit, _)| !self.counts(unit)) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
     }
 
-    fn units(&self) -> Vec<Name> {
-        let mut units: Vec<Name> = self.limits.iter().map(|limit| limit.unit().clone()).collect();
+    pub(crate) fn units(&self) -> Vec<Name> {
+        let mut units: Vec<Name> = self.spec.limits.iter().map(|limit| limit.unit.clone()).collect();
         units.sort();
         units.dedup();
         units
@@ -233,6 +421,13 @@ fn parts_per_million(share: f64) -> u32 {
     (share * 1e6).ceil() as u32
 }
 
+/// The same resource with the limits in shadow mode alone, as if they were enforced: their buckets are full at first.
+fn shadow_of(spec: &ResourceSpec) -> Option<ResourceSpec> {
+    let limits = spec.limits.iter().filter(|limit| limit.shadow);
+    let limits: Vec<LimitSpec> = limits.map(|limit| LimitSpec { shadow: false, ..limit.clone() }).collect();
+    (!limits.is_empty()).then(|| ResourceSpec { limits, start: Start::Full, ..spec.clone() })
+}
+
 /// Tier 0 leaves nothing: it is that of a promoted request.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let mut headrooms: Vec<u32> = classes.iter().map(|class| parts_per_million(class.headroom)).collect();
@@ -248,61 +443,4 @@ fn default_class(spec: &ResourceSpec, classes: &[ClassSpec]) -> Result<ClassId, 
         Some(index) => Ok(ClassId(index as u8)),
         None => Err(fault(Place::Resource("default_class"), format!("there is no class `{name}`"))),
     }
-}
-
-fn check_limits(limits: &[LimitSpec]) -> Result<(), SpecError> {
-    if !(1..=MAX_LIMITS).contains(&limits.len()) {
-        return Err(fault(Place::Resource("limit"), format!("a resource has 1 to {MAX_LIMITS} limits")));
-    }
-    limits.iter().enumerate().try_for_each(|(index, limit)| {
-        let twice = limits[..index].iter().any(|other| other.name == limit.name);
-        check_limit(index, limit, twice)
-    })
-}
-
-fn check_limit(index: usize, limit: &LimitSpec, twice: bool) -> Result<(), SpecError> {
-    let at = |field| Place::Limit(index, field);
-    if twice {
-        return Err(fault(at("name"), format!("there are two limits `{}`", limit.name)));
-    }
-    if limit.capacity == Amount::ZERO {
-        return Err(fault(at("capacity"), "a capacity is above 0".to_owned()));
-    }
-    if limit.period == Span::ZERO || limit.period > MAX_PERIOD {
-        return Err(fault(at("period"), "a period is above 0 and at most 366 days".to_owned()));
-    }
-    match limit.margin {
-        Margin::Fixed(margin) if margin >= limit.capacity => {
-            Err(fault(at("margin"), format!("a margin is below the capacity of {}", limit.capacity)))
-        }
-        Margin::Fixed(_) | Margin::Auto => Ok(()),
-    }
-}
-
-fn check_classes(classes: &[ClassSpec]) -> Result<(), SpecError> {
-    if classes.len() > MAX_CLASSES {
-        return Err(fault(Place::Resource("classes"), format!("a resource has at most {MAX_CLASSES} classes")));
-    }
-    classes.iter().enumerate().try_for_each(|(index, class)| {
-        let twice = classes[..index].iter().any(|other| other.name == class.name);
-        check_class(index, class, twice)
-    })
-}
-
-fn check_class(index: usize, class: &ClassSpec, twice: bool) -> Result<(), SpecError> {
-    let at = |field| Place::Class(index, field);
-    if twice {
-        return Err(fault(at("name"), format!("there are two classes `{}`", class.name)));
-    }
-    if !(0.0..1.0).contains(&class.headroom) {
-        return Err(fault(at("headroom"), format!("a headroom is a share from 0 to below 1, not {}", class.headroom)));
-    }
-    if class.max_starvation == Some(Span::ZERO) {
-        return Err(fault(at("max_starvation"), "a starvation is longer than 0".to_owned()));
-    }
-    Ok(())
-}
-
-fn fault(place: Place, reason: String) -> SpecError {
-    SpecError { place, reason }
 }

@@ -1,18 +1,24 @@
 //! The scheduler of one resource.
 
 use crate::command::{Command, Grant};
-use crate::event::Event;
+use crate::estimates::Estimates;
+use crate::event::{Ask, Event};
+use crate::fence::Fence;
+use crate::headcount::Headcount;
 use crate::ledger::Ledger;
 use crate::line::{Line, Place};
+use crate::mark::Held;
 use crate::news::News;
 use crate::permits::{Granted, Permits, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
+use crate::shadow::Shadows;
 use crate::slab::Slot;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -26,7 +32,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// than estimated, holds what was promised before.
 ///
 /// ```
-/// use rampmeter_protocol::{amount::Amount, name::Name, request::Mode, time::{Span, Time}};
+/// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
 /// use rampmeter_scheduler_core::resource::Resource;
@@ -35,14 +41,11 @@ use std::collections::{BTreeSet, VecDeque};
 ///
 /// let name = |name| Name::new(name).unwrap();
 /// let two_per_second = LimitSpec {
-///     name: name("per-second"),
-///     unit: name("requests"),
-///     capacity: Amount::new(2.0)?,
-///     period: Span::from_secs(1),
 ///     margin: Margin::Fixed(Amount::ZERO),
+///     ..LimitSpec::new(name("per-second"), name("requests"), Amount::new(2.0)?, Span::from_secs(1))
 /// };
 /// let resource = Resource::new(&ResourceSpec::new(name("api"), vec![two_per_second]))?;
-/// let bill = resource.bill([].into_iter())?;
+/// let bill = resource.bill(&Labels::new(), [].into_iter())?;
 /// let class = resource.default_class();
 /// let mut scheduler = Scheduler::new(resource, 1, Time::ORIGIN);
 /// let mut delays = Vec::new();
@@ -66,10 +69,23 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) permits: Permits<R>,
     pub(crate) lines: Vec<Line>,
+    /// Those who stand at gates, by arrival.
+    pub(crate) parked: BTreeMap<Place, Slot>,
+    /// When gates open, as far as is known.
+    pub(crate) alarms: BTreeSet<(Time, Slot)>,
+    /// Gates where that may have changed.
+    pub(crate) stirred: Vec<Slot>,
+    /// Permits that have just come from gates.
+    pub(crate) admitted: Vec<Slot>,
     /// In an order that does not depend on where permits are kept.
+    /// Those who wait for several keys at once.
+    pub(crate) between: BTreeMap<(ClassId, Place), Slot>,
+    /// How many wait for each client and key.
+    pub(crate) headcount: Headcount,
     pub(crate) deadlines: BTreeSet<(Time, Place, Slot)>,
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
+    pub(crate) estimates: Estimates,
     /// Set by whatever may let a waiting request start earlier than planned.
     pub(crate) replan: bool,
     pub(crate) next_plan: Option<Wakeup>,
@@ -77,6 +93,16 @@ pub struct Scheduler<R> {
     /// Set by whatever may move the starts that others expect.
     pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
+    /// What the store allows to be granted; everything where there is none.
+    pub(crate) fence: Option<Fence>,
+    /// Those to be answered at once, as soon as the store allows it.
+    pub(crate) held: VecDeque<Held<R>>,
+    /// Who has begun to wait with the last event.
+    pub(crate) newcomer: Option<Slot>,
+    /// What limits have counted that are gone: calls that were granted under them may still name it.
+    pub(crate) former_units: BTreeSet<Name>,
+    /// Limits that are measured and not enforced.
+    pub(crate) shadows: Shadows,
     commands: VecDeque<Command<R>>,
 }
 
@@ -102,6 +128,12 @@ pub enum Reason {
     Progress,
     /// Old permits are forgotten.
     Expiry,
+    /// Those whom the store keeps waiting are sent elsewhere.
+    Held,
+    /// What was learned of the upstream is looked at again.
+    Review,
+    /// Perhaps the stock is known better.
+    Proof,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -113,14 +145,26 @@ impl<R: Clone> Scheduler<R> {
             ledger: Ledger::new(&resource, now),
             permits: Permits::new(resource.bounds().max_permits),
             lines: resource.classes().iter().map(|_| Line::new(now)).collect(),
+            parked: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            stirred: Vec::new(),
+            admitted: Vec::new(),
+            between: BTreeMap::new(),
+            headcount: Headcount::default(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),
+            estimates: Estimates::default(),
             replan: false,
             next_plan: None,
             news: News::new(now),
             news_due: false,
             handing_over: false,
+            fence: None,
+            held: VecDeque::new(),
+            newcomer: None,
+            former_units: BTreeSet::new(),
+            shadows: Shadows::new(&resource, now),
             commands: VecDeque::new(),
             resource,
         }
@@ -138,20 +182,29 @@ impl<R: Clone> Scheduler<R> {
         self.epoch
     }
 
-    /// Raises the epoch: somebody has seen a higher one.
-    pub fn raise_epoch(&mut self, epoch: u64) {
-        self.epoch = self.epoch.max(epoch);
-    }
-
     /// Takes note of what happened at `now`.
     pub fn handle(&mut self, now: Time, event: Event<R>) {
         // 1. What was promised until now has been spent.
-        self.ledger.advance(&self.resource, now);
+        self.ledger.advance(now);
+        self.shadows.advance(now);
+        self.newcomer = None;
+        if self.ledger.next_review().is_some_and(|review| review <= now) {
+            self.review(now);
+        }
         // 2. The event.
         match event {
-            Event::Ask(ask) => self.ask(now, ask),
+            Event::Ask(ask) => {
+                let bill = self.estimates.correct(&self.resource, ask.bill);
+                self.ask(now, Ask { bill, ..ask });
+            }
             Event::Settle(settle) => self.settle(now, settle),
-            Event::Wake => {}
+            Event::Wake => self.release_held(now),
+            Event::Marked(number) => self.marked(now, number),
+            Event::StoreLost => self.store_lost(now),
+            Event::Doubt => self.doubt(),
+            Event::Limits(resource) => self.change_limits(now, *resource),
+            Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
+            Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
             Event::HandOver => self.hand_over(),
         }
         // 3. Whoever waits and can start, starts.
@@ -178,13 +231,13 @@ impl<R: Clone> Scheduler<R> {
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
-        [self.next_plan, progress, expiry].into_iter().flatten().min()
+        [self.next_plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
     }
 
     /// How many requests wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
+        self.lines.iter().map(Line::len).sum::<usize>() + self.parked.len()
     }
 
     pub(crate) fn push(&mut self, command: Command<R>) {
@@ -205,15 +258,24 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
         let id = self.permits.get(slot).id.clone();
         let Granted { key, limited_by, class, .. } = granted;
-        self.push(Command::Grant(Grant { to, id, delay: key.at.since(now), limited_by, class, waited, repeated }));
+        let delay = key.at.since(now);
+        // A permit that is granted again has not become younger.
+        let validity = (key.at + self.resource.validity()).since(now + delay);
+        self.push(Command::Grant(Grant { to, id, delay, validity, limited_by, class, waited, repeated }));
     }
 
     /// Commits the permit in `slot` to `granted`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
+        self.stir(slot);
         let permit = self.permits.get_mut(slot);
-        self.ledger.commit(&self.resource, now, granted.key, &permit.bill, tier);
+        self.ledger.commit(now, granted.key, &permit.bill, tier);
+        self.ledger.note_start(granted.key.at, &permit.bill);
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, &permit.bill, granted.key.at);
+        }
         permit.state = State::Granted(granted);
-        self.permits.started(slot, granted.key.at);
+        let held_for = self.resource.held_for(&permit.bill);
+        self.permits.started(slot, granted.key.at + held_for);
         self.counters.granted += 1;
     }
 
@@ -221,11 +283,18 @@ impl<R: Clone> Scheduler<R> {
         self.resource.classes()[class.index()].tier
     }
 
+    /// Everybody who waits: those in the lines, the first first, and those at gates.
+    pub(crate) fn everybody(&self) -> Vec<Slot> {
+        self.lines.iter().flat_map(Line::iter).chain(self.parked.values().copied()).collect()
+    }
+
     /// Everybody who waits is sent elsewhere.
     fn hand_over(&mut self) {
         self.handing_over = true;
-        let everybody: Vec<Slot> = self.lines.iter().flat_map(Line::iter).collect();
-        for slot in everybody {
+        for Held { ask, .. } in std::mem::take(&mut self.held) {
+            self.refuse(ask.to, ask.id, Refusal::Unavailable);
+        }
+        for slot in self.everybody() {
             self.turn_away(slot, Refusal::Unavailable);
         }
         self.next_plan = None;

@@ -3,6 +3,7 @@
 use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
+use crate::observation::Observation;
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
@@ -11,12 +12,13 @@ use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
+use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome } = settle;
+        let Settle { to, id, outcome, observation } = settle;
         let done = match self.permits.find(&id) {
-            Some(slot) => self.settle_known(now, slot, outcome),
+            Some(slot) => self.settle_known(now, slot, outcome, observation.as_ref()),
             None => Err(Refusal::UnknownPermit),
         };
         match (to, done) {
@@ -26,14 +28,36 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    fn settle_known(&mut self, now: Time, slot: Slot, outcome: Outcome) -> Result<(), Refusal> {
+    fn settle_known(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        outcome: Outcome,
+        observation: Option<&Observation>,
+    ) -> Result<(), Refusal> {
         match (&self.permits.get(slot).state, outcome) {
             (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
             (State::Waiting(_), Outcome::Used(_) | Outcome::Extend) => return Err(Refusal::StillWaiting),
             (State::Granted(granted), Outcome::Unused) if !granted.settled => self.give_back(now, slot, *granted),
             (State::Granted(granted), Outcome::Used(cost)) if !granted.settled => {
-                self.use_up(now, slot, *granted, &cost)?;
+                let granted = *granted;
+                let bill = Arc::clone(&self.permits.get(slot).bill);
+                let counted = |unit: &str| {
+                    self.resource.counts(unit) || !self.former_units.iter().any(|former| **former == *unit)
+                };
+                let cost: Vec<(String, Amount)> = cost.into_iter().filter(|(unit, _)| counted(unit)).collect();
+                let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+                let actual = self.resource.corrected(&bill, by_unit)?;
+                self.shadows.correct(now, granted.key, &bill, Some(&cost));
+                // What a rejected call cost says nothing.
+                let served = observation.is_none_or(|observation| !observation.is_rejection());
+                for (unit, amount) in cost.iter().filter(|_| served) {
+                    self.estimates.learn(&self.resource, &bill, unit, *amount);
+                }
+                let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
+                self.use_up(now, slot, granted, &settled.unwrap_or(actual));
             }
+            (State::Granted(granted), Outcome::Extend) if !granted.settled => return self.renew(now, slot, *granted),
             (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend)
             | (State::Returned, Outcome::Unused | Outcome::Used(_)) => {}
             (State::Returned, Outcome::Extend) => return Err(Refusal::UnknownPermit),
@@ -49,7 +73,8 @@ impl<R: Clone> Scheduler<R> {
             unreachable!("only who waits is cancelled")
         };
         let id = permit.id.clone();
-        self.lines[waiting.class.index()].leave(&self.resource, slot, &waiting);
+        let bill = Arc::clone(&self.permits.get(slot).bill);
+        self.take_out(slot, &waiting, &bill);
         self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
@@ -58,37 +83,58 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
+        self.stir(slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Returned;
-        if granted.key.at > now {
-            self.ledger.withdraw(&self.resource, granted.key, &permit.bill);
+        if granted.is_promised(now) {
+            self.ledger.withdraw(granted.key, &permit.bill);
         } else {
-            self.ledger.correct(&self.resource, now, granted.key.at, &permit.bill, &Bill::new());
+            self.ledger.correct(now, granted.key, &permit.bill, &Bill::new(), false);
         }
+        self.shadows.correct(now, granted.key, &permit.bill, None);
         self.counters.returned += 1;
         self.change_plan();
     }
 
-    /// A call that was made before its start is spent now.
-    fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, cost: &[(String, Amount)]) -> Result<(), Refusal> {
-        let tier = self.tier(granted.class);
-        let permit = self.permits.get_mut(slot);
-        let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-        let actual = self.resource.corrected(&permit.bill, by_unit)?;
-        permit.state = State::Granted(Granted { settled: true, ..granted });
-        if granted.key.at > now {
-            self.ledger.withdraw(&self.resource, granted.key, &permit.bill);
-            let early = Key { at: now, ..granted.key };
-            self.ledger.commit(&self.resource, now, early, &actual, tier);
-        } else {
-            self.ledger.correct(&self.resource, now, granted.key.at, &permit.bill, &actual);
+    /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
+    fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
+        let bill = Arc::clone(&self.permits.get(slot).bill);
+        if !self.resource.frees_when_settled(&bill) {
+            return Ok(());
         }
-        let corrected = actual != *permit.bill;
+        if self.fence.as_ref().is_some_and(|fence| !fence.covers_renewals(now)) {
+            return Err(Refusal::Unavailable);
+        }
+        self.stir(slot);
+        let fits = self.ledger.renew(now, granted.key, &bill);
+        self.permits.renewed(slot, now);
+        self.change_plan();
+        if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
+    }
+
+    /// A call that was made before its start is spent now.
+    fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
+        let tier = self.tier(granted.class);
+        self.stir(slot);
+        let permit = self.permits.get_mut(slot);
+        permit.state = State::Granted(Granted { settled: true, ..granted });
+        if granted.is_promised(now) {
+            self.ledger.withdraw(granted.key, &permit.bill);
+            let early = Key { at: now, ..granted.key };
+            self.ledger.commit(now, early, actual, tier);
+            self.ledger.correct(now, early, actual, actual, true);
+        } else {
+            self.ledger.correct(now, granted.key, &permit.bill, actual, true);
+        }
+        let corrected = *actual != *permit.bill || self.resource.frees_when_settled(&permit.bill);
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
+            fence.release(&self.resource, &permit.bill);
+        }
         self.counters.settled += 1;
         if corrected {
             self.change_plan();
         }
-        Ok(())
     }
 
     /// Whether `id` is known and not given back.

@@ -4,12 +4,12 @@ use crate::bill::Bill;
 use crate::resource::LimitId;
 
 /// The limits of one bill, or of what is blocked: one bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Shape(u64);
 
 impl Shape {
     pub(crate) fn of(bill: &Bill) -> Self {
-        bill.iter().fold(Shape::default(), |shape, (limit, _)| shape.with(limit))
+        bill.charged().fold(Shape::default(), Shape::with)
     }
 
     #[must_use]

@@ -60,9 +60,18 @@ impl<T> Slab<T> {
         self.len
     }
 
+    /// The place with this number, from zero; none behind the last.
+    pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
+        (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
+    }
+
     /// All values, in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().flatten()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flatten().flatten()
     }
 
     fn place_mut(&mut self, slot: Slot) -> Option<&mut Option<T>> {

@@ -1,15 +1,24 @@
 //! What a successor must know.
 
 use crate::bill::Bill;
-use crate::credit::Credit;
+use crate::credit::{Credit, Rate};
+use crate::keys::KeyBucket;
+use crate::limit::Limit;
+use crate::listing::{Listing, keep_first};
 use crate::permits::{Granted, Permit, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
+pub use crate::taken::{Taken, TakenSpan};
 use crate::timeline::Key;
+use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
+
+/// Most buckets of keys that a successor is told of one by one.
+pub(crate) const MAX_LISTED: usize = 10_000;
 
 /// The state of a resource at an instant, by name, so that it outlives a change of limits.
 ///
@@ -20,10 +29,34 @@ use rampmeter_protocol::time::{Span, Time};
 /// than it was charged gives nothing back afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// All buckets.
+    /// All buckets without keys.
     pub levels: Vec<LevelMark>,
+    /// Those of keys.
+    pub keys: KeyMarks,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
+}
+
+/// The buckets of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyMarks {
+    /// Those that are known.
+    pub listed: Vec<KeyMark>,
+    /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
+    pub others_empty_in: Option<i64>,
+}
+
+/// The level of a key's bucket, with everything that was promised paid, and nothing else to be granted until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyMark {
+    /// Its limit.
+    pub limit: Name,
+    /// Its key.
+    pub key: String,
+    /// Its level in millionths.
+    pub micros: i128,
+    /// What is taken, where the limit counts something else than tokens.
+    pub taken: Option<Taken>,
 }
 
 /// The level of a bucket.
@@ -33,6 +66,19 @@ pub struct LevelMark {
     pub limit: Name,
     /// Its level in millionths, with all promises paid.
     pub micros: i128,
+    /// What is taken, where the limit counts something else than tokens; its level says nothing then.
+    pub taken: Option<Taken>,
+    /// What a successor withholds because it may have been promised for later; ends ascend, amounts do not.
+    pub withheld: Vec<WithheldMark>,
+}
+
+/// A step of what is withheld.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WithheldMark {
+    /// Until when, in nanoseconds from the snapshot on.
+    pub nanos: u64,
+    /// How much, in millionths.
+    pub micros: u64,
 }
 
 /// One permit.
@@ -46,6 +92,8 @@ pub struct PermitMark {
     pub class: Name,
     /// What it was charged, by limit; nothing more can be given back when it is empty.
     pub bill: Vec<(Name, Amount)>,
+    /// What it was charged, by limit and key.
+    pub keyed: Vec<(Name, String, Amount)>,
     /// What became of it.
     pub fate: Fate,
 }
@@ -62,21 +110,50 @@ pub enum Fate {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The state at `now`. Waiting requests are not in it: they are asked again.
+    /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
-    pub fn snapshot(&mut self, now: Time) -> Snapshot {
-        Snapshot { levels: self.levels(now), permits: self.permit_marks(now) }
+    pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        Snapshot { levels: self.levels(now), keys: self.key_marks(now), permits: self.permit_marks(now, most) }
+    }
+
+    /// The buckets of keys, the lowest first where there are too many to list.
+    fn key_marks(&self, now: Time) -> KeyMarks {
+        let keys = &self.ledger.keys;
+        let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
+        let not_full = keys.levels(now).filter(|(known, level)| *level < limit_of(known).full());
+        let mut lowest: Vec<_> =
+            not_full.map(|(known, level)| (empty_at(now, limit_of(known), known, level), known, level)).collect();
+        keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
+        let mut listing = Listing::of(MAX_LISTED);
+        let count = lowest.iter().take_while(|(_, known, _)| listing.admits(limit_of(known), &known.key)).count();
+        let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(limit)).max();
+        let others = lowest.get(count).map(|(empty, ..)| *empty).max(begins);
+        let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
+            limit: limit_of(known).name().clone(),
+            key: known.key.to_string(),
+            micros: limit_of(known).rate().micros(level),
+            taken: known.bucket.taken(limit_of(known), now, &[], now),
+        };
+        let listed = lowest[..count].iter().map(mark).collect();
+        KeyMarks { listed, others_empty_in: others.map(|time| signed_nanos(now, time)) }
     }
 
     /// The buckets' part of [`Scheduler::snapshot`], which is small.
     #[must_use]
     pub fn levels(&mut self, now: Time) -> Vec<LevelMark> {
-        self.ledger.advance(&self.resource, now);
-        let limits = self.resource.limits().iter().enumerate();
+        self.ledger.advance(now);
+        let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
         limits
             .map(|(index, limit)| {
-                let level = self.ledger.level(&self.resource, LimitId(index as u8), now);
-                LevelMark { limit: limit.name().clone(), micros: limit.rate().micros(level) }
+                let level = self.ledger.level(LimitId(index as u8), now);
+                let bucket = self.ledger.bucket(LimitId(index as u8));
+                let taken = bucket.taken(limit, now, &[], now);
+                let steps = bucket.withheld().steps().map(|(until, credit)| WithheldMark {
+                    nanos: until.since(now).nanos(),
+                    micros: limit.rate().micros_up(credit),
+                });
+                let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
+                LevelMark { limit: name, micros, taken, withheld: steps.collect() }
             })
             .collect()
     }
@@ -91,10 +168,11 @@ impl<R: Clone> Scheduler<R> {
         for mark in &snapshot.levels {
             scheduler.restore_level(then, mark);
         }
+        scheduler.restore_keys(then, &snapshot.keys);
         for mark in &snapshot.permits {
             scheduler.restore_permit(then, mark);
         }
-        scheduler.ledger.advance(&scheduler.resource, now);
+        scheduler.ledger.advance(now);
         scheduler.permits.expire(now);
         scheduler
     }
@@ -104,16 +182,35 @@ impl<R: Clone> Scheduler<R> {
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for index in 0..scheduler.resource.limits().len() {
-            scheduler.ledger.reset(&scheduler.resource, LimitId(index as u8), now, Credit::ZERO);
+            let limit = LimitId(index as u8);
+            scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
+        }
+        scheduler.ledger.keys.empty(now);
+        scheduler
+    }
+
+    /// A scheduler whose buckets are full, whatever the resource says of the start.
+    #[must_use]
+    pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
+        let mut scheduler = Scheduler::new(resource, epoch, now);
+        for index in 0..scheduler.resource.limits().len() {
+            let (limit, full) = (LimitId(index as u8), scheduler.resource.limits()[index].full());
+            scheduler.ledger.reset(limit, now, full, Withheld::default());
         }
         scheduler
     }
 
-    fn permit_marks(&self, now: Time) -> Vec<PermitMark> {
-        let mut marks: Vec<PermitMark> =
-            self.permits.iter().filter_map(|permit| self.permit_mark(now, permit)).collect();
-        marks.sort_by(|a, b| b.start_nanos.cmp(&a.start_nanos).then_with(|| a.id.cmp(&b.id)));
-        marks
+    /// Those of the latest starts, where there are too many.
+    fn permit_marks(&self, now: Time, most: usize) -> Vec<PermitMark> {
+        let start = |permit: &'_ Permit<R>| match &permit.state {
+            State::Waiting(_) => None,
+            State::Returned => Some(now),
+            State::Granted(granted) => Some(granted.key.at),
+        };
+        let mut latest: Vec<_> =
+            self.permits.iter().filter_map(|permit| start(permit).map(|start| (start, permit))).collect();
+        keep_first(&mut latest, most, |(a, first), (b, second)| b.cmp(a).then_with(|| first.id.cmp(&second.id)));
+        latest.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect()
     }
 
     fn permit_mark(&self, now: Time, permit: &Permit<R>) -> Option<PermitMark> {
@@ -122,21 +219,49 @@ impl<R: Clone> Scheduler<R> {
             State::Returned => (now, self.resource.default_class(), Fate::Returned),
             State::Granted(granted) => (granted.key.at, granted.class, fate(granted)),
         };
-        let bill = permit.bill.iter().map(|(id, amount)| (self.resource.limits()[id.index()].name().clone(), amount));
+        // A unit that nothing was charged for may still turn out to have been used.
+        let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
+        let name = |id: LimitId| self.resource.limits()[id.index()].name().clone();
+        let bill = shared.map(|id| (name(id), permit.bill.get(id)));
+        let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         Some(PermitMark {
             id: permit.id.clone(),
             start_nanos: signed_nanos(now, start),
             class: self.resource.classes()[class.index()].name.clone(),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
+            keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
             fate,
         })
     }
 
     fn restore_level(&mut self, then: Time, mark: &LevelMark) {
-        let limits = self.resource.limits();
-        if let Some(index) = limits.iter().position(|limit| *limit.name() == mark.limit) {
-            let level = limits[index].rate().credit_of_micros(mark.micros);
-            self.ledger.reset(&self.resource, LimitId(index as u8), then, level);
+        if let Some(limit) = self.resource.limit(&mark.limit) {
+            if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
+                return;
+            }
+            let rate = self.resource.limits()[limit.index()].rate();
+            let level = rate.credit_of_micros(mark.micros);
+            let withheld = withheld(then, rate, &mark.withheld);
+            self.ledger.reset(limit, then, level, withheld);
+        }
+    }
+
+    fn restore_keys(&mut self, then: Time, marks: &KeyMarks) {
+        if let Some(nanos) = marks.others_empty_in {
+            let empty = shifted(then, nanos);
+            self.resource.keyed_limits().for_each(|limit| self.ledger.keys.begin_empty(limit, empty));
+        }
+        for mark in &marks.listed {
+            if let Some(limit) =
+                self.resource.limit(&mark.limit).filter(|limit| self.resource.limits()[limit.index()].is_keyed())
+            {
+                let level = self.resource.limits()[limit.index()].rate().credit_of_micros(mark.micros);
+                let key: Arc<str> = mark.key.as_str().into();
+                self.ledger.keys.reset(limit, Arc::clone(&key), then, level);
+                if let Some(taken) = &mark.taken {
+                    self.ledger.keys.resume(limit, key, then, taken);
+                }
+            }
         }
     }
 
@@ -146,32 +271,66 @@ impl<R: Clone> Scheduler<R> {
         }
         let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
         let key = Key { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
-        let bill = self.known_part(&mark.bill);
-        let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled };
+        let bill = self.known_part(mark);
+        let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, moved: false };
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
+        let held_for = self.resource.held_for(&bill);
         if mark.fate != Fate::Returned && key.at > then {
-            self.ledger.promise_again(&self.resource, then, key, &bill, self.tier(class));
+            self.ledger.promise_again(then, key, &bill, self.tier(class));
+        } else if mark.fate == Fate::Open && key.at + held_for > then {
+            self.ledger.resume_holding(then, key, &bill);
         }
         let slot = self.permits.insert(mark.id.clone(), bill, state);
-        self.permits.started(slot, key.at);
+        self.permits.started(slot, key.at + held_for);
     }
 
-    fn known_part(&self, charges: &[(Name, Amount)]) -> Bill {
+    /// What was charged to limits that are there still, and have buckets of the same kind.
+    fn known_part(&self, mark: &PermitMark) -> Bill {
         let mut bill = Bill::new();
-        for (name, amount) in charges {
-            if let Some(index) = self.resource.limits().iter().position(|limit| limit.name() == name) {
-                bill.set(LimitId(index as u8), *amount);
+        let known = |name: &Name, keyed: bool| {
+            let limit = self.resource.limit(name)?;
+            (self.resource.limits()[limit.index()].is_keyed() == keyed).then_some(limit)
+        };
+        for (name, amount) in &mark.bill {
+            if let Some(limit) = known(name, false) {
+                bill.set(limit, *amount);
+            }
+        }
+        for (name, key, amount) in &mark.keyed {
+            if let Some(limit) = known(name, true) {
+                bill.set_key(limit, key.as_str().into(), *amount);
             }
         }
         bill
     }
 }
 
+/// When a bucket is above zero, or was empty to have refilled since; where nothing refills, until when it may have been used.
+fn empty_at(now: Time, limit: &Limit, known: &KeyBucket, level: Credit) -> Time {
+    if limit.has_tokens() {
+        return limit.empty_at(now, level);
+    }
+    known.bucket.last_promise().max(known.bucket.outlasting(limit, now)).unwrap_or(now).max(now)
+}
+
+/// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.
+fn withheld(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
+    let step =
+        |mark: &WithheldMark| (then + Span::from_nanos(mark.nanos), rate.credit_of_micros(i128::from(mark.micros)));
+    let steps: Vec<(Time, Credit)> = marks.iter().map(step).collect();
+    if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
+        return Withheld::new(steps);
+    }
+    let last = steps.iter().map(|(until, _)| *until).max();
+    let most = steps.iter().map(|(_, credit)| *credit).max();
+    Withheld::new(last.zip(most).into_iter().collect())
+}
+
 fn fate(granted: &Granted) -> Fate {
     if granted.settled { Fate::Settled } else { Fate::Open }
 }
 
-fn signed_nanos(now: Time, start: Time) -> i64 {
+pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {
     let ahead = i64::try_from(start.since(now).nanos()).unwrap_or(i64::MAX);
     let behind = i64::try_from(now.since(start).nanos()).unwrap_or(i64::MAX);
     ahead - behind

@@ -18,12 +18,21 @@ pub(crate) struct Key {
     pub(crate) serial: u64,
 }
 
+/// What one start takes from a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub(crate) cost: Credit,
+    pub(crate) tier: Tier,
+}
+
 /// A committed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) key: Key,
     pub(crate) cost: Credit,
     pub(crate) tier: Tier,
+    /// What is withheld from the bucket at its time.
+    pub(crate) withheld: Credit,
 }
 
 /// The time between two neighbouring starts, or after the last.
@@ -43,7 +52,7 @@ const NIL: Link = u32::MAX;
 struct Run {
     /// All that the run takes.
     sum: Credit,
-    /// The largest, over its starts, of refill until then − what the run took before.
+    /// The largest, over its starts, of refill until then + what is withheld then − what the run took before.
     peak: Credit,
 }
 
@@ -87,14 +96,37 @@ pub(crate) struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: NIL }
+        Timeline::new()
     }
 }
 
 impl Timeline {
+    pub(crate) const fn new() -> Self {
+        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: NIL }
+    }
+
     /// All that is committed.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum
+    }
+
+    /// All that is committed from `key` on.
+    pub(crate) fn sum_from(&self, key: Key) -> Credit {
+        self.sum() - self.sum_before(key)
+    }
+
+    /// When the first start is.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.first().map(|first| first.key.at)
+    }
+
+    /// When the last start is.
+    pub(crate) fn last(&self) -> Option<Time> {
+        let mut last = self.node(self.root)?;
+        while let Some(later) = self.node(last.right) {
+            last = later;
+        }
+        Some(last.start.key.at)
     }
 
     pub(crate) fn insert(&mut self, limit: &Limit, start: Start) {
@@ -102,6 +134,28 @@ impl Timeline {
         let (before, after) = self.split(limit, self.root, start.key);
         let before = self.merge(limit, before, node);
         self.root = self.merge(limit, before, after);
+    }
+
+    /// The same starts under a limit that refills at another rate.
+    pub(crate) fn under(&self, limit: &Limit) -> Self {
+        let mut timeline = Timeline::default();
+        self.each(self.root, &mut |start| timeline.insert(limit, start));
+        timeline
+    }
+
+    /// All starts, in order.
+    pub(crate) fn starts(&self) -> Vec<Start> {
+        let mut starts = Vec::new();
+        self.each(self.root, &mut |start| starts.push(start));
+        starts
+    }
+
+    fn each(&self, link: Link, visit: &mut impl FnMut(Start)) {
+        if let Some(node) = self.node(link) {
+            self.each(node.left, visit);
+            visit(node.start);
+            self.each(node.right, visit);
+        }
     }
 
     /// Takes the start at `key` out; false if there is none.
@@ -176,10 +230,11 @@ impl Timeline {
 
     /// The last start that a newcomer of this cost can't be put ahead of, among those from `short`
     /// on until the bucket runs over; `short` itself is one. Until then nothing makes up for what
-    /// the newcomer takes.
-    pub(crate) fn last_short(&self, limit: &Limit, base: Credit, short: Key, cost: Credit, tier: Tier) -> Key {
+    /// the newcomer takes. `cap` is the highest potential that there can be before `short`.
+    pub(crate) fn last_short(&self, limit: &Limit, base: Credit, cap: Credit, short: Key, newcomer: Draw) -> Key {
+        let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
-        let potential = uncapped.min(limit.full() - limit.rate().refill(short.at));
+        let potential = uncapped.min(cap);
         let end = self.first_overflow(limit, short, potential);
         let threshold = potential - cost + self.sum_before(short);
         let search = Search { limit, from: short, end, threshold, tier };
@@ -352,7 +407,7 @@ impl Timeline {
     }
 
     fn own_run(limit: &Limit, start: &Start) -> Run {
-        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) }
+        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.withheld }
     }
 }
 

@@ -4,8 +4,10 @@
 
 use crate::command::Command;
 use crate::event;
+use crate::observation::Observation;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 /// # Errors
 /// What the resource does not know, and where the answer goes.
 pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
-    let bill = match resource.bill(request.cost.iter()) {
+    let bill = match resource.bill(&request.labels, request.cost.iter()) {
         Ok(bill) => bill,
         Err(refusal) => return Err((to, refusal)),
     };
@@ -41,17 +43,34 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
     })
 }
 
-/// A settle as the core takes it.
+/// A settle as the core takes it, with what the upstream's answer in it tells.
 #[must_use]
-pub fn settle<R>(to: Option<R>, settle: &Settle<'_>) -> event::Settle<R> {
+pub fn settle<R>(
+    resource: &Resource,
+    to: Option<R>,
+    settle: &Settle<'_>,
+    observation: Option<Observation>,
+) -> event::Settle<R> {
     let outcome = match settle {
         Settle { extend: true, .. } => event::Outcome::Extend,
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
-            event::Outcome::Used(cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect())
+            let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
+            event::Outcome::Used(stated.chain(told(resource, settle, observation.as_ref())).collect())
         }
     };
-    event::Settle { to, id: settle.id.clone(), outcome }
+    event::Settle { to, id: settle.id.clone(), outcome, observation }
+}
+
+/// What the upstream says the call cost, of units that the worker does not speak of and some limit counts: what else an upstream
+/// counts is no fault of the worker's.
+fn told(
+    resource: &Resource,
+    settle: &Settle<'_>,
+    observation: Option<&Observation>,
+) -> impl Iterator<Item = (String, Amount)> {
+    let told = observation.into_iter().flat_map(|observation| observation.spent.iter());
+    told.filter(move |(unit, _)| settle.cost.get(unit).is_none() && resource.counts(unit)).cloned()
 }
 
 /// Tells `say` where a command's answer goes and what it says.
@@ -60,7 +79,8 @@ pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl
         Command::Grant(grant) => {
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
-            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch });
+            let valid_ms = Some(grant.validity.millis());
+            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, limited_by, epoch });
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);
@@ -70,6 +90,8 @@ pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl
         Command::Refuse { to, id, refusal } => {
             say(to, &refused(resource, epoch, id.as_ref(), &refusal));
         }
+        // The driver's own to make known.
+        Command::Announce(_) => {}
         Command::Settled { to, id } => say(to, &Answer::Settled { id: Text::from(id.as_str()) }),
     }
 }

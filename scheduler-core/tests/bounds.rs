@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
@@ -62,7 +63,7 @@ fn extreme_limits_neither_overflow_nor_panic() {
             }
         }
         let later = now + Span::from_secs(1);
-        let snapshot = world.scheduler.snapshot(later);
+        let snapshot = world.scheduler.snapshot(later, usize::MAX);
         let mut successor =
             World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, now + YEAR, later, &snapshot));
         for world in [&mut world, &mut successor] {
@@ -167,7 +168,7 @@ fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
     let resource = Resource::new(&common::ten_per_second()).unwrap();
     let bill = |cost: &[(&str, f64)]| {
         let cost: Vec<(&str, Amount)> = cost.iter().map(|(unit, units)| (*unit, amount(*units))).collect();
-        resource.bill(cost.into_iter()).map(|bill| bill.len()).map_err(|refusal| refusal.to_string())
+        resource.bill(&Labels::new(), cost.into_iter()).map(|bill| bill.len()).map_err(|refusal| refusal.to_string())
     };
     let too_much = "the cost of 10.000001 exceeds the limit's capacity of 10; split the call";
     let unknown = "`cost.pages`: no limit counts this unit; limits count `requests`";
@@ -216,7 +217,7 @@ fn transcript(events: &[(u64, Kind)]) -> String {
             text += &format!("{now} {command:?}\n");
         }
     }
-    format!("{text}{:?}", scheduler.snapshot(now))
+    format!("{text}{:?}", scheduler.snapshot(now, usize::MAX))
 }
 
 fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
@@ -226,7 +227,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
         Kind::Ask { id, cost, bulk, mode, within } => Event::Ask(Ask {
             to,
             id: id.map(permit),
-            bill: resource.bill([("requests", units(*cost))].into_iter()).unwrap(),
+            bill: resource.bill(&Labels::new(), [("requests", units(*cost))].into_iter()).unwrap(),
             class: resource.class(if *bulk { "bulk" } else { "urgent" }).unwrap(),
             mode: *mode,
             // Few values, so that several are late at once.
@@ -237,7 +238,12 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
         }),
         Kind::Settle { id, actual } => {
             let used = |count| Outcome::Used(vec![("requests".to_owned(), units(count))]);
-            Event::Settle(Settle { to: Some(to), id: permit(*id), outcome: actual.map_or(Outcome::Unused, used) })
+            Event::Settle(Settle {
+                to: Some(to),
+                id: permit(*id),
+                outcome: actual.map_or(Outcome::Unused, used),
+                observation: None,
+            })
         }
         Kind::HandOver => Event::HandOver,
     }

@@ -92,7 +92,8 @@ fn small_spec(index: usize, (capacity, nanos_per_token): (u64, u64)) -> LimitSpe
     let unit = name(&format!("u{index}"));
     let period = Span::from_nanos(capacity * nanos_per_token);
     let margin = Margin::Fixed(Amount::ZERO);
-    LimitSpec { name: unit.clone(), unit, capacity: Amount::from_micros(capacity * 1_000_000).unwrap(), period, margin }
+    let capacity = Amount::from_micros(capacity * 1_000_000).unwrap();
+    LimitSpec { margin, ..LimitSpec::new(unit.clone(), unit, capacity, period) }
 }
 
 fn small_resource(small: &Small) -> ResourceSpec {

@@ -5,10 +5,11 @@
 
 mod common;
 
-use common::{World, limit, resource, span, wish, with_bulk};
+use common::{World, limit, ms, resource, span, wish, with_bulk};
 use peak_alloc::PeakAlloc;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::spec::{Applies, LimitSpec};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -17,14 +18,46 @@ const COUNT: usize = 10_000;
 /// A waiting request; and one that was granted, which is remembered for minutes.
 const MOST_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
 
+/// Enough for the table that finds them to be at its emptiest right after it has grown.
+const KEYS: usize = 60_000;
+/// A million in 160 MiB.
+const MOST_BYTES_OF_KEY: usize = 167;
+
 #[test]
-fn what_a_permit_takes_of_memory() {
+fn what_permits_and_keys_take_of_memory() {
+    what_a_key_takes();
     for (mode, waiting, most) in MOST_BYTES {
         let (each, world) = bytes_each(mode);
         println!("{mode:?}: {each} bytes");
         assert_eq!(world.scheduler.waiting(), waiting, "{mode:?}");
         assert!(each <= most, "{mode:?}: {each} bytes at the peak for each of {COUNT}");
     }
+}
+
+/// What a client takes that has used some of what it may, and whose permit is forgotten.
+fn what_a_key_takes() {
+    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let mut world =
+        World::new(&resource(vec![LimitSpec { applies: each, ..limit("requests", 10.0, span(10_000_000)) }]));
+    // Requests without a client leave nothing but room for permits.
+    ask_all(&mut world, ms(0), false);
+    let before = ALLOCATOR.current_usage();
+    ask_all(&mut world, ms(1_000_000), true);
+    let each = (ALLOCATOR.current_usage() - before) / KEYS;
+    println!("key: {each} bytes");
+    assert_eq!(world.scheduler.limit_status(ms(2_000_000))[0].keys, KEYS as u64);
+    assert!(each <= MOST_BYTES_OF_KEY, "{each} bytes for each of {KEYS} keys");
+}
+
+fn ask_all(world: &mut World, from: Time, labelled: bool) {
+    for number in 0..KEYS {
+        let client = format!("client-{number:0>9}");
+        let labels = if labelled { vec![("client", &*client)] } else { Vec::new() };
+        world.ask(from + span(number as u64), &common::Wish { labels, ..wish(Mode::Allow, &[]) });
+        world.answers.clear();
+    }
+    world.run_until(from + span(1_000_000));
+    assert_eq!(world.scheduler.remembered(), 0);
 }
 
 /// Asks until everything is promised far ahead, or can be granted at once where `mode` does not wait.

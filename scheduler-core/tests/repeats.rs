@@ -6,13 +6,14 @@ mod common;
 
 use common::{Said, World, ms, play, play_on, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::spec::{Bounds, ResourceSpec};
+use rampmeter_scheduler_core::spec::{Applies, Bounds, LimitSpec, ResourceSpec};
 
 #[test]
 fn the_same_id_gets_the_same_start_and_is_charged_once() {
@@ -30,6 +31,68 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
         # Its start is past: now.
         700  reserve b                           -> b@700
         700  levels                              -> requests=2
+        ",
+    );
+}
+
+/// A permit lapses five seconds after its start. Who asks again has not heard of it.
+#[test]
+fn a_lapsed_permit_is_given_another_start_and_charged_once() {
+    play(
+        &ten_per_second(),
+        "
+        # The tokens that it did not take were there all the time, in a bucket that never ran over.
+        0     reserve a requests=2               -> a@0
+        0     reserve b requests=8               -> b@0
+        0     reserve c1 requests=8      -> c1@800
+        0     reserve c2 requests=8      -> c2@1600
+        0     reserve c3 requests=8      -> c3@2400
+        0     reserve c4 requests=8      -> c4@3200
+        0     reserve c5 requests=8      -> c5@4000
+        0     reserve c6 requests=8      -> c6@4800
+        5500  levels                             -> requests=7
+        5500  reserve a                          -> a@5500
+        5500  levels                             -> requests=7
+        # What has run over meanwhile for its sake is lost at the upstream.
+        20000 reserve c requests=3               -> c@20000
+        20000 levels                             -> requests=7
+        25001 reserve c                          -> c@25001
+        25001 levels                             -> requests=7
+        # One that was settled was used.
+        30000 reserve d                          -> d@30000
+        30000 used d                             -> d:settled
+        36000 reserve d                          -> d@36000
+        36000 levels                             -> requests=10
+        # One that was given another start comes back whole.
+        40000 reserve e requests=4               -> e@40000
+        45001 reserve e                          -> e@45001
+        45001 unused e                           -> e:settled
+        45001 levels                             -> requests=10
+        ",
+    );
+}
+
+/// Each of two would have fitted into the bucket all the time, and both together would not.
+#[test]
+fn lapsed_permits_are_given_other_starts_together() {
+    play(
+        &ten_per_second(),
+        "
+        0     reserve a requests=3               -> a@0
+        0     reserve b requests=3               -> b@0
+        0     reserve d1 requests=7      -> d1@300
+        0     reserve d2 requests=7      -> d2@1000
+        0     reserve d3 requests=7      -> d3@1700
+        0     reserve d4 requests=7      -> d4@2400
+        0     reserve d5 requests=7      -> d5@3100
+        0     reserve d6 requests=7      -> d6@3800
+        0     reserve d7 requests=7      -> d7@4500
+        0     reserve d8 requests=7      -> d8@5200
+        0     reserve d9 requests=7      -> d9@5900
+        6000  reserve a                          -> a@6000
+        6000  levels                             -> requests=1
+        6000  reserve b                          -> b@6200
+        6200  levels                             -> requests=0
         ",
     );
 }
@@ -86,6 +149,8 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         1000    reserve b requests=10            -> b@2000
         1000    reserve c                        -> c@2100
         1500    unused c                         -> c:settled
+        2500    used a                           -> a:settled
+        2500    used b                           -> b:settled
         300999  allow a                          -> a@300999
         # Forgotten, it is a new request. The others are known still.
         301000  allow a requests=10              -> a@301000
@@ -130,7 +195,7 @@ fn made_up_ids_are_nobody_elses() {
     for id in &given {
         world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
     }
-    let bill = world.scheduler.resource().bill([].into_iter()).unwrap();
+    let bill = world.scheduler.resource().bill(&Labels::new(), [].into_iter()).unwrap();
     let mut ids = given;
     ids.extend((0..100).map(|_| ask_without_id(&mut world, &bill)));
     let count = ids.len();
@@ -141,7 +206,10 @@ fn made_up_ids_are_nobody_elses() {
 }
 
 fn bounded(max_waiting: usize, max_permits: usize) -> ResourceSpec {
-    ResourceSpec { bounds: Bounds { max_waiting, max_permits }, ..with_bulk(ten_per_second(), 0.0) }
+    ResourceSpec {
+        bounds: Bounds { max_waiting, max_permits, ..Bounds::default() },
+        ..with_bulk(ten_per_second(), 0.0)
+    }
 }
 
 #[test]
@@ -163,6 +231,40 @@ fn waiting_requests_are_bounded() {
     );
     assert_eq!(world.scheduler.waiting(), 2);
     assert_eq!(world.scheduler.remembered(), 5);
+}
+
+#[test]
+fn nobody_fills_the_line_alone() {
+    let key = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let limit = |key: &Applies| LimitSpec { applies: key.clone(), ..ten_per_second().limits[0].clone() };
+    let keyed = ResourceSpec { limits: vec![limit(&key)], ..bounded(10, 100) };
+    let shared = common::shared(bounded(10, 100), &[]);
+    let used = [
+        "0 reserve a client:x requests=10 -> a@0\n 0 reserve b client:y requests=10 -> b@0",
+        "0 reserve a requests=10 -> a@0",
+    ];
+    let script = "
+        0    wait c1 client?x      ->
+        0    wait c2 client?x      ->
+        0    wait c3 client?x      ->
+        0    wait c4 client?x      ->
+        0    wait c5 client?x      ->
+        0    wait c6 client?x      ->
+        0    wait c7 client?x      ->
+        0    wait c8 client?x      ->
+        # Eight wait, four times as many as are free.
+        0    wait d client?x       -> d:queue_full+1000
+        0    wait e client?y       ->
+        0    wait d client?x       -> d:queue_full+1000
+        0    wait f client?y       ->
+        0    wait g client?y       -> g:queue_full+1000
+        # Whoever leaves makes room.
+        0    unused c8             -> c8:unknown_permit c8:settled
+        0    wait g client?y       ->
+        ";
+    for (spec, used, says) in [(&keyed, used[0], ":"), (&shared, used[1], "=")] {
+        play_on(play(spec, used), &script.replace('?', says));
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rampmeter_scheduler_core::spec::{ResourceSpec, Start};
 
 /// A successor at `now`, for a world whose last word was spoken at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
-    let snapshot = world.scheduler.snapshot(then);
+    let snapshot = world.scheduler.snapshot(then, usize::MAX);
     restored(spec, now, then, &snapshot)
 }
 
@@ -32,6 +32,20 @@ fn check(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), after: &str
 fn check_change(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), changed: &ResourceSpec, after: &str) {
     let mut world = play(spec, before);
     play_on(succeed(&mut world, changed, ms(then), ms(now)), after);
+}
+
+#[test]
+fn what_a_call_was_not_estimated_to_use_is_charged_after_a_restart_too() {
+    let spec = resource(vec![limit("requests", 10.0, span(100_000)), limit("units", 100.0, span(100_000_000))]);
+    check(
+        &spec,
+        "0 allow a -> a@0",
+        (0, 0),
+        "
+        0  used a units=5  -> a:settled
+        0  levels          -> requests=9 units=95
+        ",
+    );
 }
 
 const BUSY: &str = "
@@ -77,10 +91,10 @@ fn time_without_a_scheduler_refills() {
         BUSY,
         (100, 301_000),
         "
-        # The first call started 301 s ago and is forgotten, the third has its promise behind it.
+        # The first call started 301 s ago and is forgotten. The third has not been heard of since: its token ran over.
         301000 unused a                          -> a:unknown_permit
         301000 reserve c                         -> c@301000
-        301000 levels                            -> requests=10
+        301000 levels                            -> requests=9
         ",
     );
 }
@@ -172,9 +186,10 @@ fn an_unknown_class_becomes_the_default() {
 #[test]
 fn a_shortened_list_of_permits_is_still_safe() {
     let mut world = play(&ten_per_second(), BUSY);
-    let mut snapshot = world.scheduler.snapshot(ms(100));
+    let mut snapshot = world.scheduler.snapshot(ms(100), usize::MAX);
     assert_eq!(snapshot.permits.len(), 4);
     assert!(snapshot.permits.is_sorted_by(|a, b| a.start_nanos >= b.start_nanos), "the latest first");
+    assert_eq!(world.scheduler.snapshot(ms(100), 2).permits, snapshot.permits[..2]);
     snapshot.permits.clear();
     play_on(
         restored(&ten_per_second(), ms(100), ms(100), &snapshot),
@@ -308,7 +323,7 @@ proptest! {
 #[test]
 fn a_snapshot_says_what_was_charged() {
     let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
-    let snapshot = world.scheduler.snapshot(ms(50));
+    let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
     let told: Vec<_> =
         snapshot.permits.iter().map(|mark| (mark.id.as_str(), mark.start_nanos, &mark.bill[..])).collect();
     let charged = |units| [(name("requests"), amount(units))];

@@ -1,8 +1,9 @@
-//! A token bucket the slow way, which shares no code with the core.
+//! Limits the slow way, which shares no code with the core.
 
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use std::collections::BTreeMap;
 
 /// A token bucket that replays all calls whenever it is asked. All levels are in millionths times
 /// the period in nanoseconds, so that nothing is rounded.
@@ -47,6 +48,69 @@ impl Judge {
     fn full(&self) -> i128 {
         self.capacity * self.period
     }
+}
+
+/// A limit that counts the slow way: windows, or calls that hold something for a while.
+pub(crate) struct Counter {
+    capacity: i128,
+    period: u64,
+    algorithm: Algorithm,
+}
+
+/// A call: from when to when, and how much.
+pub(crate) type Held = (Time, Time, Amount);
+
+impl Counter {
+    pub(crate) fn new(limit: &LimitSpec) -> Self {
+        let (capacity, period) = (i128::from(limit.capacity.micros()), limit.period.nanos());
+        Counter { capacity, period, algorithm: limit.algorithm.clone() }
+    }
+
+    /// The least that was ever left, below zero if too much was taken.
+    pub(crate) fn lowest(&self, calls: &[Held]) -> i128 {
+        // What costs nothing of a limit opens no window of it.
+        let mut sorted: Vec<Held> = calls.iter().copied().filter(|(.., cost)| *cost > Amount::ZERO).collect();
+        sorted.sort_by_key(|(at, ..)| *at);
+        let taken = match &self.algorithm {
+            Algorithm::FixedWindow(Alignment::FirstUse) => self.by_first_use(&sorted),
+            Algorithm::FixedWindow(_) => self.by_epoch(&sorted),
+            Algorithm::SlidingWindow => overlaps(&sorted, |at, _| at + Span::from_nanos(self.period)),
+            Algorithm::Concurrency => overlaps(&sorted, |_, until| until),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Quota(_) => panic!("not judged here"),
+        };
+        self.capacity - taken
+    }
+
+    fn by_epoch(&self, calls: &[Held]) -> i128 {
+        let mut windows: BTreeMap<u64, i128> = BTreeMap::new();
+        calls.iter().for_each(|(at, _, cost)| *windows.entry(at.nanos() / self.period).or_default() += micros(*cost));
+        windows.into_values().max().unwrap_or(0)
+    }
+
+    fn by_first_use(&self, calls: &[Held]) -> i128 {
+        let (mut ends, mut taken, mut most) = (Time::ORIGIN, 0, 0);
+        for (at, _, cost) in calls {
+            if *at >= ends {
+                (ends, taken) = (*at + Span::from_nanos(self.period), 0);
+            }
+            taken += micros(*cost);
+            most = most.max(taken);
+        }
+        most
+    }
+}
+
+/// The most that is held at once, which is right behind some start.
+fn overlaps(calls: &[Held], end: impl Fn(Time, Time) -> Time) -> i128 {
+    let held_at = |time: Time| -> i128 {
+        let held = calls.iter().filter(|(at, until, _)| *at <= time && time < end(*at, *until));
+        held.map(|(.., cost)| micros(*cost)).sum()
+    };
+    calls.iter().map(|(at, ..)| held_at(*at)).max().unwrap_or(0)
+}
+
+fn micros(amount: Amount) -> i128 {
+    i128::from(amount.micros())
 }
 
 fn nanos(time: Time) -> i128 {

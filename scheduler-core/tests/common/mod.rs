@@ -8,8 +8,8 @@ mod world;
 
 #[allow(unused_imports, reason = "every test uses a part")]
 pub(crate) use {
-    judge::Judge,
-    script::{play, play_on},
+    judge::{Counter, Held, Judge},
+    script::{play, play_on, play_under},
     world::{Said, Wish, World, wish},
 };
 
@@ -37,7 +37,7 @@ pub(crate) fn span(millis: u64) -> Span {
 /// A limit without margin, called after its unit.
 pub(crate) fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
     let margin = Margin::Fixed(Amount::ZERO);
-    LimitSpec { name: name(unit), unit: name(unit), capacity: amount(capacity), period, margin }
+    LimitSpec { margin, ..LimitSpec::new(name(unit), name(unit), amount(capacity), period) }
 }
 
 pub(crate) fn class(called: &str, headroom: f64) -> ClassSpec {

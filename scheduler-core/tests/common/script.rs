@@ -6,24 +6,29 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress` |
+//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs |
+//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `levels` | the levels of all limits are answered |
+//! | `limits`, then a name | there are the limits of this name from now on |
 //!
 //! | answer | meaning |
 //! |---|---|
 //! | `a@300` | `a` may start at 300 ms |
 //! | `a#2~300` | `a` is told that 2 are ahead of it and that it will start in 300 ms |
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to come back in 300 ms |
+//! | `frozen+300` | everybody is told that starts within 300 ms are void |
 //! | `a:settled` | the settle of `a` was taken |
 //! | `requests=7.5` | the limit's level |
 
 use super::amount;
-use super::world::{SETTLER, Said, Wish, World, wish};
+use super::world::{EVERYBODY, SETTLER, Said, Wish, World, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::ResourceSpec;
 
 /// Plays `script` from the beginning of time; every line must be answered as it says.
@@ -31,9 +36,18 @@ pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {
     play_on(World::new(spec), script)
 }
 
+/// Plays `script`, in which there may be the limits of `sets` by name.
+pub(crate) fn play_under(spec: &ResourceSpec, sets: &[(&str, ResourceSpec)], script: &str) -> World {
+    play_sets(World::new(spec), sets, script)
+}
+
 /// Plays `script` in a world that exists already.
 pub(crate) fn play_on(world: World, script: &str) -> World {
-    let mut player = Player { world, names: Vec::new(), told: 0 };
+    play_sets(world, &[], script)
+}
+
+fn play_sets(world: World, sets: &[(&str, ResourceSpec)], script: &str) -> World {
+    let mut player = Player { world, sets, names: Vec::new(), told: 0 };
     player.told = player.world.answers.len();
     player.names = (0..player.world.asked).map(|request| format!("earlier-{request}")).collect();
     let lines = script.lines().map(normal).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -47,15 +61,16 @@ pub(crate) fn play_on(world: World, script: &str) -> World {
     player.world
 }
 
-struct Player {
+struct Player<'a> {
     world: World,
+    sets: &'a [(&'a str, ResourceSpec)],
     /// By the number of the request.
     names: Vec<String>,
     /// How many answers earlier lines have listed.
     told: usize,
 }
 
-impl Player {
+impl Player<'_> {
     fn play(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let now = Time::ORIGIN + millis(words[0]);
@@ -63,10 +78,16 @@ impl Player {
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
             ["levels"] => return self.levels(now),
+            ["limits", set] => {
+                let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
+                let resource = Resource::new(spec).expect("valid limits");
+                self.world.handle(now, Event::Limits(Box::new(resource)));
+            }
             ["hand-over"] => self.world.handle(now, Event::HandOver),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
             ["extend", id] => return self.settle(now, id, Outcome::Extend),
             ["used", id, ref cost @ ..] => return self.settle(now, id, Outcome::Used(actual(cost))),
+            ["answered", id, status, ref options @ ..] => return self.be_answered(now, id, status, options),
             [mode, id, ref options @ ..] => self.ask(now, mode, id, options),
             [_] => panic!("no such action: {line}"),
         }
@@ -85,11 +106,21 @@ impl Player {
         self.answers(id)
     }
 
+    fn be_answered(&mut self, now: Time, id: &str, status: &str, options: &[&str]) -> String {
+        let observation = observed(status, options);
+        self.world.settle_observed(now, id, Outcome::Used(Vec::new()), Some(observation));
+        self.answers(id)
+    }
+
     /// What was said since the last time; `settled` is what the settler asked about.
     fn answers(&mut self, settled: &str) -> String {
         let news = &self.world.answers[self.told..];
         let tell = |(at, to, said): &(Time, usize, Said)| {
-            let name = if *to == SETTLER { settled } else { &self.names[*to] };
+            let name = match *to {
+                SETTLER => settled,
+                EVERYBODY => "",
+                to => &self.names[to],
+            };
             told(name, *at, said)
         };
         let told = news.iter().map(tell).collect::<Vec<_>>().join(" ");
@@ -108,6 +139,7 @@ impl Player {
 fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
     match option.split_once('=') {
         None if option == "progress" => wish.progress = true,
+        None if option.contains(':') => wish.labels.extend(option.split_once(':')),
         Some(("class", class)) => wish.class = Some(class),
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
@@ -115,6 +147,32 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
         None => panic!("no such option: {option}"),
     }
+}
+
+fn observed(status: &str, options: &[&str]) -> Observation {
+    let mut observation = Observation { verdict: Verdict::Passed, readings: Vec::new(), spent: Vec::new() };
+    let (mut scope, mut after, mut others) = (Scope::Unnamed, None, false);
+    for option in options {
+        match option.split_once('=') {
+            Some(("after", wait)) => after = Some(millis(wait)),
+            Some(("unit", unit)) => scope = Scope::Unit(unit.to_owned()),
+            Some(("limit", limit)) => scope = Scope::Limit(limit.to_owned()),
+            Some(("left", left)) => observation.readings.push(Reading {
+                scope: scope.clone(),
+                remaining: amount(left.parse().unwrap()),
+                capacity: None,
+                reset: None,
+            }),
+            None if *option == "others" => others = true,
+            Some(_) | None => panic!("no such option: {option}"),
+        }
+    }
+    observation.verdict = match status {
+        "429" => Verdict::Limited { scope, retry_after: after, others },
+        "403" => Verdict::Exhausted { scope, reset: after },
+        _ => Verdict::Passed,
+    };
+    observation
 }
 
 fn mode_of(mode: &str) -> Mode {
@@ -139,6 +197,7 @@ fn told(name: &str, at: Time, said: &Said) -> String {
         Said::Granted(delay) => format!("{name}@{}", (at + *delay).since(Time::ORIGIN).millis()),
         Said::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
         Said::Settled => format!("{name}:settled"),
+        Said::Frozen(_, span) => format!("frozen+{}", span.millis()),
         Said::Refused(refusal) => {
             let retry = refusal.retry_after().map_or(String::new(), |after| format!("+{}", after.millis()));
             format!("{name}:{}{retry}", refusal.code().as_str())

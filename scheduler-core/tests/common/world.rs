@@ -1,13 +1,17 @@
 //! A scheduler and what it has answered.
 
 use super::amount;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::observation::Observation;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::resource::{LimitId, Resource};
+use rampmeter_scheduler_core::rules::Call;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::spec::ResourceSpec;
 
@@ -20,6 +24,8 @@ pub(crate) struct World {
 
 /// Where answers to settles go.
 pub(crate) const SETTLER: usize = usize::MAX;
+/// To whom announcements go.
+pub(crate) const EVERYBODY: usize = usize::MAX - 1;
 
 /// An answer as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +35,8 @@ pub(crate) enum Said {
     Queued(u64, Span),
     Refused(Refusal),
     Settled,
+    /// Starts within this time are void.
+    Frozen(Vec<LimitId>, Span),
 }
 
 /// A request as a test writes it.
@@ -42,11 +50,12 @@ pub(crate) struct Wish<'a> {
     pub(crate) age: Span,
     pub(crate) progress: bool,
     pub(crate) client: Option<&'a str>,
+    pub(crate) labels: Vec<(&'a str, &'a str)>,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
-    let cost = cost.to_vec();
-    Wish { id: None, cost, class: None, mode, max_wait: None, age: Span::ZERO, progress: false, client: None }
+    let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
+    Wish { id: None, cost, class: None, mode, max_wait: None, age, progress: false, client: None, labels }
 }
 
 impl<'a> Wish<'a> {
@@ -75,16 +84,40 @@ impl World {
         let resource = self.scheduler.resource();
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
-        let bill = resource.bill(cost).unwrap();
+        let mut labels = Labels::new();
+        wish.labels.iter().for_each(|(label, value)| labels.set(*label, *value).unwrap());
+        let mut by_unit = Cost::new();
+        cost.clone().for_each(|(unit, amount)| by_unit.set(unit, amount).unwrap());
+        let call = Call::new(&labels, &by_unit);
+        let bill = match resource.bill(&labels, cost) {
+            Ok(bill) => bill,
+            Err(refusal) => {
+                self.answers.push((now, to, Said::Refused(refusal)));
+                return to;
+            }
+        };
         let id = wish.id.map(|id| PermitId::new(id).unwrap());
         let client = wish.client.map(Into::into);
         let Wish { mode, max_wait, age, progress, .. } = *wish;
         self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress, client }));
+        self.scheduler.remember_call(|| call);
         to
     }
 
     pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> Said {
-        self.handle(now, Event::Settle(Settle { to: Some(SETTLER), id: PermitId::new(id).unwrap(), outcome }));
+        self.settle_observed(now, id, outcome, None)
+    }
+
+    /// Settles with what the upstream answered.
+    pub(crate) fn settle_observed(
+        &mut self,
+        now: Time,
+        id: &str,
+        outcome: Outcome,
+        observation: Option<Observation>,
+    ) -> Said {
+        let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation }));
         self.said(SETTLER).expect("a settle is answered at once")
     }
 
@@ -105,6 +138,7 @@ impl World {
                 Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
                 Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
                 Command::Settled { to, .. } => (to, Said::Settled),
+                Command::Announce(Announcement::Freeze { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
             };
             self.answers.push((now, to, said));
         }
@@ -119,7 +153,7 @@ impl World {
     pub(crate) fn start(&self, request: usize) -> Option<Time> {
         self.answers.iter().filter(|(_, to, _)| *to == request).find_map(|(at, _, said)| match said {
             Said::Granted(delay) => Some(*at + *delay),
-            Said::Queued(..) | Said::Refused(_) | Said::Settled => None,
+            Said::Queued(..) | Said::Refused(_) | Said::Settled | Said::Frozen(..) => None,
         })
     }
 

@@ -1,0 +1,137 @@
+//! Other limits while permits are out and requests wait.
+
+use crate::event::Ask;
+use crate::fence::Fence;
+use crate::headcount::Headcount;
+use crate::line::Line;
+use crate::mark::Held;
+use crate::permits::{Permit, State};
+use crate::refusal::Refusal;
+use crate::resource::Resource;
+use crate::rules::{Call, Succession};
+use crate::scheduler::Scheduler;
+use crate::slab::Slot;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Time;
+
+/// Units of former limits that are remembered, far more than any resource has.
+const MAX_FORMER_UNITS: usize = 1024;
+
+/// A request that waited, and what it was for where that is known.
+type Asked<R> = (Ask<R>, Option<Box<Call>>);
+
+impl<R: Clone> Scheduler<R> {
+    /// Goes on under `resource`, which differs in its limits alone.
+    ///
+    /// * Limits that [go on](Succession) keep their levels, and what was promised of them stays promised and charged. What was
+    ///   learned of those whose sizes differ is forgotten. New limits begin as the resource says; what was promised
+    ///   before is none of theirs.
+    /// * Who waits keeps its place and is charged by the new limits, or is refused if it can't ever be served under them.
+    /// * Where the store has to allow what is granted, it is asked first: marks that were written under the former limits allow nothing
+    ///   any more.
+    pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
+        assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
+        let resource = resource.at_unix(self.resource.unix_at_origin());
+        let succession = Succession::between(&self.resource, &resource);
+        let waiting = self.take_waiting(now, &resource);
+        self.ledger.change(now, &resource, &succession);
+        if !succession.is_same() {
+            self.permits.change(&succession);
+        }
+        self.shadows.change(now, &resource);
+        self.former_units.extend(self.resource.units());
+        while self.former_units.len() > MAX_FORMER_UNITS {
+            self.former_units.pop_first();
+        }
+        self.resource = resource;
+        self.fence = self.fence.take().map(|fence| Fence::after(&fence, &self.resource));
+        for asked in waiting {
+            self.ask_under_change(now, asked);
+        }
+        self.change_plan();
+    }
+
+    /// Everybody who waits, class by class in the order of arrival; nobody is in line any more.
+    fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Asked<R>> {
+        let mut slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
+        slots.extend(std::mem::take(&mut self.parked).into_values());
+        self.alarms.clear();
+        self.stirred.clear();
+        self.admitted.clear();
+        self.ledger.keys.remove_gates();
+        self.lines.iter_mut().for_each(|line| *line = Line::new(now));
+        self.between.clear();
+        self.headcount = Headcount::default();
+        self.deadlines.clear();
+        self.next_plan = None;
+        let mut waiting = self.take_held(resource);
+        for slot in slots {
+            waiting.push(as_asked(now, self.permits.remove(slot)));
+        }
+        if !resource.charges_as(&self.resource) {
+            waiting.iter_mut().for_each(|(ask, call)| {
+                call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+            });
+        }
+        waiting
+    }
+
+    /// Those who are held for the store. What these calls are for is not known any more: where that matters, they are sent away to
+    /// ask again at once.
+    fn take_held(&mut self, resource: &Resource) -> Vec<Asked<R>> {
+        let held = std::mem::take(&mut self.held).into_iter().map(|Held { ask, .. }| ask);
+        if resource.charges_as(&self.resource) {
+            return held.map(|ask| (ask, None)).collect();
+        }
+        for ask in held {
+            self.refuse(ask.to, ask.id, Refusal::Unavailable);
+        }
+        Vec::new()
+    }
+
+    fn ask_under_change(&mut self, now: Time, (ask, call): Asked<R>) {
+        let refusal = match &call {
+            None => self.resource.unpayable(&ask.bill).map_or(Ok(ask.bill.clone()), Err),
+            Some(call) => self.resource.bill(&call.labels(), call.cost()),
+        };
+        match refusal {
+            Err(refusal) => self.refuse(ask.to, ask.id, refusal),
+            Ok(bill) => {
+                let bill = if call.is_some() { self.estimates.correct(&self.resource, bill) } else { bill };
+                self.newcomer = None;
+                self.ask(now, Ask { bill, ..ask });
+                if let Some(call) = call {
+                    self.remember_call(|| *call);
+                }
+            }
+        }
+    }
+
+    /// Remembers what the request is for that has just begun to wait, if the last event was one and it does: there may be other limits
+    /// before its turn comes. Without this, it is charged for as a call without labels then.
+    pub fn remember_call(&mut self, call: impl FnOnce() -> Call) {
+        let Some(slot) = self.newcomer.take().filter(|slot| self.permits.find_waiting(*slot).is_some()) else { return };
+        let call = call();
+        // Most calls are what their bills tell, and take no more room.
+        if call != Call::told_by(&self.permits.get(slot).bill, &self.resource) {
+            self.permits.get_mut(slot).waiting_mut().call = Some(Box::new(call));
+        }
+    }
+}
+
+/// A request as it would be asked anew.
+fn as_asked<R>(now: Time, permit: Permit<R>) -> Asked<R> {
+    let State::Waiting(waiting) = permit.state else { unreachable!("who is in line waits") };
+    let ask = Ask {
+        to: waiting.to,
+        id: Some(permit.id),
+        bill: (*permit.bill).clone(),
+        class: waiting.class,
+        mode: Mode::Wait,
+        max_wait: waiting.deadline.map(|deadline| deadline.since(now)),
+        age: now.since(waiting.place.arrived),
+        progress: waiting.progress,
+        client: Some(waiting.client),
+    };
+    (ask, waiting.call)
+}

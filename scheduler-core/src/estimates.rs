@@ -1,0 +1,123 @@
+//! Estimates that are too high or too low time and again.
+
+use crate::bill::Bill;
+use crate::resource::{LimitId, Resource};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::Correction;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Kinds of calls and units that are told apart; of others nothing is learned.
+const MAX_FACTORS: usize = 1024;
+/// A call counts for one part in this many: what is learned follows the last few dozen.
+const WEIGHT: i64 = 16;
+/// Factors that are applied differ by this much at least.
+const STEP: i64 = UNITY / 64;
+/// In millionths. No estimate is taken to be further off than this.
+const UNITY: i64 = 1_000_000;
+const LEAST: i64 = UNITY / 8;
+const MOST: i64 = UNITY * 8;
+
+/// By how much to multiply what is estimated for each kind of call, by unit: an exponentially weighted mean of what such calls
+/// cost for each token that they were charged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Estimates(BTreeMap<(Arc<str>, Name), Factor>);
+
+#[derive(Clone, Copy, Debug)]
+struct Factor {
+    millionths: i64,
+    calls: u64,
+}
+
+impl Estimates {
+    /// `bill` as such calls have turned out to cost.
+    pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
+        let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()).cloned() else { return estimate };
+        let mut bill = estimate.clone();
+        for (id, amount) in estimate.amounts() {
+            let limit = &resource.limits()[id.index()];
+            if let Some(factor) = self.0.get(&(Arc::clone(&kind), limit.unit().clone())) {
+                bill.set(id, factor.applied_to(amount).min(limit.capacity()));
+            }
+        }
+        bill.set_estimate(estimate);
+        bill
+    }
+
+    /// Learns that a call which was charged `bill` cost this much of `unit`.
+    pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
+        let Some(kind) = bill.kind() else { return };
+        let of_unit = |(id, _): &(LimitId, Amount)| **resource.limits()[id.index()].unit() == *unit;
+        let Some((id, estimate)) = bill.estimate().amounts().find(of_unit) else { return };
+        let name = (Arc::clone(kind), resource.limits()[id.index()].unit().clone());
+        if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
+            self.0.entry(name).or_default().learn(estimate, cost);
+        }
+    }
+
+    /// What was learned, for people.
+    pub(crate) fn report(&self) -> Vec<Correction> {
+        let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
+            kind: kind.to_string(),
+            unit: unit.clone(),
+            factor: factor.millionths as f64 / UNITY as f64,
+            calls: factor.calls,
+        };
+        self.0.iter().map(correction).collect()
+    }
+}
+
+impl Default for Factor {
+    fn default() -> Self {
+        Factor { millionths: UNITY, calls: 0 }
+    }
+}
+
+impl Factor {
+    /// Rounded up, and in steps, so that calls that are estimated alike share a bill.
+    fn applied_to(self, amount: Amount) -> Amount {
+        let factor = i128::from((self.millionths + STEP - 1) / STEP * STEP);
+        let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);
+        u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or(amount)
+    }
+
+    fn learn(&mut self, estimate: Amount, cost: Amount) {
+        let ratio = i128::from(cost.micros()) * i128::from(UNITY) / i128::from(estimate.micros().max(1));
+        let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(LEAST, MOST);
+        self.millionths += (ratio - self.millionths) / WEIGHT;
+        self.calls += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(units: f64) -> Amount {
+        Amount::new(units).unwrap()
+    }
+
+    #[test]
+    fn what_calls_cost_time_and_again_is_what_they_are_charged() {
+        for (estimate, cost, settles_at) in [(10.0, 5.0, 5.0), (10.0, 10.0, 10.0), (2.0, 7.0, 7.0), (1.0, 100.0, 8.0)] {
+            let mut factor = Factor::default();
+            for _ in 0..200 {
+                factor.learn(amount(estimate), amount(cost));
+            }
+            let charged = factor.applied_to(amount(estimate)).units();
+            let step = estimate / 64.0;
+            assert!((settles_at..=settles_at + 1.1 * step).contains(&charged), "{estimate} for {cost}: {charged}");
+        }
+    }
+
+    #[test]
+    fn what_varies_is_charged_at_its_mean() {
+        let mut factor = Factor::default();
+        for call in 0..400 {
+            factor.learn(amount(10.0), amount(if call % 2 == 0 { 2.0 } else { 6.0 }));
+        }
+        let charged = factor.applied_to(amount(10.0)).units();
+        assert!((3.5..4.5).contains(&charged), "{charged}");
+    }
+}

@@ -1,0 +1,189 @@
+//! What the upstream answers, and what follows from it.
+//!
+//! A call that was rejected says that buckets here and there differ; by how much, if the answer says when to come back. Where it does
+//! not say which limit was in the way, the one is corrected that was the nearest to it. All levels are compared
+//! with those of the time of the call, corrected by what was learned since, so that the calls of one round trip are one lesson.
+
+use crate::bill::Bill;
+use crate::command::{Announcement, Command};
+use crate::observation::{Observation, Reading, Scope, Verdict};
+use crate::permits::Granted;
+use crate::refusal::Refusal;
+use crate::resource::LimitId;
+use crate::scheduler::{Reason, Scheduler, Wakeup};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use smallvec::SmallVec;
+
+/// How long the bucket of a key is silent after a rejection that does not say.
+const KEY_PAUSE: Span = Span::from_secs(1);
+/// How long a spent quota is believed to be spent, where the upstream does not say when it is reset.
+const UNKNOWN_RESET: Span = Span::from_secs(3600);
+
+type Limits = SmallVec<[LimitId; 3]>;
+
+impl<R: Clone> Scheduler<R> {
+    /// Takes note of the answer to a call that was charged `bill`. If a limit of ours rejected it, the call took nothing but what is
+    /// returned, which is settled already: the answer has corrected the level as a whole.
+    pub(crate) fn observe(
+        &mut self,
+        now: Time,
+        granted: &Granted,
+        bill: &Bill,
+        observation: &Observation,
+    ) -> Option<Bill> {
+        let mut settled = None;
+        let at = granted.key.at.min(now);
+        match &observation.verdict {
+            Verdict::Passed => self.note_served(now, granted, at, bill),
+            Verdict::Limited { scope, retry_after, others } => {
+                let limits = self.meant_by(bill, scope);
+                if !others {
+                    settled = Some(self.learn_rejection(now, at, bill, &limits, *retry_after));
+                }
+                self.freeze(now, bill, &limits, *retry_after);
+            }
+            Verdict::Exhausted { scope, reset } => {
+                let limits = self.meant_by(bill, scope);
+                self.spend_quotas(now, bill, &limits, reset.unwrap_or(UNKNOWN_RESET));
+                settled = Some(bill.by_key());
+            }
+        }
+        for reading in &observation.readings {
+            self.compare(now, at, bill, reading);
+        }
+        // Most calls are served, and say no more than that.
+        if observation.is_rejection() || !observation.readings.is_empty() {
+            self.change_plan();
+        }
+        settled
+    }
+
+    /// Notes levels of the upstream's that were read at some time between `asked` and `heard`.
+    pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
+        for (limit, level) in levels {
+            self.ledger.book_mut(*limit).be_polled(now, asked, heard, *level);
+        }
+        self.change_plan();
+    }
+
+    /// Keeps limits as what was learned of them says now.
+    pub(crate) fn review(&mut self, now: Time) {
+        if self.ledger.review(now) {
+            self.change_plan();
+        }
+    }
+
+    /// When what was learned is to be looked at again, as long as somebody waits.
+    pub(crate) fn next_review(&self) -> Option<Wakeup> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        self.ledger.next_review().map(|at| Wakeup { at, reason: Reason::Review })
+    }
+
+    /// The refusal of a bill that a spent quota is in the way of.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let resets = bill.iter().filter_map(|(limit, _)| Some((self.ledger.book(limit).spent_until(now)?, limit)));
+        let (until, limit) = resets.max().or_else(|| self.ledger.used_up(now, bill))?;
+        let retry_after = (until < Time::NEVER).then(|| until.since(now));
+        Some(Refusal::QuotaSpent { limit, retry_after })
+    }
+
+    /// The limits that something is said of.
+    fn meant_by(&self, bill: &Bill, scope: &Scope) -> Limits {
+        let charged = || bill.charged();
+        let limits = self.resource.limits();
+        match scope {
+            Scope::Unnamed => charged().collect(),
+            Scope::Unit(unit) => charged().filter(|limit| **limits[limit.index()].unit() == **unit).collect(),
+            Scope::Limit(name) => match self.resource.limit(name) {
+                Some(limit) => [limit].into_iter().collect(),
+                None => charged().collect(),
+            },
+        }
+    }
+
+    /// The limit is corrected that is the most likely to have been in the way.
+    fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, limits: &Limits, after: Option<Span>) -> Bill {
+        let mut settled = bill.by_key();
+        let slack = |limit: &LimitId| self.ledger.book(*limit).slack(at, bill.get(*limit));
+        let shared = limits.iter().copied().filter(|limit| bill.key_of(*limit).is_none());
+        if let Some(limit) = shared.min_by_key(slack) {
+            let cost = bill.get(limit);
+            self.ledger.book_mut(limit).be_rejected(now, at, cost, after);
+            settled.set(limit, cost);
+        }
+        settled
+    }
+
+    fn freeze(&mut self, now: Time, bill: &Bill, limits: &Limits, retry_after: Option<Span>) {
+        let mut longest = Span::ZERO;
+        let mut voids = false;
+        for limit in limits {
+            if let Some(charge) = bill.key_of(*limit) {
+                let until = now + retry_after.unwrap_or(KEY_PAUSE);
+                self.ledger.keys.touch(now, charge, |bucket, _| bucket.freeze_until(until));
+                continue;
+            }
+            let book = self.ledger.book_mut(*limit);
+            let pause = retry_after.unwrap_or_else(|| book.next_pause(now));
+            book.bucket.freeze_until(now + pause);
+            voids |= book.bucket.promises_between(now + self.resource.horizon(), now + pause);
+            longest = longest.max(pause);
+        }
+        // Starts within the horizon have been told already, and can't be called back.
+        if voids {
+            self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
+        }
+    }
+
+    /// Others may follow a probe that was served, or draw further on stock that nobody has seen.
+    fn note_served(&mut self, now: Time, granted: &Granted, at: Time, bill: &Bill) {
+        let mut matters = false;
+        for (limit, _) in bill.iter() {
+            let book = self.ledger.book_mut(limit);
+            matters |= book.bucket.freeze().is_some() || book.is_doubted();
+            book.bucket.thaw(granted.key);
+            book.note_served(at);
+        }
+        for charge in bill.keyed() {
+            if self.ledger.keys.bucket(now, charge).freeze().is_some() {
+                self.ledger.keys.touch(now, charge, |bucket, _| bucket.thaw(granted.key));
+                matters = true;
+            }
+        }
+        if matters {
+            self.change_plan();
+        }
+    }
+
+    /// Whoever waits for a quota that is gone is told so.
+    fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, span: Span) {
+        for limit in limits {
+            match bill.key_of(*limit) {
+                Some(charge) => self.ledger.keys.touch(now, charge, |bucket, _| bucket.freeze_until(now + span)),
+                None => self.ledger.book_mut(*limit).spend_until(now + span),
+            }
+        }
+        for slot in self.everybody() {
+            if let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) {
+                self.turn_away(slot, refusal);
+            }
+        }
+    }
+
+    /// A unit that several limits count says nothing of any of them, unless their capacities tell them apart.
+    fn compare(&mut self, now: Time, at: Time, bill: &Bill, reading: &Reading) {
+        let mut limits = self.meant_by(bill, &reading.scope);
+        if limits.len() > 1 {
+            let capacity = reading.capacity;
+            limits.retain(|limit| Some(self.resource.limits()[limit.index()].capacity()) == capacity);
+        }
+        // Of the buckets of keys it is not remembered where their levels have been.
+        limits.retain(|limit| bill.key_of(*limit).is_none());
+        if let [limit] = limits[..] {
+            self.ledger.book_mut(limit).be_told(now, at, reading.remaining);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What may be granted before the store says more.
+//!
+//! The store holds a *mark*: a state in which everything that its writer may still grant under it, the mark's *budget*,
+//! counts as spent. A successor goes on from the mark, so that whatever the writer does until it learns of its
+//! successor has been paid for. Marks are written ahead of need; nothing waits for the store in normal running.
+//!
+//! There are two budgets: one for starts that are near, which is all that late binding needs, and one for starts that
+//! are far, of which a successor has to withhold what is unused until then.
+
+use crate::bill::{Bill, KeyCharge};
+use crate::credit::Credit;
+use crate::limit::Limit;
+use crate::listing::Listing;
+use crate::resource::{LimitId, Resource};
+use crate::spec::OnStoreLoss;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The number of a mark, from 1 on; a later one is higher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MarkNumber(pub u64);
+
+/// How often a mark is renewed while permits are granted: four writes in a second.
+const RENEWAL: Span = Span::from_millis(250);
+/// How often while none are: often enough for a standby to see that its leader lives.
+const IDLE_RENEWAL: Span = Span::from_millis(1000);
+/// The earliest that a mark is renewed whose budget runs low.
+const EARLIEST_RENEWAL: Span = Span::from_millis(200);
+/// How far behind the taking of a mark starts are near: a store that is silent for a moment stops nobody.
+pub(crate) const NEAR: Span = Span::from_millis(2500);
+/// Marks that the store may hold at once: beyond these, what became of the others has to be known first.
+const MAX_OPEN: usize = 8;
+/// From mark to mark, the memory of a large call fades by one part in this many.
+const FADING: u64 = 8;
+/// A budget runs low when less than one part in this many is left.
+const LOW_PART: u64 = 8;
+
+/// The marks that are out, and what is left of their budgets.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    /// Marks that the store may hold, the oldest first. What is granted has to be within each of them.
+    open: VecDeque<Open>,
+    /// The latest that the store is known to hold.
+    confirmed: MarkNumber,
+    /// Nothing is granted under marks before this one.
+    trusted_from: MarkNumber,
+    latest: MarkNumber,
+    /// When the latest mark was taken.
+    taken: Option<Time>,
+    near: Demand,
+    far: Demand,
+    /// Of each limit, the most that was granted at once since the latest mark or, fading, before.
+    largest: Vec<Credit>,
+    /// Whether the bucket of a key has changed since the latest mark.
+    keys_changed: bool,
+    /// Whether somebody could start if there were more budget.
+    wanting: bool,
+    /// What may be granted although the store does not answer.
+    ride: Option<Budget>,
+}
+
+/// What the latest mark allows of each limit, and what was granted since.
+#[derive(Clone, Debug)]
+struct Demand {
+    budget: Vec<Credit>,
+    granted: Vec<Credit>,
+}
+
+impl Demand {
+    fn none(limits: usize) -> Self {
+        Demand { budget: vec![Credit::ZERO; limits], granted: vec![Credit::ZERO; limits] }
+    }
+
+    /// A little more than was granted, or twice the budget where most of it was used up early.
+    fn expected(&self, index: usize, early: bool) -> Credit {
+        let (granted, budget) = (self.granted[index], self.budget[index]);
+        let used_up = early && granted > budget.part(2);
+        if used_up { (budget + budget).max(granted + granted) } else { granted + granted.part(4) }
+    }
+
+    fn renew(&mut self, budget: Vec<Credit>) {
+        self.budget = budget;
+        self.granted.fill(Credit::ZERO);
+    }
+}
+
+/// The key of a limit.
+pub(crate) type KeyName = (LimitId, Arc<str>);
+
+/// Most keys that a mark lists: beyond these, all keys wait as long as the next one has to.
+pub(crate) const MAX_LISTED: usize = 256;
+
+/// Until when a successor gives keys nothing, because it takes everything that they may have been promised for spent.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysCovered {
+    pub(crate) listed: BTreeMap<KeyName, Time>,
+    pub(crate) others: Time,
+}
+
+impl KeysCovered {
+    /// These keys each until their time, the others until `near`; where there are too many to list, those of the latest times.
+    pub(crate) fn new(resource: &Resource, near: Time, keys: BTreeMap<KeyName, Time>) -> Self {
+        let mut latest: Vec<(KeyName, Time)> = keys.into_iter().collect();
+        latest.sort_by_key(|(_, until)| Reverse(*until));
+        let mut listing = Listing::of(MAX_LISTED);
+        let listable = |((limit, key), _): &&(KeyName, Time)| listing.admits(&resource.limits()[limit.index()], key);
+        let count = latest.iter().take_while(listable).count();
+        let others = latest.get(count).map_or(near, |(_, until)| *until);
+        latest.truncate(count);
+        let listed = latest.into_iter().filter(|(_, until)| *until > others).collect();
+        KeysCovered { listed, others }
+    }
+
+    fn covers(&self, bill: &Bill, start: Time) -> bool {
+        let until = |charge: &KeyCharge| {
+            let listed = self.listed.get(&(charge.limit, Arc::clone(&charge.key)));
+            listed.copied().unwrap_or(self.others)
+        };
+        start <= self.others || bill.keyed().all(|charge| start <= until(charge))
+    }
+}
+
+/// What may still be granted for starts until a certain time.
+#[derive(Clone, Debug)]
+struct Budget {
+    until: Time,
+    left: Vec<Credit>,
+}
+
+impl Budget {
+    fn covers(&self, resource: &Resource, bill: &Bill, start: Time) -> bool {
+        start <= self.until && self.lacking(resource, bill).is_none()
+    }
+
+    /// The first limit of which too little is left.
+    fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
+        let short = |(id, amount): &(LimitId, Amount)| self.left[id.index()] < credit(resource, *id, *amount);
+        bill.iter().find(short).map(|(id, _)| id)
+    }
+
+    fn charge(&mut self, resource: &Resource, bill: &Bill) {
+        for (id, amount) in bill.iter() {
+            self.left[id.index()] -= credit(resource, id, amount);
+        }
+    }
+}
+
+/// A mark's budgets.
+#[derive(Clone, Debug)]
+struct Open {
+    number: MarkNumber,
+    near: Budget,
+    far: Budget,
+    keys: KeysCovered,
+}
+
+impl Open {
+    fn of(&self, start: Time) -> &Budget {
+        if start <= self.near.until { &self.near } else { &self.far }
+    }
+
+    fn of_mut(&mut self, start: Time) -> &mut Budget {
+        if start <= self.near.until { &mut self.near } else { &mut self.far }
+    }
+}
+
+/// What the buckets hold and what requests that are there could be granted this very moment, by limit.
+#[derive(Clone, Debug)]
+pub(crate) struct AtOnce {
+    /// For starts that are near.
+    pub(crate) near: Vec<Credit>,
+    /// For others.
+    pub(crate) far: Vec<Credit>,
+    /// All levels.
+    pub(crate) levels: Vec<Credit>,
+    /// All levels as far as near starts are concerned.
+    pub(crate) near_levels: Vec<Credit>,
+    /// The last of all starts that are promised or wanted.
+    pub(crate) last: Time,
+}
+
+/// What a mark that is to be written allows.
+#[derive(Clone, Debug)]
+pub(crate) struct NewMark {
+    pub(crate) number: MarkNumber,
+    /// By limit, for starts until then.
+    pub(crate) near: (Time, Vec<Credit>),
+    /// The same for starts behind these.
+    pub(crate) far: (Time, Vec<Credit>),
+}
+
+impl Fence {
+    /// A fence without any mark: nothing may be granted yet.
+    pub(crate) fn new(resource: &Resource) -> Self {
+        let limits = resource.limits();
+        Fence {
+            open: VecDeque::new(),
+            confirmed: MarkNumber::default(),
+            trusted_from: MarkNumber(1),
+            latest: MarkNumber::default(),
+            taken: None,
+            near: Demand::none(limits.len()),
+            far: Demand::none(limits.len()),
+            largest: limits.iter().map(|limit| limit.rate().credit(Amount::ONE)).collect(),
+            keys_changed: false,
+            wanting: false,
+            ride: None,
+        }
+    }
+
+    /// The fence of limits that have other sizes: earlier marks allow nothing any more.
+    pub(crate) fn after(before: &Fence, resource: &Resource) -> Self {
+        let trusted_from = MarkNumber(before.latest.0 + 1);
+        let Fence { confirmed, latest, taken, .. } = *before;
+        Fence { confirmed, latest, taken, trusted_from, ..Fence::new(resource) }
+    }
+
+    /// Whether a permit for a start at `start` is within every mark that the store may hold.
+    pub(crate) fn covers(&self, resource: &Resource, bill: &Bill, start: Time) -> bool {
+        if bill.is_empty() {
+            return true;
+        }
+        let within = |open: &Open| open.of(start).covers(resource, bill, start) && open.keys.covers(bill, start);
+        let within_marks = || self.open.iter().all(within);
+        let within_ride = || self.ride.as_ref().is_some_and(|ride| ride.covers(resource, bill, start));
+        self.is_trusted() && (within_marks() || within_ride())
+    }
+
+    /// The limit whose budget `bill` waits for, if it is not [covered](Fence::covers).
+    pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill, start: Time) -> Option<LimitId> {
+        let short = self.open.iter().find_map(|open| open.of(start).lacking(resource, bill));
+        short.or_else(|| bill.charged().next())
+    }
+
+    /// Notes that somebody could start if there were more budget.
+    pub(crate) fn want(&mut self) {
+        self.wanting = true;
+    }
+
+    /// Notes what was granted for a start at `start`, or spent then beyond what was granted.
+    pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
+        let budgets = self.open.iter_mut().map(|open| open.of_mut(start));
+        budgets.chain(&mut self.ride).for_each(|budget| budget.charge(resource, bill));
+        self.keys_changed |= bill.keyed().next().is_some();
+        let near = self.taken.is_none_or(|taken| start <= taken + NEAR);
+        let demand = if near { &mut self.near } else { &mut self.far };
+        for (id, amount) in bill.iter() {
+            let credit = credit(resource, id, amount);
+            demand.granted[id.index()] += credit;
+            self.largest[id.index()] = self.largest[id.index()].max(credit);
+        }
+    }
+
+    /// Whether a successor expects calls to be renewed now that take up room until they are settled.
+    pub(crate) fn covers_renewals(&self, now: Time) -> bool {
+        self.is_trusted() && self.open.iter().all(|open| now <= open.near.until)
+    }
+
+    /// Notes that a call is over which took up room until it was settled: another may have its place under the same marks.
+    pub(crate) fn release(&mut self, resource: &Resource, bill: &Bill) {
+        let budgets = self.open.iter_mut().flat_map(|open| [&mut open.near, &mut open.far]);
+        for budget in budgets {
+            for (id, amount) in bill.iter().filter(|(id, _)| resource.limits()[id.index()].is_until_settled()) {
+                budget.left[id.index()] += credit(resource, id, amount);
+            }
+        }
+    }
+
+    /// Opens the next mark. None if it has to be known first what became of earlier ones.
+    pub(crate) fn open(
+        &mut self,
+        resource: &Resource,
+        now: Time,
+        at_once: &AtOnce,
+        keys: &KeysCovered,
+    ) -> Option<NewMark> {
+        if self.open.len() == MAX_OPEN {
+            return None;
+        }
+        self.latest = MarkNumber(self.latest.0 + 1);
+        let (near, far) = self.next_budgets(resource, now, at_once);
+        let near_until = now + NEAR;
+        let far_until = near_until.max(at_once.last).max(paid_by(resource, now, at_once, &far));
+        self.open.push_back(Open {
+            number: self.latest,
+            near: Budget { until: near_until, left: near.clone() },
+            far: Budget { until: far_until, left: far.clone() },
+            keys: keys.clone(),
+        });
+        self.near.renew(near.clone());
+        self.far.renew(far.clone());
+        self.taken = Some(now);
+        self.wanting = false;
+        self.keys_changed = false;
+        self.forget_large_calls(resource);
+        Some(NewMark { number: self.latest, near: (near_until, near), far: (far_until, far) })
+    }
+
+    /// The store holds the mark with this number or a later one.
+    pub(crate) fn confirm(&mut self, number: MarkNumber) {
+        self.confirmed = self.confirmed.max(number);
+        self.open.retain(|open| open.number >= number);
+        self.ride = None;
+    }
+
+    /// Nothing is granted until a mark that is opened from now on is confirmed.
+    pub(crate) fn doubt(&mut self) {
+        self.trusted_from = MarkNumber(self.latest.0 + 1);
+        self.ride = None;
+    }
+
+    /// Whether this mark was opened since the last doubt.
+    pub(crate) fn settles_doubt(&self, number: MarkNumber) -> bool {
+        number >= self.trusted_from
+    }
+
+    /// Whether a mark is confirmed that was opened since the last doubt.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.confirmed >= self.trusted_from
+    }
+
+    /// The store does not take marks.
+    pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) {
+        if let (OnStoreLoss::Ride(span), None) = (resource.on_store_loss(), &self.ride) {
+            let left = resource.limits().iter().map(|limit| limit.rate().refill_within(span)).collect();
+            self.ride = Some(Budget { until: now + span, left });
+        }
+    }
+
+    /// When the next mark is to be opened.
+    pub(crate) fn due(&self) -> Time {
+        let Some(taken) = self.taken else { return Time::ORIGIN };
+        let granted = self.near.granted.iter().chain(&self.far.granted).any(|granted| *granted > Credit::ZERO);
+        match () {
+            () if self.wanting || self.latest < self.trusted_from => taken,
+            () if granted && self.runs_low() => taken + EARLIEST_RENEWAL,
+            () if granted || self.keys_changed => taken + RENEWAL,
+            () => taken + IDLE_RENEWAL,
+        }
+    }
+
+    /// Whether the next near start or so might not be covered.
+    fn runs_low(&self) -> bool {
+        let Some(latest) = self.open.back() else { return false };
+        let low =
+            |((left, budget), largest): ((&Credit, &Credit), &Credit)| *left < budget.part(LOW_PART).max(*largest);
+        latest.near.left.iter().zip(&self.near.budget).zip(&self.largest).any(low)
+    }
+
+    /// For each limit what it can pay within the reservation's time, which is what it refills then or a call at least; or a
+    /// little more than was granted in the time of the last mark; and what might be granted at once.
+    fn next_budgets(&self, resource: &Resource, now: Time, at_once: &AtOnce) -> (Vec<Credit>, Vec<Credit>) {
+        let early = self.taken.is_some_and(|taken| now.since(taken) < EARLIEST_RENEWAL);
+        let near = |(index, limit): (usize, &Limit)| {
+            let refill = limit.rate().refill_within(resource.reservation());
+            let payable = (at_once.near_levels[index] + refill).max(Credit::ZERO);
+            let usual = refill.max(self.largest[index]).min(payable);
+            usual.max(self.near.expected(index, early).min(payable)) + at_once.near[index]
+        };
+        let far = |index: usize| self.far.expected(index, early) + at_once.far[index];
+        let limits = resource.limits();
+        (limits.iter().enumerate().map(near).collect(), (0..limits.len()).map(far).collect())
+    }
+
+    fn forget_large_calls(&mut self, resource: &Resource) {
+        for (largest, limit) in self.largest.iter_mut().zip(resource.limits()) {
+            *largest = (*largest - largest.part(FADING)).max(limit.rate().credit(Amount::ONE));
+        }
+    }
+}
+
+/// When the refill has paid for all promises and these budgets: starts do not move farther until they are used up.
+fn paid_by(resource: &Resource, now: Time, at_once: &AtOnce, budget: &[Credit]) -> Time {
+    let paid = |((limit, budget), level): ((&Limit, &Credit), &Credit)| {
+        let paid = now + limit.rate().time_to_refill(*budget + limit.largest_headroom() - *level).since(Time::ORIGIN);
+        // What comes in at once comes later than half of it would.
+        if limit.has_tokens() { paid } else { paid + limit.period() }
+    };
+    let budgets = resource.limits().iter().zip(budget).zip(&at_once.levels);
+    budgets.filter(|((_, budget), _)| **budget > Credit::ZERO).map(paid).max().unwrap_or(now)
+}
+
+fn credit(resource: &Resource, id: LimitId, amount: Amount) -> Credit {
+    resource.limits()[id.index()].rate().credit(amount)
+}

@@ -1,0 +1,125 @@
+//! Those whom the bucket of their own key holds up.
+
+use crate::credit::Credit;
+use crate::line::Place;
+use crate::resource::ClassId;
+use crate::slab::Slot;
+use rampmeter_protocol::time::Time;
+use std::collections::BTreeMap;
+
+/// Where somebody stands at a gate: the more urgent classes first, and in a class first come, first served.
+pub(crate) type Stand = (ClassId, Place);
+
+/// Those who are counted one by one to tell somebody how many there are before it; in a longer line its place is a guess.
+const MOST_COUNTED: usize = 256;
+
+/// How many there are, and what they will take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    pub(crate) count: usize,
+    pub(crate) backlog: Credit,
+}
+
+impl Crowd {
+    pub(crate) fn with(self, cost: Credit) -> Self {
+        Crowd { count: self.count + 1, backlog: self.backlog + cost }
+    }
+
+    fn without(self, cost: Credit) -> Self {
+        Crowd { count: self.count - 1, backlog: self.backlog - cost }
+    }
+
+    fn and(self, other: Crowd) -> Self {
+        Crowd { count: self.count + other.count, backlog: self.backlog + other.backlog }
+    }
+
+    fn half(self) -> Self {
+        Crowd { count: self.count / 2, backlog: self.backlog.part(2) }
+    }
+}
+
+/// Those who have starved go first, by age; then the more urgent classes.
+fn rank(stand: Stand, starved: impl Fn(Stand) -> bool) -> (bool, Option<ClassId>, Place) {
+    let (class, place) = stand;
+    if starved(stand) { (false, None, place) } else { (true, Some(class), place) }
+}
+
+/// The line of one key's bucket. Who stands in it blocks nobody else; the first goes back to the line of its class when the bucket
+/// can pay for it, and the next one when that has started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate {
+    line: BTreeMap<Stand, (Slot, Credit)>,
+    /// All in line, by class.
+    crowds: BTreeMap<ClassId, Crowd>,
+    /// Who has gone back to the line of its class.
+    admitted: Option<Stand>,
+    /// When the first may go, as far as is known.
+    pub(crate) alarm: Option<Time>,
+}
+
+impl Gate {
+    pub(crate) fn join(&mut self, stand: Stand, slot: Slot, cost: Credit) {
+        self.line.insert(stand, (slot, cost));
+        let crowd = self.crowds.entry(stand.0).or_default();
+        *crowd = crowd.with(cost);
+    }
+
+    pub(crate) fn leave(&mut self, stand: Stand) {
+        let (_, cost) = self.line.remove(&stand).expect("who leaves a gate stood at it");
+        let crowd = self.crowds.get_mut(&stand.0).expect("a class that somebody is of");
+        *crowd = crowd.without(cost);
+    }
+
+    /// Notes that one who stood here is in the line of its class again.
+    pub(crate) fn admit(&mut self, stand: Stand) {
+        self.admitted = Some(stand);
+    }
+
+    /// Notes that the one in the line of its class has left that.
+    pub(crate) fn dismiss(&mut self) {
+        self.admitted = None;
+    }
+
+    /// The first who may go, if it is anybody's turn.
+    pub(crate) fn first(&self, starved: impl Fn(Stand) -> bool) -> Option<(Stand, Slot)> {
+        let first = self.firsts().min_by_key(|(stand, _)| rank(*stand, &starved));
+        first.filter(|_| self.admitted.is_none())
+    }
+
+    /// Whether somebody else goes before one that stands so.
+    pub(crate) fn goes_before(&self, stand: Stand, starved: impl Fn(Stand) -> bool) -> bool {
+        let others = self.firsts().map(|(first, _)| first).chain(self.admitted);
+        others.map(|other| rank(other, &starved)).any(|other| other < rank(stand, &starved))
+    }
+
+    /// The first of each class.
+    fn firsts(&self) -> impl Iterator<Item = (Stand, Slot)> {
+        let of_class = |class: &ClassId| self.line.range((*class, Place::FIRST)..=(*class, Place::LAST)).next();
+        self.crowds.keys().filter_map(of_class).map(|(stand, (slot, _))| (*stand, *slot))
+    }
+
+    /// Everybody who stands here, the first first, with what each will take.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Credit)> {
+        self.line.values().copied()
+    }
+
+    /// Those of this class and of more urgent ones.
+    pub(crate) fn through(&self, class: ClassId) -> Crowd {
+        self.crowds.range(..=class).fold(Crowd::default(), |sum, (_, crowd)| sum.and(*crowd))
+    }
+
+    /// Those who stand here before `stand`, in a long line about as many as that.
+    pub(crate) fn ahead_of(&self, stand: Stand) -> Crowd {
+        let all = self.through(stand.0);
+        let own = self.crowds.get(&stand.0).copied().unwrap_or_default();
+        let behind = self.line.range(stand..=(stand.0, Place::LAST)).take(MOST_COUNTED);
+        let behind = behind.fold(Crowd::default(), |crowd, (_, (_, cost))| crowd.with(*cost));
+        let skipped = if behind.count < MOST_COUNTED { behind } else { own.half() };
+        Crowd { count: all.count - skipped.count, backlog: all.backlog - skipped.backlog }
+    }
+
+    /// Whether nobody has anything to do with it.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.line.is_empty() && self.admitted.is_none()
+    }
+}

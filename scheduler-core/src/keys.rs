@@ -1,0 +1,347 @@
+//! Buckets by key.
+
+use crate::bill::KeyCharge;
+use crate::bucket::Bucket;
+use crate::credit::Credit;
+use crate::gate::Gate;
+use crate::limit::Limit;
+use crate::resource::{LimitId, Resource};
+use crate::rules::Succession;
+use crate::slab::{Slab, Slot};
+use crate::taken::Taken;
+use crate::timeline::Draw;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Time;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// How many buckets are looked at with every event, to forget those that are full.
+const SWEEP: usize = 2;
+/// How many more are looked at before a new key is refused.
+const SEARCH: usize = 64;
+/// Of more buckets than these, people are told of some.
+const MOST_SHOWN: usize = 50_000;
+
+/// The bucket of one key.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyBucket {
+    pub(crate) limit: LimitId,
+    pub(crate) key: Arc<str>,
+    pub(crate) bucket: Bucket,
+    /// Who waits for this very bucket.
+    pub(crate) gate: Option<Box<Gate>>,
+}
+
+impl KeyBucket {
+    fn owes(&self, limit: &Limit, now: Time) -> bool {
+        self.bucket.last_promise().is_some()
+            || self.bucket.level(limit, now) < Credit::ZERO
+            || self.bucket.outlasting(limit, now).is_some()
+    }
+
+    /// When the last promise has started, and what was promised is paid.
+    fn paid(&self, limit: &Limit, now: Time) -> Time {
+        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
+        used.unwrap_or(now).max(self.next_free(limit, now))
+    }
+
+    /// When its level is above zero, seen from `now`.
+    pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
+        self.bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
+    }
+
+    /// Until when nobody starts, by the upstream's own word.
+    pub(crate) fn frozen_until(&self) -> Time {
+        self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
+    }
+}
+
+/// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    limits: Vec<Limit>,
+    buckets: Slab<KeyBucket>,
+    index: HashTable<Slot>,
+    hasher: DefaultHashBuilder,
+    /// By limit, how many buckets there are.
+    live: Vec<usize>,
+    /// By limit: a bucket that nobody knows was empty then. Where there is none, it is full.
+    empty_at: Vec<Option<Time>>,
+    /// When promises of buckets start.
+    due: BTreeSet<(Time, Slot)>,
+    /// Buckets with promises, or below zero.
+    owing: BTreeSet<Slot>,
+    /// Where the sweep goes on.
+    swept: usize,
+    bound: usize,
+}
+
+impl Keys {
+    pub(crate) fn new(resource: &Resource) -> Self {
+        let limits = resource.limits();
+        Keys {
+            limits: limits.to_vec(),
+            buckets: Slab::default(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            live: vec![0; limits.len()],
+            empty_at: vec![None; limits.len()],
+            due: BTreeSet::new(),
+            owing: BTreeSet::new(),
+            swept: 0,
+            bound: resource.bounds().max_keys,
+        }
+    }
+
+    /// Every bucket of `limit` that nobody knows was empty at `time`.
+    pub(crate) fn begin_empty(&mut self, limit: LimitId, time: Time) {
+        self.empty_at[limit.index()] = Some(time);
+    }
+
+    /// When every bucket of `limit` that nobody knows was empty, if that is known of none.
+    pub(crate) fn empty_at(&self, limit: LimitId) -> Option<Time> {
+        self.empty_at[limit.index()]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buckets.len() == 0
+    }
+
+    /// How many buckets of `limit` are not full, as far as is known.
+    pub(crate) fn live(&self, limit: LimitId) -> usize {
+        self.live[limit.index()]
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
+        self.buckets.get(slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut KeyBucket> {
+        self.buckets.get_mut(slot)
+    }
+
+    pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
+        let is_it = |slot: &Slot| self.get(*slot).is_some_and(|known| known.limit == limit && *known.key == *key);
+        self.index.find(self.hash(limit, key), is_it).copied()
+    }
+
+    /// The bucket that `charge` is for, if there is one.
+    pub(crate) fn known(&self, charge: &KeyCharge) -> Option<&KeyBucket> {
+        self.find(charge.limit, &charge.key).and_then(|slot| self.get(slot))
+    }
+
+    /// The bucket that `charge` is for, as it is from `now` on.
+    pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
+        let known = self.known(charge);
+        known.map_or_else(|| Cow::Owned(self.fresh(charge.limit, now)), |known| Cow::Borrowed(&known.bucket))
+    }
+
+    /// Changes the bucket that `charge` is for; it is made where there is none.
+    pub(crate) fn touch<T>(
+        &mut self,
+        now: Time,
+        charge: &KeyCharge,
+        change: impl FnOnce(&mut Bucket, &Limit) -> T,
+    ) -> T {
+        let slot = self.open(now, charge);
+        let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
+        let done = change(&mut known.bucket, limit);
+        self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+        if known.owes(limit, now) {
+            self.owing.insert(slot);
+        }
+        done
+    }
+
+    /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.
+    pub(crate) fn owing(&mut self, now: Time) -> impl Iterator<Item = (Time, Slot)> {
+        let (buckets, limits) = (&self.buckets, &self.limits);
+        let known = |slot: Slot| buckets.get(slot).map(|known| (known, &limits[known.limit.index()]));
+        self.owing.retain(|slot| known(*slot).is_some_and(|(known, limit)| known.owes(limit, now)));
+        self.owing.iter().filter_map(move |slot| known(*slot).map(|(known, limit)| (known.paid(limit, now), *slot)))
+    }
+
+    /// Buckets that are not full, with the level that a successor is to know at `now`: everything promised is paid, and nothing else
+    /// is granted until then.
+    pub(crate) fn levels(&self, now: Time) -> impl Iterator<Item = (&KeyBucket, Credit)> {
+        let level = move |known: &KeyBucket| {
+            let limit = &self.limits[known.limit.index()];
+            let level = known.bucket.level(limit, now);
+            known.bucket.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
+        };
+        self.buckets.iter().map(move |known| (known, level(known)))
+    }
+
+    /// Puts the bucket of a key at a level that somebody knows.
+    pub(crate) fn reset(&mut self, limit: LimitId, key: Arc<str>, now: Time, level: Credit) {
+        let charge = KeyCharge { limit, key, amount: Amount::ZERO };
+        self.touch(now, &charge, |bucket, limit| *bucket = Bucket::new(limit, now, level));
+    }
+
+    /// Puts the bucket of a key where its predecessor says that it was at `then`.
+    pub(crate) fn resume(&mut self, limit: LimitId, key: Arc<str>, then: Time, taken: &Taken) {
+        let charge = KeyCharge { limit, key, amount: Amount::ZERO };
+        self.touch(then, &charge, |bucket, limit| {
+            if let Some(counted) = Bucket::counted(limit, then, taken) {
+                *bucket = counted;
+            }
+        });
+    }
+
+    /// The place of the bucket that `charge` is for; it is made where there is none.
+    pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
+        self.find(charge.limit, &charge.key).unwrap_or_else(|| {
+            let bucket = self.fresh(charge.limit, now);
+            self.insert(KeyBucket { limit: charge.limit, key: Arc::clone(&charge.key), bucket, gate: None })
+        })
+    }
+
+    /// Whether there is a bucket for this key, or can be one.
+    pub(crate) fn has_room_for(&mut self, now: Time, charge: &KeyCharge) -> bool {
+        if self.buckets.len() < self.bound || self.find(charge.limit, &charge.key).is_some() {
+            return true;
+        }
+        self.sweep(now, SEARCH);
+        self.buckets.len() < self.bound
+    }
+
+    /// The bound of buckets.
+    pub(crate) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// Spends what was promised until `now`, and forgets some of the buckets that are full.
+    pub(crate) fn advance(&mut self, now: Time) {
+        while let Some((at, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, slot));
+            if let Some(known) = self.buckets.get_mut(slot) {
+                known.bucket.advance(&self.limits[known.limit.index()], now);
+                self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+            }
+        }
+        if !self.is_empty() {
+            self.sweep(now, SWEEP);
+        }
+    }
+
+    /// The least level of the buckets of `limit`; none where all are full.
+    pub(crate) fn least(&self, limit: LimitId, now: Time) -> Option<(Credit, &KeyBucket)> {
+        let of_limit = self.buckets.iter().take(MOST_SHOWN).filter(|known| known.limit == limit);
+        let levels = of_limit.map(|known| (known.bucket.level(&self.limits[limit.index()], now), known));
+        levels.min_by_key(|(level, _)| *level)
+    }
+
+    /// Goes on under other limits: buckets of those that are gone are forgotten.
+    pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
+        let changed = resource.limits();
+        let gone = |known: &KeyBucket| succession.of(known.limit).is_none();
+        let slots = (0..).map_while(|place| self.buckets.nth_place(place));
+        let forgotten: Vec<Slot> = slots.filter(|slot| self.get(*slot).is_some_and(gone)).collect();
+        for slot in forgotten {
+            self.remove(slot);
+        }
+        for known in self.buckets.iter_mut() {
+            let Some(to) = succession.of(known.limit) else { continue };
+            let (before, after) = (&self.limits[known.limit.index()], &changed[to.index()]);
+            if before != after {
+                known.bucket = known.bucket.recast(now, before, after);
+            }
+            known.limit = to;
+        }
+        let empty_at = |(before, to): (&Option<LimitId>, &Limit)| {
+            let before = before.filter(|_| to.is_keyed())?;
+            if !to.has_tokens() {
+                return self.empty_at[before.index()];
+            }
+            // What nobody knows of was as full as the smaller bucket could be.
+            let level = self.fresh(before, now).recast(now, &self.limits[before.index()], to).level(to, now);
+            (level < to.full()).then(|| to.empty_at(now, level))
+        };
+        self.empty_at = succession.before().iter().zip(changed).map(empty_at).collect();
+        self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
+        self.limits = changed.to_vec();
+        if !succession.is_same() {
+            self.find_anew();
+        }
+    }
+
+    /// Makes the index anew, as hashes have the limit in them.
+    fn find_anew(&mut self) {
+        let slots = (0..).map_while(|place| self.buckets.nth_place(place)).filter(|slot| self.get(*slot).is_some());
+        let mut index = HashTable::with_capacity(self.buckets.len());
+        let hash_of = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
+        for slot in slots {
+            index.insert_unique(hash_of(&slot), slot, hash_of);
+        }
+        self.index = index;
+    }
+
+    /// Nobody waits for any bucket any more.
+    pub(crate) fn remove_gates(&mut self) {
+        self.buckets.iter_mut().for_each(|known| known.gate = None);
+    }
+
+    /// Takes everything that is in stock.
+    pub(crate) fn empty(&mut self, now: Time) {
+        self.empty_at.iter_mut().for_each(|empty| *empty = Some(empty.map_or(now, |known| known.max(now))));
+        for known in self.buckets.iter_mut() {
+            let limit = &self.limits[known.limit.index()];
+            let stock = known.bucket.level(limit, now).max(Credit::ZERO);
+            known.bucket.debit(limit, now, stock);
+        }
+    }
+
+    fn fresh(&self, id: LimitId, now: Time) -> Bucket {
+        let limit = &self.limits[id.index()];
+        match self.empty_at[id.index()] {
+            Some(empty) => Bucket::empty_until(limit, now, empty),
+            None => Bucket::new(limit, now, limit.full()),
+        }
+    }
+
+    fn insert(&mut self, bucket: KeyBucket) -> Slot {
+        self.live[bucket.limit.index()] += 1;
+        let hash = self.hash(bucket.limit, &bucket.key);
+        let slot = self.buckets.insert(bucket);
+        // The table is taken out for the time of its growing, which reads the keys.
+        let mut index = std::mem::take(&mut self.index);
+        let rehash = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
+        index.insert_unique(hash, slot, rehash);
+        self.index = index;
+        slot
+    }
+
+    fn sweep(&mut self, now: Time, count: usize) {
+        for _ in 0..count {
+            let slot = self.buckets.nth_place(self.swept);
+            self.swept = slot.map_or(0, |_| self.swept + 1);
+            if let Some(slot) = slot.filter(|slot| self.is_idle(now, *slot)) {
+                self.remove(slot);
+            }
+        }
+    }
+
+    fn is_idle(&mut self, now: Time, slot: Slot) -> bool {
+        let Some(known) = self.buckets.get_mut(slot) else { return false };
+        let limit = &self.limits[known.limit.index()];
+        known.bucket.advance(limit, now);
+        known.bucket.shed(limit, now);
+        known.gate.is_none() && known.bucket.is_as_new(limit, now)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let Some(known) = self.buckets.remove(slot) else { return };
+        self.live[known.limit.index()] -= 1;
+        let hash = self.hash(known.limit, &known.key);
+        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
+            entry.remove();
+        }
+    }
+
+    fn hash(&self, limit: LimitId, key: &str) -> u64 {
+        self.hasher.hash_one((limit, key))
+    }
+}

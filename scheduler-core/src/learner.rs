@@ -1,0 +1,148 @@
+//! What a limit turns out to be at the upstream.
+//!
+//! Others use the account too, an upstream refills more slowly than it says, or holds less. All of that shows as a shortfall
+//! whenever the upstream's level becomes known: it has less than the bucket says. Over the time since the level was last
+//! known, the shortfall is a *loss* of rate. It is given back along a cubic, as in CUBIC (Ha, Rhee and Xu, 2008; RFC 9438),
+//! slowly where it was right just now and faster the longer nothing speaks against it: additive increase would either ask
+//! for rejections all the time or need minutes to come back.
+
+use crate::credit::{Credit, STEPS};
+use crate::limit::Limit;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+
+/// A millionth of the nominal rate.
+type Ppm = u64;
+const ALL: Ppm = 1_000_000;
+
+/// A loss of rate is given back within this time.
+const RECOVERY: Span = Span::from_secs(60);
+/// How the part that is given back grows with time.
+const CURVE: u32 = 5;
+/// A loss below this is worth little, and is given back more slowly.
+const SMALL_LOSS: Ppm = 100_000;
+const LONGEST_RECOVERY: Span = Span::from_secs(600);
+/// How much of an estimate is believed: half, if it was made over this time.
+const HALF_BELIEVED: Span = Span::from_secs(10);
+/// What is held back against losses that are not even, as the refill of this time: at the first, and at most.
+const FIRST_STOCK: Span = Span::from_millis(250);
+const MOST_STOCK: Span = Span::from_secs(2);
+/// At most one part in this many of a full bucket is held back.
+const STOCK_PART: u64 = 5;
+/// How often what is learned is looked at again.
+pub(crate) const REVIEW: Span = Span::from_secs(1);
+
+/// What is known of how one bucket of the upstream's differs from its limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Learner {
+    most: Ppm,
+    /// The loss of rate as it was last estimated, and when.
+    loss: Ppm,
+    estimated: Time,
+    /// When the upstream's level was last known.
+    known: Option<Time>,
+    /// What refilling slower has kept back since then, and until when that is counted.
+    kept_back: Credit,
+    counted: Time,
+    /// Held back against losses that are not even.
+    stock: Credit,
+    /// What a full bucket holds less than its limit says.
+    burst: Credit,
+}
+
+impl Learner {
+    /// One that knows of nothing yet, and never takes more than `1 - floor` of the rate away; floor in millionths.
+    pub(crate) fn new(now: Time, floor: u32) -> Self {
+        Learner {
+            most: ALL.saturating_sub(Ppm::from(floor)),
+            loss: 0,
+            estimated: now,
+            known: None,
+            kept_back: Credit::ZERO,
+            counted: now,
+            stock: Credit::ZERO,
+            burst: Credit::ZERO,
+        }
+    }
+
+    /// Whether anything differs from the limit.
+    pub(crate) fn differs(&self) -> bool {
+        self.loss > 0 || self.short() > Credit::ZERO
+    }
+
+    /// The loss of rate, in millionths.
+    pub(crate) fn loss(&self, now: Time) -> Ppm {
+        let (gone, whole) = (now.since(self.estimated).nanos(), recovery(self.loss).nanos());
+        let thousandths = (u128::from(gone) * 1000 / u128::from(whole)).min(1000);
+        let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
+        Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(ALL)
+    }
+
+    /// By how much the levels here lie below the upstream's, beside the margin.
+    pub(crate) fn stock(&self) -> Credit {
+        self.stock
+    }
+
+    /// What is held back of a full bucket.
+    pub(crate) fn short(&self) -> Credit {
+        self.stock + self.burst
+    }
+
+    /// The limit as it is kept at `now`.
+    pub(crate) fn adapted(&self, limit: &Limit, now: Time) -> Limit {
+        let steps = (self.loss(now) * u64::from(STEPS)).div_ceil(ALL).min(u64::from(STEPS) - 1);
+        limit.adapted(steps as u16, self.short())
+    }
+
+    /// Counts what the rate in use has kept back, and forgets what has been given back whole.
+    pub(crate) fn review(&mut self, now: Time, limit: &Limit, in_use: &Limit) {
+        let span = now.since(self.counted);
+        self.kept_back += limit.rate().refill_within(span) - in_use.rate().refill_within(span);
+        self.counted = now;
+        if self.loss > 0 && self.loss(now) == 0 {
+            (self.loss, self.stock) = (0, Credit::ZERO);
+        }
+        if now.since(self.estimated) >= LONGEST_RECOVERY {
+            (self.stock, self.burst) = (Credit::ZERO, Credit::ZERO);
+        }
+    }
+
+    /// Learns that the upstream has `short` less than it should: it is the rate that has lost that since the level was last
+    /// known. `full` is when the bucket was last full, if it was. Returns what is held back on top of it from now on.
+    ///
+    /// Must be [reviewed](Learner::review) to now.
+    pub(crate) fn fall_short(&mut self, now: Time, limit: &Limit, short: Credit, full: Option<Time>) -> Credit {
+        let before = self.stock;
+        let known = self.known.replace(now);
+        let kept_back = std::mem::take(&mut self.kept_back);
+        let Some(known) = known else { return Credit::ZERO };
+        match full.filter(|full| *full > known) {
+            Some(full) if now.since(full) < limit.period() => self.burst += short,
+            Some(full) => self.lose_rate(now, limit, short, now.since(full)),
+            None => self.lose_rate(now, limit, short + kept_back, now.since(known)),
+        }
+        self.stock - before
+    }
+
+    fn lose_rate(&mut self, now: Time, limit: &Limit, lost: Credit, within: Span) {
+        let refill = limit.rate().refill_within(within);
+        let measured = lost.ppm_of(refill).min(self.most);
+        let (span, half) = (u128::from(within.nanos()), u128::from(HALF_BELIEVED.nanos()));
+        let blend = (u128::from(measured) * span + u128::from(self.loss) * half).div_ceil(span + half);
+        let blend = Ppm::try_from(blend).unwrap_or(ALL).min(self.most);
+        self.loss = blend.max(self.loss(now));
+        self.estimated = now;
+        let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
+        let most = limit.rate().refill_within(MOST_STOCK).min(limit.full().part(STOCK_PART));
+        self.stock = (self.stock + self.stock.part(2) + step).min(most);
+    }
+}
+
+/// In which time a loss is given back.
+fn recovery(loss: Ppm) -> Span {
+    if loss >= SMALL_LOSS {
+        return RECOVERY;
+    }
+    let nanos = u128::from(RECOVERY.nanos()) * u128::from(SMALL_LOSS) / u128::from(loss.max(1));
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST_RECOVERY)
+}
