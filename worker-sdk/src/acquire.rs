@@ -1,7 +1,7 @@
 //! A request for a permit, before it is made.
 
 use crate::asking::Asking;
-use crate::{Cost, Error, Permit, Resource};
+use crate::{Call, Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -41,11 +41,31 @@ pub(crate) struct Wanted {
     pub(crate) deadline: Time,
 }
 
+impl Wanted {
+    /// Waits for a permit and its start. Nothing is waited for between the last look at the permit and the call.
+    pub(crate) async fn begun(self) -> Result<Call, Error> {
+        Ok(Asking::begin(self).await?.ready().await?.begin())
+    }
+}
+
 impl Acquire {
     pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
         let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
         let longest_wait = (mode == Mode::Allow).then_some(PATIENCE_OF_ALLOW);
         Acquire { resource, request, longest_wait }
+    }
+
+    /// What the call costs, in place of what it was asked for with: for whoever is handed an `Acquire`.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
+    /// let asking = hub.acquire(1).cost(2);
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn cost(self, cost: impl Into<Cost>) -> Self {
+        let cost = cost.into().into_wire();
+        self.with(|request| cost.map(|cost| request.cost = cost))
     }
 
     /// The priority class; the resource's default where none is set.

@@ -31,10 +31,18 @@ impl Asking {
 
     fn permit(&self, answer: Result<Grant, Denial>) -> Result<Permit, Error> {
         let counters = &self.resource.link().counters;
-        count(if answer.is_ok() { &counters.granted } else { &counters.denied });
         match answer {
-            Ok(grant) => Ok(Permit::new(self.resource.clone(), grant, self.deadline)),
-            Err(denial) => Err(Error::denied(self.resource.wire_name(), denial)),
+            Ok(grant) => {
+                count(&counters.granted);
+                if grant.is_local() {
+                    count(&counters.local);
+                }
+                Ok(Permit::new(self.resource.clone(), grant, self.deadline))
+            }
+            Err(denial) => {
+                count(&counters.denied);
+                Err(Error::denied(self.resource.wire_name(), denial))
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::driver::Driver;
 use crate::link::Link;
-use crate::session::Session;
+use crate::policies::Policies;
+use crate::session::{Session, Unreachable};
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
@@ -37,12 +38,20 @@ pub struct ClientBuilder {
     options: ConnectOptions,
     prefix: Option<String>,
     wait_for_server: bool,
+    unreachable: Unreachable,
+    unreachable_for: Vec<(String, Unreachable)>,
 }
 
 impl Default for ClientBuilder {
     fn default() -> Self {
         let options = ConnectOptions::new().name("rampmeter-worker");
-        ClientBuilder { options, prefix: None, wait_for_server: false }
+        ClientBuilder {
+            options,
+            prefix: None,
+            wait_for_server: false,
+            unreachable: Unreachable::Wait,
+            unreachable_for: Vec::new(),
+        }
     }
 }
 
@@ -74,18 +83,45 @@ impl ClientBuilder {
         ClientBuilder { wait_for_server: true, ..self }
     }
 
+    /// What becomes of requests while no scheduler of their resource answers; they wait unless told.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
+    /// use rampmeter_worker_sdk::{Client, Patience, SafeRate, Unreachable};
+    /// use std::time::Duration;
+    /// let after = Patience::default();
+    /// let rate = SafeRate::new(6, Duration::from_secs(60))?;
+    /// let client = Client::builder()
+    ///     .unreachable(Unreachable::Fail { after })
+    ///     .unreachable_for("sentinel-hub", Unreachable::SafeRate { after, rate })
+    ///     .connect("nats://127.0.0.1:4222")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unreachable(self, policy: Unreachable) -> Self {
+        ClientBuilder { unreachable: policy, ..self }
+    }
+
+    /// The same for one resource; safe rates differ from account to account.
+    pub fn unreachable_for(mut self, resource: &str, policy: Unreachable) -> Self {
+        self.unreachable_for.push((resource.to_owned(), policy));
+        self
+    }
+
     /// Connects.
     ///
     /// # Errors
-    /// If the prefix is not one token of a subject, if there is no server at `url`, or if it refuses.
-    pub async fn connect(self, url: impl AsRef<str>) -> Result<Client, Error> {
+    /// If the prefix is not one token of a subject, if a resource's name is none, if there is no server at `url`, or if it refuses.
+    pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let url = url.as_ref();
         let subjects = self.subjects()?;
+        let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         let (sender, messages) = mpsc::unbounded_channel();
         let options = watched(self.tuned(), sender.downgrade());
         let transport = Transport::connect(options, url, subjects).await.map_err(|error| Error::connect(url, error))?;
         let clock = Clock::start();
-        tokio::spawn(Driver::new(clock, Session::new(entropy()), transport).run(messages));
+        tokio::spawn(Driver::new(clock, Session::new(entropy()), transport, policies).run(messages));
         Ok(Client::new(Link::new(clock, sender)))
     }
 
@@ -95,9 +131,14 @@ impl ClientBuilder {
     }
 
     fn tuned(self) -> ConnectOptions {
-        let tuned = self.options.ping_interval(PING_INTERVAL).reconnect_delay_callback(reconnect_delay);
+        let tuned = tuned(self.options);
         if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned }
     }
+}
+
+/// Connections that notice soon that a server is gone, and come back soon.
+pub(crate) fn tuned(options: ConnectOptions) -> ConnectOptions {
+    options.ping_interval(PING_INTERVAL).reconnect_delay_callback(reconnect_delay)
 }
 
 /// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
@@ -107,6 +148,6 @@ fn reconnect_delay(attempts: usize) -> Duration {
 }
 
 /// The standard library seeds its hashers with the system's randomness.
-fn entropy() -> u64 {
+pub(crate) fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }

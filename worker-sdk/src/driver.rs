@@ -1,6 +1,7 @@
 //! The one task of a client: it owns the session and the connection.
 
 use crate::link::{Message, Wish};
+use crate::policies::Policies;
 use crate::session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
 use crate::transport::{Arrival, Transport};
 use rampmeter_protocol::clock::Clock;
@@ -18,15 +19,16 @@ pub(crate) struct Driver {
     clock: Clock,
     session: Session,
     transport: Transport,
+    policies: Policies,
     waiting: BTreeMap<AskNumber, oneshot::Sender<Result<Grant, Denial>>>,
     freezes: Vec<watch::Sender<Freeze>>,
     closing: Vec<oneshot::Sender<()>>,
 }
 
 impl Driver {
-    pub(crate) fn new(clock: Clock, session: Session, transport: Transport) -> Self {
+    pub(crate) fn new(clock: Clock, session: Session, transport: Transport, policies: Policies) -> Self {
         let (waiting, freezes, closing) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Driver { clock, session, transport, waiting, freezes, closing }
+        Driver { clock, session, transport, policies, waiting, freezes, closing }
     }
 
     /// Runs until the last handle of the client is dropped.
@@ -70,8 +72,9 @@ impl Driver {
             Message::Cancel { ask, resource } => self.cancel(ask, resource),
             Message::Tell(event) => self.session.handle(self.clock.now(), event),
             Message::Open { name, freezes } => {
+                let resource = self.transport.open(&name).await;
+                self.session.set_unreachable(resource, self.policies.of(&name));
                 self.freezes.push(freezes);
-                self.transport.open(&name).await;
             }
             Message::Close { done } => self.close(done),
         }

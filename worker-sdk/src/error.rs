@@ -1,7 +1,7 @@
 //! Why there is no permit.
 
 use crate::Code;
-use crate::session::Denial;
+use crate::session::{Denial, PatienceError, SafeRateError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::error::Error as StdError;
@@ -46,6 +46,9 @@ pub enum ErrorKind {
     Refused(Code),
     /// The deadline came before the permit.
     TimedOut,
+    /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
+    /// soon; see [`Unreachable`](crate::Unreachable).
+    Unreachable,
     /// The caller gave something that cannot be asked for.
     InvalidArgument,
     /// There is no connection to NATS, or it was refused.
@@ -96,6 +99,12 @@ impl Error {
                 error.0.limited_by = limited_by;
                 error
             }
+            Denial::Unreachable { silence, retry_after } => {
+                let text = format!("no scheduler of {resource} has answered for {silence}; is one running?");
+                let mut error = Error::new(ErrorKind::Unreachable, text);
+                error.0.retry_after = Some(retry_after.duration());
+                error
+            }
             Denial::Refused { code, message, retry_after, limited_by } => {
                 let text = format!("{resource} refused the permit ({}): {message}", code.as_str());
                 let mut error = Error::new(ErrorKind::Refused(code), text);
@@ -131,6 +140,18 @@ impl StdError for Error {
     }
 }
 
+impl From<PatienceError> for Error {
+    fn from(error: PatienceError) -> Self {
+        Error::invalid(error.to_string())
+    }
+}
+
+impl From<SafeRateError> for Error {
+    fn from(error: SafeRateError) -> Self {
+        Error::invalid(error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +175,8 @@ mod tests {
         check(timed_out(false, None), ErrorKind::TimedOut, "no scheduler of hub answered within 2s; is one running?");
         check(timed_out(true, Some("pu")), ErrorKind::TimedOut, "no permit of hub within 2s: held by limit pu");
         check(refused, ErrorKind::Refused(Code::NeverFits), "hub refused the permit (never_fits): at most 300");
+        let unreachable = Denial::Unreachable { silence: waited, retry_after: waited };
+        check(unreachable, ErrorKind::Unreachable, "no scheduler of hub has answered for 2s; is one running?");
         check(Denial::Closed, ErrorKind::Closed, "the client is closed; connect a new one");
     }
 }

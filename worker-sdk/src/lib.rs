@@ -34,8 +34,17 @@
 //! between them is [`Permit::begin`], right before the call.
 //!
 //! A scheduler that restarts, hands over or cannot be reached is no error: requests keep their place and
-//! are asked again, until their [deadline](Acquire::deadline) if they have one. To drop a request is to
+//! are asked again, until their [deadline](Acquire::deadline) if they have one, unless an
+//! [`Unreachable`] policy says what else to do. To drop a request is to
 //! cancel it. What the client decides, and nothing else, is in [`session`].
+//!
+//! With the feature `processing-units` a [`Cost`] is taken from the body of a request to Sentinel Hub, with
+//! `evalscript` also from its evalscript: `hub.run(Cost::of_body(Api::Process, &body)?, || send(&body))`.
+//!
+//! Where calls are made or requests served by other code, middleware asks for the permits: with the feature `tower` layers for
+//! servers and for clients, with `reqwest-middleware` a middleware of that name.
+//!
+//! With the feature `jobs`, work that can wait is published to a queue on JetStream, and run when its permit is due.
 
 mod acquire;
 mod asking;
@@ -45,13 +54,25 @@ mod client;
 mod cost;
 mod driver;
 mod error;
+pub mod inbox;
+#[cfg(feature = "jobs")]
+pub mod jobs;
 mod link;
 mod outcome;
 mod permit;
+mod policies;
+#[cfg(feature = "processing-units")]
+mod price;
+#[cfg(feature = "reqwest-middleware")]
+pub mod reqwest;
 mod resource;
 mod run;
 pub mod session;
 mod stats;
+#[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
+mod terms;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod transport;
 mod unsettled;
 
@@ -64,7 +85,10 @@ pub use cost::Cost;
 pub use error::{Error, ErrorKind};
 pub use outcome::{Outcome, Reply};
 pub use permit::Permit;
+#[cfg(feature = "processing-units")]
+pub use rampmeter_processing_units as processing_units;
 pub use rampmeter_protocol::code::Code;
 pub use resource::Resource;
 pub use run::RunError;
+pub use session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};
 pub use stats::Stats;

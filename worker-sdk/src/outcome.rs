@@ -1,6 +1,8 @@
 //! How a call went.
 
 use crate::Cost;
+use http::{HeaderMap, StatusCode};
+use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 
@@ -11,19 +13,21 @@ use rampmeter_protocol::text::Text;
 /// ```
 /// use rampmeter_worker_sdk::{Cost, Outcome};
 /// let outcome = Outcome::status(429).header("Retry-After", "1500").cost(Cost::of("processing-units", 0));
-/// assert!(outcome.is_throttled());
+/// assert!(outcome.is_throttled() && !outcome.is_success());
 /// assert!(!Outcome::default().is_throttled());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     status: Option<u16>,
     headers: Vec<(String, String)>,
+    quota_spent: bool,
     cost: Option<Cost>,
 }
 
 /// What [`Resource::run`](crate::Resource::run) needs to know of what a call returned.
 ///
-/// It is there for [`http::Response`], for [`Outcome`], and for a pair of an `Outcome` and anything.
+/// It is there for [`http::Response`], with the feature `reqwest-middleware` for reqwest's response, for [`Outcome`], and for a
+/// pair of an `Outcome` and anything.
 ///
 /// ```
 /// use rampmeter_worker_sdk::{Cost, Outcome, Reply};
@@ -66,6 +70,21 @@ impl Outcome {
         self
     }
 
+    /// The body of the answer says that a quota is gone, such as a month's: nobody calls before its reset. Of use only beside a
+    /// status; 403 alone may mean as well that this call is not allowed.
+    ///
+    /// ```
+    /// use rampmeter_worker_sdk::Outcome;
+    /// # let body = "";
+    /// let outcome = Outcome::status(403);
+    /// let outcome = if body.contains("INSUFFICIENT_PROCESSING_UNITS") { outcome.quota_spent() } else { outcome };
+    /// # assert_eq!(outcome, Outcome::status(403));
+    /// ```
+    #[must_use]
+    pub fn quota_spent(self) -> Self {
+        Outcome { quota_spent: true, ..self }
+    }
+
     /// What the call really cost; units that are left out cost what was estimated.
     #[must_use]
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
@@ -78,10 +97,23 @@ impl Outcome {
         self.status == Some(THROTTLED)
     }
 
+    /// Whether the upstream did what it was called for: a status of 2xx.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// What an answer over HTTP says, without the headers that a scheduler has no use for.
+    pub(crate) fn answered(status: StatusCode, headers: &HeaderMap) -> Self {
+        let told = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        told.fold(Outcome::status(status.as_u16()), |outcome, (name, value)| outcome.header(name, value))
+    }
+
     pub(crate) fn into_wire(self) -> (Option<Response<'static>>, Option<Cost>) {
         let headers = self.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-        let headers = Headers::first_of(headers);
-        (self.status.map(|status| Response { status, headers }), self.cost)
+        let (headers, quota_spent) = (Headers::first_of(headers), self.quota_spent);
+        (self.status.map(|status| Response { status, headers, quota_spent }), self.cost)
     }
 }
 
@@ -99,15 +131,8 @@ impl<T> Reply for (Outcome, T) {
 
 impl<B> Reply for http::Response<B> {
     fn outcome(&self) -> Outcome {
-        let told = self.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
-        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        told.fold(Outcome::status(self.status().as_u16()), |outcome, (name, value)| outcome.header(name, value))
+        Outcome::answered(self.status(), self.headers())
     }
-}
-
-/// Headers of all known dialects; no other leaves the worker, as it may hold a secret.
-fn speaks_of_limits(name: &str) -> bool {
-    ["ratelimit", "rate-limit", "retry-after", "processingunits"].iter().any(|part| name.contains(part))
 }
 
 #[cfg(test)]
@@ -122,10 +147,18 @@ mod tests {
             .header("X-RateLimit-Remaining", "0")
             .header("RateLimit", "\"a\";r=0")
             .header("RateLimit", "\"b\";r=5")
+            .header("X-RateLimit-Token", "secret")
             .header("Set-Cookie", "secret");
         let (response, cost) = response.body(()).unwrap().outcome().into_wire();
         let json = serde_json::to_string(&response).unwrap();
         let expected = r#"{"status":429,"headers":{"retry-after":"1500","x-ratelimit-remaining":"0","ratelimit":"\"a\";r=0, \"b\";r=5"}}"#;
         assert_eq!((json.as_str(), cost), (expected, None));
+    }
+
+    #[test]
+    fn a_worker_can_tell_what_no_header_tells() {
+        let (response, _) = Outcome::status(403).quota_spent().into_wire();
+        let json = serde_json::to_string(&response).unwrap();
+        assert_eq!(json, r#"{"status":403,"headers":{},"quota_spent":true}"#);
     }
 }

@@ -1,7 +1,6 @@
 //! A call with everything around it.
 
 use crate::acquire::Wanted;
-use crate::asking::Asking;
 use crate::{Acquire, Error, Reply};
 
 /// Why [`Resource::run`](crate::Resource::run) returned nothing.
@@ -53,8 +52,7 @@ impl Acquire {
     {
         let Wanted { resource, mut request, deadline } = self.wanted()?;
         loop {
-            let permit = Asking::begin(Wanted { resource: resource.clone(), request, deadline }).await?;
-            let begun = permit.ready().await?.begin();
+            let begun = Wanted { resource: resource.clone(), request, deadline }.begun().await?;
             let reply = call().await.map_err(RunError::Call)?;
             let outcome = reply.outcome();
             let throttled = outcome.is_throttled();

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Stats {
     /// Permits that callers received.
     pub granted: u64,
-    /// Asks that ended without one: refused, late, or closed.
+    /// Those of them that the client granted itself, as no scheduler answered.
+    pub local: u64,
+    /// Asks that ended without one: refused, late, unanswered, or closed.
     pub denied: u64,
     /// Permits that were given back unused.
     pub returned: u64,
@@ -26,6 +28,7 @@ pub struct Stats {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) granted: AtomicU64,
+    pub(crate) local: AtomicU64,
     pub(crate) denied: AtomicU64,
     pub(crate) returned: AtomicU64,
     pub(crate) throttled: AtomicU64,
@@ -35,6 +38,7 @@ impl Counters {
     pub(crate) fn read(&self) -> Stats {
         Stats {
             granted: self.granted.load(Ordering::Relaxed),
+            local: self.local.load(Ordering::Relaxed),
             denied: self.denied.load(Ordering::Relaxed),
             returned: self.returned.load(Ordering::Relaxed),
             throttled: self.throttled.load(Ordering::Relaxed),

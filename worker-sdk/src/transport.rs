@@ -1,8 +1,9 @@
 //! The connection to NATS, and nothing that decides.
 
+use crate::inbox::{Inbox, Reply};
 use crate::link::Message;
 use crate::session::{BatchNumber, Event, ResourceNumber};
-use async_nats::{Client, ConnectOptions, StatusCode, Subject, Subscriber};
+use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
 use futures::{FutureExt, Stream, StreamExt};
@@ -15,15 +16,11 @@ use tokio::sync::mpsc::WeakUnboundedSender;
 /// Sending waits for room in the client's buffer; longer than this it is as good as disconnected.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A connection with an inbox of its own: one subscription for all replies.
-///
-/// The client's own `request()` keeps some memory for every request that is never answered.
+/// A connection with an inbox of its own; the number of a reply is that of its batch.
 pub(crate) struct Transport {
     client: Client,
     subjects: Subjects,
-    /// With the dot that the number of the batch follows.
-    inbox: String,
-    replies: Subscriber,
+    inbox: Inbox,
     news: SelectAll<Pin<Box<dyn Stream<Item = Arrival> + Send + Sync>>>,
     resources: Vec<Targets>,
 }
@@ -47,9 +44,8 @@ impl Transport {
         subjects: Subjects,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let client = options.connect(url).await?;
-        let inbox = format!("{}.", client.new_inbox());
-        let replies = client.subscribe(format!("{inbox}*")).await?;
-        Ok(Transport { client, subjects, inbox, replies, news: SelectAll::new(), resources: Vec::new() })
+        let inbox = Inbox::open(&client).await?;
+        Ok(Transport { client, subjects, inbox, news: SelectAll::new(), resources: Vec::new() })
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -57,7 +53,7 @@ impl Transport {
     }
 
     /// Resources are numbered in the order of these calls.
-    pub(crate) async fn open(&mut self, name: &Name) {
+    pub(crate) async fn open(&mut self, name: &Name) -> ResourceNumber {
         let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
         let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
         self.resources.push(Targets { permit, settle });
@@ -68,12 +64,13 @@ impl Transport {
             }
             None => tracing::warn!(resource = %name, "no subscription to the resource's events"),
         }
+        resource
     }
 
     /// Whether the batch could be sent.
     pub(crate) async fn ask(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
         let subject = self.resources[resource.0 as usize].permit.clone();
-        let reply = Subject::from(format!("{}{}", self.inbox, batch.0));
+        let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
@@ -90,16 +87,10 @@ impl Transport {
 
     /// The next message, when it comes.
     pub(crate) async fn next(&mut self) -> Arrival {
-        loop {
-            tokio::select! {
-                Some(message) = self.replies.next() => {
-                    if let Some(arrival) = reply(&self.inbox, message) {
-                        return arrival;
-                    }
-                }
-                Some(arrival) = self.news.next() => return arrival,
-                else => std::future::pending().await,
-            }
+        tokio::select! {
+            Some((number, reply)) = self.inbox.next() => arrival(BatchNumber(number), reply),
+            Some(arrival) = self.news.next() => arrival,
+            else => std::future::pending().await,
         }
     }
 
@@ -118,12 +109,10 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
     None
 }
 
-/// Anybody may write to an inbox; what has no number of a batch is not for us.
-fn reply(inbox: &str, message: async_nats::Message) -> Option<Arrival> {
-    let batch = BatchNumber(message.subject.strip_prefix(inbox)?.parse().ok()?);
-    match message.status {
-        Some(StatusCode::NO_RESPONDERS) => Some(Arrival::NobodyThere { batch }),
-        Some(_) | None => Some(Arrival::Answer { batch, payload: message.payload }),
+fn arrival(batch: BatchNumber, reply: Reply) -> Arrival {
+    match reply {
+        Reply::Answer(payload) => Arrival::Answer { batch, payload },
+        Reply::NobodyThere => Arrival::NobodyThere { batch },
     }
 }
 

@@ -11,6 +11,8 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// Everybody who found the queue full is told the same time to come back; this part of it is added by chance.
 const COME_BACK_JITTER: u64 = 4;
+/// Sooner than this no task is awake: a permit that lapses faster cannot be used.
+const LEAST_VALID: Span = Span::from_millis(1);
 
 /// What a grant says besides its id and epoch.
 struct Terms<'a> {
@@ -68,6 +70,7 @@ impl Session {
     fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
         let number = self.ids.ask(id)?;
         if let Some(resource) = self.cancelled.get(number) {
+            self.is_current(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
             self.lane(resource).settle(settle);
             return None;
@@ -83,26 +86,46 @@ impl Session {
 
     /// Whether `epoch` is not of the past. One that is new means a new leader.
     fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
-        match self.lane(resource).epoch {
-            Some(known) if epoch > known => self.new_leader(now, resource, epoch),
-            Some(known) => return epoch == known,
-            None => self.lane(resource).epoch = Some(epoch),
+        if self.is_past(resource, epoch) {
+            return false;
         }
+        let known = self.lane(resource).epoch.replace(epoch);
+        self.hear(now, resource, known.is_some_and(|known| epoch > known));
         true
     }
 
     /// The delay counts from `now`, the receipt.
     fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
         let Ok(delay) = Millis::new(terms.delay_ms) else { return };
+        let valid = terms.valid_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
+        if valid.is_some_and(|valid| valid < LEAST_VALID) {
+            return self.lapsed(now, number);
+        }
         let Some(ask) = self.remove(number) else { return };
         let grant = Grant {
-            request: ask.request,
+            since: ask.since,
+            request: ask.into_request(),
             received: now,
             start: now + delay.span(),
-            valid: terms.valid_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span),
+            valid,
             limited_by: boxed(terms.limited_by),
         };
         self.complete(number, Ok(grant));
+    }
+
+    /// The permit was of use while its answer was lost, and is not now: it goes back, and the ask goes
+    /// on under another name, as nobody is given what was given back.
+    fn lapsed(&mut self, now: Time, number: AskNumber) {
+        let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
+        let settle = Settle::unused(self.ids.id(number));
+        self.lane(resource).settle(settle);
+        self.ids.rename(number);
+        let renamed = self.ids.id(number);
+        if let Some(ask) = self.asks.get_mut(number) {
+            ask.request.id = Some(renamed);
+            ask.hear(now);
+        }
+        self.ask_later(now, number);
     }
 
     fn queued(&mut self, now: Time, number: AskNumber, limited_by: Option<Text<'_>>) {
@@ -125,9 +148,14 @@ impl Session {
 
     /// An epoch of 0 is no leader's: whoever refuses so does not own the resource.
     fn refuse(&mut self, now: Time, number: AskNumber, epoch: u64, refusal: &Refusal<'_>) {
-        let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
-        let current = epoch == 0 || self.is_current(now, resource, epoch);
-        if !current || refusal.code == Code::Unavailable {
+        let pending = self.asks.get(number).map(|ask| ask.resource);
+        let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
+        if epoch == 0 {
+            self.hear(now, resource, false);
+        } else if !self.is_current(now, resource, epoch) {
+            return self.ask_later(now, number);
+        }
+        if refusal.code == Code::Unavailable {
             return self.ask_later(now, number);
         }
         self.lane(resource).backoff.succeed();
@@ -149,7 +177,7 @@ impl Session {
     fn postpone(&mut self, number: AskNumber, until: Time) {
         self.asks.postpone(number, until);
         if let Some(resource) = self.asks.get(number).map(|ask| ask.resource) {
-            self.lane(resource).unsent.remove(&number);
+            self.lane(resource).leave(number);
         }
     }
 

@@ -1,25 +1,26 @@
 //! One wish for a permit that is not fulfilled yet.
 
+use super::silence::Silence;
 use super::vocabulary::{BatchNumber, ResourceNumber};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
-
-/// A scheduler that lives speaks of a waiting request every 5 s; two of those may be lost.
-const SILENCE_WAITING: Span = Span::from_secs(12);
-/// Modes `allow` and `reserve` are answered at once.
-const SILENCE_AT_ONCE: Span = Span::from_secs(2);
 
 /// A pending ask.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) resource: ResourceNumber,
     pub(super) request: Box<PermitRequest<'static>>,
-    pub(super) asked: Time,
+    /// Since when it is wanted.
+    pub(super) since: Time,
     pub(super) deadline: Time,
     pub(super) limited_by: Option<Box<str>>,
     pub(super) heard: bool,
     stage: Stage,
+    /// How long nothing may be heard of it.
+    patience: Span,
+    /// Since when a scheduler owes a word about it.
+    unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
     sendings: u32,
 }
@@ -45,20 +46,24 @@ pub(super) enum Due {
 
 impl Ask {
     pub(super) fn new(
-        asked: Time,
+        now: Time,
         resource: ResourceNumber,
         mut request: Box<PermitRequest<'static>>,
         deadline: Time,
+        silence: Silence,
     ) -> Self {
         request.progress = request.mode == Mode::Wait;
+        let patience = silence.longest(request.mode);
         Ask {
             resource,
+            since: now - request.age_ms.span(),
             request,
-            asked,
             deadline,
             limited_by: None,
             heard: false,
             stage: Stage::Unsent,
+            patience,
+            unanswered: Some(now),
             last_batch: None,
             sendings: 0,
         }
@@ -66,29 +71,50 @@ impl Ask {
 
     /// Writes the fields that change from one sending to the next.
     pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<u64>) -> &PermitRequest<'static> {
-        self.stage = Stage::Sent { silent_until: now + self.patience() };
+        self.stage = Stage::Sent { silent_until: now + self.patience };
         self.last_batch = Some(batch);
         self.sendings = self.sendings.saturating_add(1);
-        self.request.age_ms = whole_millis(now.since(self.asked)).into();
+        self.request.age_ms = whole_millis(now.since(self.since)).into();
         self.request.max_wait_ms = self.max_wait(now);
         self.request.epoch = epoch;
         &self.request
     }
 
-    pub(super) fn unsend(&mut self) {
+    /// What is asked for, without what one sending of it said.
+    pub(super) fn into_request(mut self) -> Box<PermitRequest<'static>> {
+        self.request.age_ms = Millis::default();
+        self.request.max_wait_ms = None;
+        self.request.epoch = None;
+        self.request
+    }
+
+    pub(super) fn unsend(&mut self, now: Time) {
         self.stage = Stage::Unsent;
+        self.doubt(now);
+    }
+
+    /// A word is owed from now on, if none was owed already: who knew of this may be gone.
+    pub(super) fn doubt(&mut self, now: Time) {
+        self.unanswered.get_or_insert(now);
+    }
+
+    /// Since when a scheduler owes a word about it.
+    pub(super) fn unanswered(&self) -> Option<Time> {
+        self.unanswered
     }
 
     /// The scheduler has spoken of this request; it may be silent for another while.
     pub(super) fn hear(&mut self, now: Time) {
         self.heard = true;
+        self.unanswered = None;
         if let Stage::Sent { .. } = self.stage {
-            self.stage = Stage::Sent { silent_until: now + self.patience() };
+            self.stage = Stage::Sent { silent_until: now + self.patience };
         }
     }
 
     pub(super) fn postpone(&mut self, until: Time) {
         self.heard = true;
+        self.unanswered = None;
         self.stage = Stage::Postponed { until };
     }
 
@@ -106,9 +132,14 @@ impl Ask {
         self.sendings > 1
     }
 
+    /// Whether it was sent, and may be with a scheduler.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.stage, Stage::Sent { .. })
+    }
+
     /// Whether it travelled in `batch` and was not sent since.
     pub(super) fn is_out_with(&self, batch: BatchNumber) -> bool {
-        self.last_batch == Some(batch) && matches!(self.stage, Stage::Sent { .. })
+        self.last_batch == Some(batch) && self.is_out()
     }
 
     /// When it wants attention next.
@@ -131,10 +162,6 @@ impl Ask {
             return Some(Due::Deadline);
         }
         (now >= self.next_due()).then_some(Due::AskAgain)
-    }
-
-    fn patience(&self) -> Span {
-        if self.request.mode == Mode::Wait { SILENCE_WAITING } else { SILENCE_AT_ONCE }
     }
 
     /// Mode `allow` starts now or never, which needs no bound.

@@ -67,18 +67,39 @@ impl Asks {
         }
     }
 
+    /// In the order of asking.
+    pub(super) fn of_resource(&self, resource: ResourceNumber) -> impl Iterator<Item = AskNumber> {
+        self.by_number.iter().filter(move |(_, ask)| ask.resource == resource).map(|(number, _)| *number)
+    }
+
+    /// The oldest that is out, and not told to come back later.
+    pub(super) fn oldest_sent(&self, resource: ResourceNumber) -> Option<AskNumber> {
+        let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_out());
+        out.map(|(number, _)| *number)
+    }
+
     pub(super) fn of_batch(&self, batch: BatchNumber) -> Vec<AskNumber> {
         self.numbers(|ask| ask.is_out_with(batch))
     }
 
     /// Takes back whatever was sent to `resource`; the numbers of what has to be sent again.
-    pub(super) fn unsend_all_of(&mut self, resource: ResourceNumber) -> Vec<AskNumber> {
+    pub(super) fn unsend_all_of(&mut self, now: Time, resource: ResourceNumber) -> Vec<AskNumber> {
         let sent = self.by_number.iter_mut().filter(|(_, ask)| ask.resource == resource && !ask.is_unsent());
         sent.map(|(number, ask)| {
-            ask.unsend();
+            ask.unsend(now);
             *number
         })
         .collect()
+    }
+
+    /// Who knew of any of them may be gone.
+    pub(super) fn doubt_all(&mut self, now: Time) {
+        self.by_number.values_mut().for_each(|ask| ask.doubt(now));
+    }
+
+    /// Since when a scheduler of `resource` owes a word.
+    pub(super) fn unanswered_since(&self, resource: ResourceNumber) -> Option<Time> {
+        self.by_number.values().filter(|ask| ask.resource == resource).filter_map(Ask::unanswered).min()
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {

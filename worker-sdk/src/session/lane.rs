@@ -2,6 +2,8 @@
 
 use super::backoff::Backoff;
 use super::payload::ArrayPayload;
+use super::reach::Reach;
+use super::substitute::Substitute;
 use super::vocabulary::AskNumber;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
@@ -16,9 +18,17 @@ const MOST_SETTLES: usize = 65_536;
 pub(super) struct Lane {
     /// The highest epoch that an answer or an event has named.
     pub(super) epoch: Option<u64>,
-    /// Oldest first: what is asked again goes before what is new.
-    pub(super) unsent: BTreeSet<AskNumber>,
+    pub(super) reach: Reach,
+    pub(super) substitute: Substitute,
+    /// When the last freeze that was announced ends.
+    pub(super) frozen_until: Time,
     pub(super) backoff: Backoff,
+    /// When something was last sent again.
+    pub(super) resent: Time,
+    /// What was sent before, oldest first.
+    again: BTreeSet<AskNumber>,
+    /// What was never sent, oldest first.
+    fresh: BTreeSet<AskNumber>,
     settles: VecDeque<Settle<'static>>,
 }
 
@@ -30,10 +40,32 @@ impl Lane {
         self.settles.push_back(settle);
     }
 
-    /// From when on there is something to send.
-    pub(super) fn opens(&self) -> Option<Time> {
-        let idle = self.unsent.is_empty() && self.settles.is_empty();
-        (!idle).then(|| self.backoff.until())
+    /// Puts an ask into the line of what is to be sent.
+    pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool) {
+        let line = if was_sent { &mut self.again } else { &mut self.fresh };
+        line.insert(number);
+    }
+
+    pub(super) fn leave(&mut self, number: AskNumber) {
+        self.again.remove(&number);
+        self.fresh.remove(&number);
+    }
+
+    pub(super) fn has_resends(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// The ask to be sent next: what is sent again, if that is allowed, goes before what is new.
+    pub(super) fn next(&mut self, again: bool) -> Option<AskNumber> {
+        let resend = if again { self.again.pop_first() } else { None };
+        resend.or_else(|| self.fresh.pop_first())
+    }
+
+    /// From when on there is something to send, where `budget` is from when on anything is sent again.
+    pub(super) fn opens(&self, budget: Time) -> Option<Time> {
+        let is_free = !self.fresh.is_empty() || !self.settles.is_empty();
+        let from = if is_free { Time::ORIGIN } else { budget };
+        (is_free || self.has_resends()).then(|| self.backoff.until().max(from))
     }
 
     pub(super) fn open(&mut self) {

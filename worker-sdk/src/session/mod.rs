@@ -27,15 +27,28 @@ mod answered;
 mod ask;
 mod asks;
 mod backoff;
+mod bucket;
 mod cancelled;
 mod dice;
 mod freeze;
 mod ids;
 mod lane;
+mod patience;
 mod payload;
+mod reach;
+mod retries;
+mod safe_rate;
+mod sending;
+mod silence;
+mod stand_in;
+mod substitute;
+mod unreachable;
 mod vocabulary;
 
 pub use freeze::Freeze;
+pub use patience::{Patience, PatienceError};
+pub use safe_rate::{SafeRate, SafeRateError};
+pub use unreachable::Unreachable;
 pub use vocabulary::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber};
 
 use ask::{Ask, Due};
@@ -44,26 +57,27 @@ use cancelled::Cancelled;
 use dice::Dice;
 use ids::Ids;
 use lane::Lane;
-use payload::ArrayPayload;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
+use retries::Retries;
+use silence::Silence;
 use std::collections::VecDeque;
-
-/// All workers of a fleet learn of a new leader in the same millisecond; they ask within this time.
-const REASK_JITTER: Span = Span::from_millis(20);
 
 /// The pending asks and unsent settles of one client, over all its resources.
 #[derive(Debug)]
 pub struct Session {
     ids: Ids,
     dice: Dice,
+    silence: Silence,
     connected: bool,
+    disconnected_at: Option<Time>,
     closed: bool,
     lanes: Vec<Lane>,
     asks: Asks,
+    retries: Retries,
     cancelled: Cancelled,
     results: VecDeque<Command>,
     batches: u64,
@@ -77,11 +91,14 @@ impl Session {
         let mut dice = Dice::new(seed);
         Session {
             ids: Ids::new(&mut dice),
+            silence: Silence::new(&mut dice),
             dice,
             connected: false,
+            disconnected_at: None,
             closed: false,
             lanes: Vec::new(),
             asks: Asks::default(),
+            retries: Retries::default(),
             cancelled: Cancelled::default(),
             results: VecDeque::new(),
             batches: 0,
@@ -92,9 +109,10 @@ impl Session {
     pub fn handle(&mut self, now: Time, event: Event<'_>) {
         match event {
             Event::Connected => self.connected(now),
-            Event::Disconnected => self.connected = false,
+            Event::Disconnected => self.disconnected(now),
             Event::Asked { ask, resource, request, deadline } => {
-                self.asked(ask, Ask::new(now, resource, request, deadline));
+                let wish = Ask::new(now, resource, request, deadline, self.silence);
+                self.asked(now, ask, wish);
             }
             Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
             Event::Settled { resource, settle } => self.lane(resource).settle(settle),
@@ -108,15 +126,17 @@ impl Session {
     /// The next thing to do, or `None` when all is done until the next event or wake-up.
     pub fn poll(&mut self, now: Time) -> Option<Command> {
         self.wake(now);
-        self.results.pop_front().or_else(|| self.send(now))
+        self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.stand_in(now))
     }
 
-    /// When to poll again if nothing happens: a deadline, a silence that has lasted too long, or the
-    /// end of a back-off. May be early, is never late.
+    /// When to poll again if nothing happens: a deadline, a silence that has lasted too long, the end of
+    /// a back-off, or a turn. May be early, is never late.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let sends = self.lanes.iter().filter_map(Lane::opens).filter(|_| self.connected);
-        sends.chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
+        let budget = self.retries.opens();
+        let sends = self.lanes.iter().filter_map(|lane| lane.opens(budget)).filter(|_| self.connected);
+        let watches = self.lanes.iter().map(|lane| lane.reach.next_wakeup());
+        sends.chain(watches).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
 
     /// The name of `ask`'s permit on the wire.
@@ -132,19 +152,14 @@ impl Session {
         &mut self.lanes[index]
     }
 
-    fn connected(&mut self, now: Time) {
-        self.connected = true;
-        for index in 0..self.lanes.len() {
-            self.ask_all_again(now, ResourceNumber(index as u32));
-        }
-    }
-
-    fn asked(&mut self, number: AskNumber, mut ask: Ask) {
+    fn asked(&mut self, now: Time, number: AskNumber, mut ask: Ask) {
         if self.closed {
             return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
         }
         ask.request.id = Some(self.ids.id(number));
-        self.lane(ask.resource).unsent.insert(number);
+        let lane = self.lane(ask.resource);
+        lane.enter(number, false);
+        lane.reach.expect(now);
         self.asks.insert(number, ask);
     }
 
@@ -164,7 +179,7 @@ impl Session {
 
     fn remove(&mut self, number: AskNumber) -> Option<Ask> {
         let ask = self.asks.remove(number)?;
-        self.lane(ask.resource).unsent.remove(&number);
+        self.lane(ask.resource).leave(number);
         Some(ask)
     }
 
@@ -172,52 +187,44 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    fn undelivered(&mut self, now: Time, batch: BatchNumber) {
-        for number in self.asks.of_batch(batch) {
-            self.ask_later(now, number);
-        }
-    }
-
-    /// Back into the line of what is to be sent, which opens after a back-off.
-    fn ask_later(&mut self, now: Time, number: AskNumber) {
-        let Some(ask) = self.asks.get_mut(number) else { return };
-        ask.unsend();
-        let lane = &mut self.lanes[ask.resource.0 as usize];
-        lane.unsent.insert(number);
-        lane.backoff.fail(now, &mut self.dice);
-    }
-
-    /// Whoever answers from now on may never have heard of what was sent before, and is there now: a
-    /// back-off ends. What was never sent need not wait, as no other worker does so just now.
-    fn ask_all_again(&mut self, now: Time, resource: ResourceNumber) {
-        let again = self.asks.unsend_all_of(resource);
-        let opens = now + self.dice.span_up_to(REASK_JITTER);
-        let lane = self.lane(resource);
-        if !again.is_empty() || lane.backoff.until() > now {
-            lane.backoff.hold_until(opens);
-        }
-        lane.unsent.extend(again);
-    }
-
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8]) {
-        match serde_json::from_slice(payload) {
-            Ok(News::Leader { epoch, .. }) => self.new_leader(now, resource, epoch),
-            Ok(News::Freeze { for_ms, .. }) => self.frozen(now, resource, for_ms),
-            Ok(News::Limits { .. } | News::Thaw { .. } | News::Other) | Err(_) => {}
+        let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
+        if news.epoch().is_some_and(|epoch| self.is_past(resource, epoch)) {
+            return;
         }
+        match news {
+            News::Leader { epoch, .. } => return self.led(now, resource, epoch),
+            News::Freeze { for_ms, .. } => self.frozen(now, resource, for_ms),
+            News::Limits { .. } | News::Thaw { .. } | News::Other => {}
+        }
+        self.hear(now, resource, false);
     }
 
-    fn new_leader(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        let lane = self.lane(resource);
-        if lane.epoch.is_none_or(|known| epoch > known) {
-            lane.epoch = Some(epoch);
-            self.ask_all_again(now, resource);
+    /// Whoever leads in this epoch has a successor, who has been heard.
+    fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
+        self.lane(resource).epoch.is_some_and(|known| epoch < known)
+    }
+
+    /// Somebody leads.
+    fn led(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
+        let known = self.lane(resource).epoch.replace(epoch);
+        self.hear(now, resource, known != Some(epoch));
+    }
+
+    /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.
+    fn hear(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
+        if is_new || self.lane(resource).reach.is_lost() {
+            let silence = self.silence(now, resource);
+            self.ask_all_again(now, resource, silence);
         }
+        self.lane(resource).reach.hear(now);
     }
 
     fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {
         if let Ok(span) = Millis::new(for_ms) {
             let freeze = Freeze { seen: now, until: now + span.span() };
+            let lane = self.lane(resource);
+            lane.frozen_until = lane.frozen_until.max(freeze.until);
             self.results.push_back(Command::Freeze { resource, freeze });
         }
     }
@@ -225,64 +232,38 @@ impl Session {
     fn close(&mut self, now: Time) {
         self.closed = true;
         for (number, ask) in self.asks.take_all() {
-            self.end(now, number, &ask, Denial::Closed);
+            self.end(now, number, &ask, Err(Denial::Closed));
         }
         self.lanes.iter_mut().for_each(Lane::open);
     }
 
-    /// Completes an ask whose permit may still be on its way.
-    fn end(&mut self, now: Time, number: AskNumber, ask: &Ask, why: Denial) {
-        self.lane(ask.resource).unsent.remove(&number);
+    /// Completes an ask whose permit may still be on its way from a scheduler.
+    fn end(&mut self, now: Time, number: AskNumber, ask: &Ask, result: Result<Grant, Denial>) {
+        self.let_go(now, number, ask);
+        self.complete(number, result);
+    }
+
+    fn let_go(&mut self, now: Time, number: AskNumber, ask: &Ask) {
+        self.lane(ask.resource).leave(number);
         if ask.was_sent() {
             self.give_back(now, number, ask.resource);
         }
-        self.complete(number, Err(why));
     }
 
     fn wake(&mut self, now: Time) {
         for (number, due) in self.asks.take_due(now) {
             match due {
                 Due::Deadline => self.time_out(now, number),
-                Due::AskAgain => self.ask_again(number),
+                Due::AskAgain => self.ask_again(now, number),
             }
         }
+        self.judge(now);
     }
 
     fn time_out(&mut self, now: Time, number: AskNumber) {
         let Some(mut ask) = self.asks.remove(number) else { return };
-        let waited = now.since(ask.asked);
+        let waited = now.since(ask.since);
         let why = Denial::TimedOut { waited, limited_by: ask.limited_by.take(), heard: ask.heard };
-        self.end(now, number, &ask, why);
-    }
-
-    fn ask_again(&mut self, number: AskNumber) {
-        let Some(ask) = self.asks.get_mut(number) else { return };
-        ask.unsend();
-        self.lanes[ask.resource.0 as usize].unsent.insert(number);
-    }
-
-    /// Settles first: what comes back may serve those who ask.
-    fn send(&mut self, now: Time) -> Option<Command> {
-        if !self.connected {
-            return None;
-        }
-        let index = self.lanes.iter().position(|lane| lane.opens().is_some_and(|opens| opens <= now))?;
-        let resource = ResourceNumber(index as u32);
-        if let Some(payload) = self.lanes[index].take_settles() {
-            return Some(Command::Settle { resource, payload });
-        }
-        Some(self.send_asks(now, resource))
-    }
-
-    fn send_asks(&mut self, now: Time, resource: ResourceNumber) -> Command {
-        let batch = BatchNumber(self.batches);
-        self.batches += 1;
-        let lane = &mut self.lanes[resource.0 as usize];
-        let mut array = ArrayPayload::default();
-        while !array.is_full() {
-            let Some(number) = lane.unsent.pop_first() else { break };
-            array.push(self.asks.send(now, number, batch, lane.epoch));
-        }
-        Command::Ask { resource, batch, payload: array.finish() }
+        self.end(now, number, &ask, Err(why));
     }
 }

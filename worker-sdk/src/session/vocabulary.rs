@@ -31,7 +31,8 @@ pub enum Event<'a> {
         ask: AskNumber,
         /// Of this resource.
         resource: ResourceNumber,
-        /// What to ask for; the session fills in `id`, `age_ms`, `max_wait_ms` and `epoch`.
+        /// What to ask for; the session fills in `id`, `max_wait_ms` and `epoch`, and adds to `age_ms`, which is how long the
+        /// permit has been wanted already.
         request: Box<PermitRequest<'static>>,
         /// When to give up; [`Time::NEVER`] for patience without end.
         deadline: Time,
@@ -111,16 +112,33 @@ pub enum Command {
 /// A permit, as granted.
 #[derive(Debug, PartialEq)]
 pub struct Grant {
-    /// The request, with its id.
+    /// The request, with its id; without one if [`Grant::is_local`].
     pub request: Box<PermitRequest<'static>>,
+    /// Since when it is wanted. Whoever gives the permit back and asks for it anew keeps its age by this.
+    pub since: Time,
     /// When the answer came.
     pub received: Time,
     /// The call's start.
     pub start: Time,
-    /// How long after its start the permit lapses.
+    /// How long after its start the permit lapses; for ever good without it.
     pub valid: Option<Span>,
     /// The limit that set the delay.
     pub limited_by: Option<Box<str>>,
+}
+
+impl Grant {
+    /// Whether the session granted it itself, as nobody answered: no scheduler knows of it or wants to
+    /// hear how it ended.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.request.id.is_none()
+    }
+
+    /// When the permit lapses, if it ever does: from then on it may not be used.
+    #[must_use]
+    pub fn lapses(&self) -> Option<Time> {
+        self.valid.map(|valid| self.start + valid)
+    }
 }
 
 /// Why there is no permit.
@@ -145,6 +163,13 @@ pub enum Denial {
         limited_by: Option<Box<str>>,
         /// Whether a scheduler ever answered.
         heard: bool,
+    },
+    /// No scheduler answers; see [`Unreachable`](super::Unreachable).
+    Unreachable {
+        /// For how long.
+        silence: Span,
+        /// When to come back.
+        retry_after: Span,
     },
     /// The client was closed.
     Closed,

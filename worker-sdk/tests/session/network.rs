@@ -4,8 +4,10 @@
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_sdk::{Patience, SafeRate, Unreachable};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// Asks of one run, spread over the time of the chaos.
@@ -47,7 +49,8 @@ pub(crate) struct World {
     /// What the present leader has in its queue.
     queue: BTreeSet<String>,
     granted: BTreeSet<u64>,
-    timed_out: BTreeSet<u64>,
+    /// What ended without a scheduler: at its deadline, or by what the client does while nobody answers.
+    given_up: BTreeSet<u64>,
     ended: BTreeMap<u64, u32>,
     cancelled: BTreeSet<u64>,
     given_back: BTreeSet<u64>,
@@ -66,14 +69,22 @@ impl World {
             epoch: 1,
             queue: BTreeSet::new(),
             granted: BTreeSet::new(),
-            timed_out: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             ended: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             given_back: BTreeSet::new(),
             unwanted: BTreeSet::new(),
         };
+        let policy = world.policy();
+        world.session.set_unreachable(RESOURCE, policy);
         world.plan();
         world
+    }
+
+    fn policy(&mut self) -> Unreachable {
+        let after = Patience::new(Duration::from_millis(100 + self.up_to(5000))).expect("a patience");
+        let rate = SafeRate::new(1, Duration::from_millis(1 + self.up_to(2000))).expect("a safe rate");
+        [Unreachable::Wait, Unreachable::Fail { after }, Unreachable::SafeRate { after, rate }][self.up_to(2) as usize]
     }
 
     fn plan(&mut self) {
@@ -170,8 +181,9 @@ impl World {
             Command::Complete { ask, result } => {
                 *self.ended.entry(ask.0).or_default() += 1;
                 match result {
+                    Ok(grant) if grant.is_local() => drop(self.given_up.insert(ask.0)),
                     Ok(_) => drop(self.granted.insert(ask.0)),
-                    Err(Denial::TimedOut { .. }) => drop(self.timed_out.insert(ask.0)),
+                    Err(Denial::TimedOut { .. } | Denial::Unreachable { .. }) => drop(self.given_up.insert(ask.0)),
                     Err(Denial::Refused { .. } | Denial::Closed) => {}
                 }
             }
@@ -242,7 +254,7 @@ impl World {
 
     fn answer(&mut self, now: Time, batch: BatchNumber, answer: &Value) {
         let ask = number(answer["id"].as_str().expect("an id"));
-        let given_up = self.cancelled.contains(&ask) || self.timed_out.contains(&ask);
+        let given_up = self.cancelled.contains(&ask) || self.given_up.contains(&ask);
         if answer["status"] == "granted" && given_up {
             self.unwanted.insert(ask);
         }

@@ -23,8 +23,8 @@ fn what_comes_together_travels_together() {
         0 ask 1-70 wait
         5 ask 71 allow
         10 connect
-        > 10 ask 0: 64 from 1 age_ms=10
-        > 10 ask 1: 7 from 65 age_ms=10
+        > 10 ask 0: 64 from 1 since=0
+        > 10 ask 1: 7 from 65 since=0
         11 answer 1 {"status":"granted","id":$65,"delay_ms":0,"epoch":1}
         > 11 granted 65 starts 11ms
         12 answer 1 [{"status":"refused","id":$71,"code":"not_in_time","message":"","epoch":1}]
@@ -42,7 +42,7 @@ fn settles_travel_together_and_before_asks() {
         0 ask 3 reserve
         1 connect
         > 1 settle [1 used, 2 used]
-        > 1 ask 0: 3 age_ms=1
+        > 1 ask 0: 3 since=0
         "#,
     );
 }
@@ -53,9 +53,9 @@ fn a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time() {
         r#"
         0 connect
         0 ask 1 reserve 5000
-        > 0 ask 0: 1 max_wait_ms=5000
-        > 2000 ask 1: 1 age_ms=2000 max_wait_ms=3000
-        > 4000 ask 2: 1 age_ms=4000 max_wait_ms=1000
+        > 0 ask 0: 1 until=5000
+        > 2000..2250 ask 1: 1 since=0 until=5000
+        > 4000..4500 ask 2: 1 since=0 until=5000
         > 5000 timed out unheard 1
         > 5000 settle 1 unused
         "#,
@@ -69,9 +69,9 @@ fn yes_or_no_is_asked_again_after_two_seconds_and_needs_no_bound() {
         0 connect
         0 ask 1 allow 3000
         > 0 ask 0: 1
-        > 2000 ask 1: 1 age_ms=2000
-        2001 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":5,"epoch":1}
-        > 2001 refused not_in_time 1
+        > 2000..2250 ask 1: 1 since=0
+        2251 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":5,"epoch":1}
+        > 2251 refused not_in_time 1
         "#,
     );
 }
@@ -85,9 +85,9 @@ fn a_waiting_request_is_asked_again_after_twelve_seconds_of_silence() {
         > 0 ask 0: 1
         5000 answer 0 {"status":"queued","id":$1,"position":3,"eta_ms":1,"epoch":4}
         16999 wait
-        > 17000 ask 1: 1 age_ms=17000 epoch=4
-        17001 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":4}
-        > 17001 granted 1 starts 17.001s
+        > 17000..18500 ask 1: 1 since=0 epoch=4
+        18501 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":4}
+        > 18501 granted 1 starts 18.501s
         "#,
     );
 }
@@ -179,7 +179,7 @@ fn a_refusal_without_an_id_is_of_the_whole_batch() {
         1 answer 0 {"status":"refused","code":"invalid_request","message":"too long","epoch":0}
         > 1 refused invalid_request 1
         > 1 refused invalid_request 2
-        > 2000 ask 2: 3 *
+        > 2000..2250 ask 2: 3 *
         "#,
     );
 }
@@ -302,7 +302,7 @@ fn who_would_wait_in_the_queue_waits_for_the_queue() {
         r#"
         0 connect
         0 ask 1 wait 2000
-        > 0 ask 0: 1 max_wait_ms=2000
+        > 0 ask 0: 1 until=2000
         0 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
         > 1000..1250 ask 1: 1 *
         1300 answer 1 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
@@ -317,7 +317,7 @@ fn who_cannot_be_served_in_time_is_told() {
         r#"
         0 connect
         0 ask 1 wait 9000
-        > 0 ask 0: 1 max_wait_ms=9000
+        > 0 ask 0: 1 until=9000
         1 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":1000,"epoch":1}
         > 1 refused not_in_time 1
         "#,
@@ -401,7 +401,7 @@ fn a_grant_that_comes_too_late_is_given_back() {
         r#"
         0 connect
         0 ask 1 wait 100
-        > 0 ask 0: 1 max_wait_ms=100
+        > 0 ask 0: 1 until=100
         1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":90,"epoch":1}
         > 100 timed out 1
         > 100 settle 1 unused
@@ -418,11 +418,11 @@ fn a_copy_that_is_granted_after_the_refusal_is_given_back() {
         0 connect
         0 ask 1 allow
         > 0 ask 0: 1
-        > 2000 ask 1: 1 *
-        2001 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":1}
-        > 2001 refused not_in_time 1
-        2002 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
-        > 2002 settle 1 unused
+        > 2000..2250 ask 1: 1 *
+        2251 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":1}
+        > 2251 refused not_in_time 1
+        2252 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 2252 settle 1 unused
         "#,
     );
 }
@@ -455,7 +455,7 @@ fn noise_is_passed_over() {
         1 answer 0 {"status":"settled","id":$1}
         1 news {"event":"eclipse"}
         1 news x
-        > 2000 ask 1: 1 *
+        > 2000..2250 ask 1: 1 *
         "#,
     );
 }
@@ -467,6 +467,52 @@ fn a_freeze_reaches_the_holders_of_reservations() {
         0 connect
         5 news {"event":"freeze","limits":["a"],"for_ms":3000}
         > 5 freeze 3.005s
+        6 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4,"why":"a later protocol"}
+        > 6 freeze 3.006s
+        7 news {"event":"thaw","limits":["a"],"epoch":4}
+        8 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}],"epoch":4}
+        9 news {"event":"freeze","limits":["a"],"epoch":4}
+        9 news {"event":"freeze","limits":["a"],"for_ms":-1,"epoch":4}
+        "#,
+    );
+}
+
+#[test]
+fn a_freeze_by_a_leader_of_the_past_voids_nothing() {
+    check(
+        r#"
+        0 connect
+        0 news {"event":"leader","epoch":5,"leader":"b"}
+        1 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4}
+        2 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":5}
+        > 2 freeze 3.002s
+        3 news {"event":"leader","epoch":4,"leader":"a"}
+        4 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4}
+        "#,
+    );
+}
+
+/// As the holder of a reservation does it: it gives back what is void, and asks for as much anew.
+#[test]
+fn what_a_freeze_has_voided_is_asked_for_anew_at_its_age() {
+    check(
+        r#"
+        0 connect
+        1000 ask 1 reserve
+        > 1000 ask 0: 1
+        1001 answer 0 {"status":"granted","id":$1,"delay_ms":4000,"epoch":1}
+        > 1001 granted 1 starts 5.001s
+        2000 news {"event":"freeze","limits":["a"],"for_ms":6000,"epoch":1}
+        > 2000 freeze 8s
+        2000 cancel 1
+        > 2000 settle 1 unused
+        2000 ask 2 reserve aged=1000
+        > 2000 ask 1: 2 since=1000 epoch=1
+        > 4000..4250 ask 2: 2 since=1000 epoch=1
+        4300 news {"event":"leader","epoch":2,"leader":"b"}
+        > 4300..4600 ask 3: 2 since=1000 epoch=2
+        4601 answer 3 {"status":"granted","id":$2,"delay_ms":4000,"epoch":2}
+        > 4601 granted 2 starts 8.601s
         "#,
     );
 }
@@ -485,6 +531,64 @@ fn a_closed_session_ends_all_waiting_and_settles() {
         > 2 settle [9 used, 1 unused]
         3 ask 2 wait
         > 3 closed 2
+        "#,
+    );
+}
+
+#[test]
+fn a_permit_that_has_lapsed_on_its_way_is_asked_for_under_another_name() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 reserve 9000
+        > 0 ask 0: 1 until=9000
+        > 2000..2250 ask 1: 1 since=0 until=9000
+        2300 answer 1 {"status":"granted","id":$1,"delay_ms":0,"valid_ms":0,"epoch":3}
+        > 2305..2310 settle 1 unused
+        > 2305..2310 ask 2: 1.1 *
+        2330 answer 0 {"status":"granted","id":$1~,"delay_ms":0,"valid_ms":0,"epoch":3}
+        2340 answer 2 {"status":"granted","id":$1,"delay_ms":5,"valid_ms":1000,"epoch":3}
+        > 2340 granted 1 starts 2.345s
+        2350 cancel 1
+        > 2350 settle 1.1 unused
+        "#,
+    );
+}
+
+#[test]
+fn permits_that_always_lapse_end_with_the_deadline() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait 40
+        > 0 ask 0: 1 until=40
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":3,"valid_ms":0.9,"epoch":1}
+        > 6..11 settle 1 unused
+        > 6..11 ask 1: 1.1 *
+        12 answer 1 {"status":"granted","id":$1,"delay_ms":0,"valid_ms":0,"epoch":1}
+        > 17..22 settle 1.1 unused
+        > 17..22 ask 2: 1.2 *
+        > 40 timed out 1
+        > 40 settle 1.2 unused
+        "#,
+    );
+}
+
+#[test]
+fn the_highest_epoch_is_the_one_that_is_told() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        20 news {"event":"leader","epoch":6,"leader":"a"}
+        30 ask 2 wait
+        > 30 ask 1: 2 epoch=7
+        40 answer 1 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":6}
+        > 45..50 ask 2: 2 since=30 epoch=7
+        60 ask 3 wait
+        > 60 ask 3: 3 epoch=7
         "#,
     );
 }

@@ -2,16 +2,20 @@
 //!
 //! A line is `<milliseconds> <what happens>`; a line that begins with `>` is what the session must
 //! have done by the next line, in this order and nothing else. Its time is a number or a range
-//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. In answers `$1`
-//! stands for the id of ask 1.
+//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. Of a
+//! request, `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
+//! stands for the id of ask 1, `$1~` for the one that it had at first.
 
 use crate::network::elements;
+use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_sdk::{Patience, SafeRate, Unreachable};
 use serde_json::Value;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
@@ -77,6 +81,7 @@ impl Play {
             "connect" => self.session.handle(now, Event::Connected),
             "disconnect" => self.session.handle(now, Event::Disconnected),
             "close" => self.session.handle(now, Event::Closed),
+            "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
             "wait" => {}
             "ask" => self.ask(now, rest),
             "cancel" => {
@@ -101,7 +106,7 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms]`; a number range `1-70` asks as often.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>]`; a number range `1-70` asks as often.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");
@@ -111,10 +116,13 @@ impl Play {
             "allow" => Mode::Allow,
             other => panic!("no such mode: {other}"),
         };
-        let deadline = words.next().map_or(Time::NEVER, |deadline| now + millis(deadline).since(Time::ORIGIN));
+        let (aged, deadline): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("aged="));
+        let span = |text: &str| millis(text).since(Time::ORIGIN);
+        let deadline = deadline.first().map_or(Time::NEVER, |deadline| now + span(deadline));
+        let age_ms = Millis::from(aged.first().map_or(Span::ZERO, |aged| span(&aged["aged=".len()..])));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
-            let request = Box::new(PermitRequest { mode, ..PermitRequest::default() });
+            let request = Box::new(PermitRequest { mode, age_ms, ..PermitRequest::default() });
             let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
             self.session.handle(now, Event::Asked { ask, resource, request, deadline });
         }
@@ -126,32 +134,46 @@ impl Play {
         for part in parts {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             let (number, rest) = part.split_at(digits);
-            whole += &format!("\"{}\"{rest}", self.session.id(AskNumber(parsed(number))));
+            let id = self.session.id(AskNumber(parsed(number)));
+            whole += &match rest.strip_prefix('~') {
+                Some(rest) => format!("\"{}\"{rest}", id.as_str().split('.').next().expect("a part")),
+                None => format!("\"{id}\"{rest}"),
+            };
         }
         whole
     }
 
     fn text(&mut self, now: Time, command: Command) -> String {
         match command {
-            Command::Ask { batch, payload, .. } => format!("ask {}: {}", batch.0, self.requests(&payload)),
+            Command::Ask { batch, payload, .. } => format!("ask {}: {}", batch.0, self.requests(now, &payload)),
             Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
             Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
+            Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
+                assert_eq!((grant.received, grant.start), (now, now));
+                assert!(grant.lapses().is_some(), "nobody keeps it for a burst");
+                format!("granted {} locally", ask.0)
+            }
             Command::Complete { ask, result: Ok(grant) } => {
                 assert_eq!(grant.request.id, Some(self.session.id(ask)));
                 assert_eq!(grant.received, now);
                 format!("granted {} starts {}", ask.0, grant.start.since(Time::ORIGIN))
             }
-            Command::Complete { ask, result: Err(why) } => format!("{} {}", denial(&why), ask.0),
+            Command::Complete { ask, result: Err(why) } => denial(ask.0, &why),
         }
     }
 
-    fn requests(&self, payload: &[u8]) -> String {
+    fn requests(&self, now: Time, payload: &[u8]) -> String {
         listed(payload, |request| {
-            let fields = ["age_ms", "max_wait_ms", "epoch"].iter();
-            let told: Vec<String> =
-                fields.filter_map(|field| Some(format!(" {field}={}", request.get(*field)?.as_f64()?))).collect();
             assert_eq!(request.get("progress").is_some(), request["mode"] == "wait");
-            format!("{}{}", number(request), told.concat())
+            let field = |name: &str| request.get(name).and_then(Value::as_f64);
+            let (since, until, epoch) = (field("age_ms"), field("max_wait_ms"), field("epoch"));
+            let now = now.since(Time::ORIGIN).millis();
+            let times = [
+                since.map(|age| format!(" since={}", now.floor() - age)),
+                until.map(|wait| format!(" until={}", now + wait)),
+                epoch.map(|epoch| format!(" epoch={epoch}")),
+            ];
+            format!("{}{}", number(request), times.into_iter().flatten().collect::<String>())
         })
     }
 
@@ -176,12 +198,30 @@ fn number(message: &Value) -> &str {
     message["id"].as_str().and_then(|id| id.split_once('-')).expect("an id of this session").1
 }
 
-fn denial(why: &Denial) -> String {
+/// `wait`, `fail <patience in ms>`, or `rate <patience in ms> <calls> <per ms>`.
+fn policy(words: &str) -> Unreachable {
+    let duration = |word: &str| Duration::from_millis(parsed(word));
+    let patience = |word| Patience::new(duration(word)).expect("a patience");
+    match words.split(' ').collect::<Vec<_>>()[..] {
+        ["wait"] => Unreachable::Wait,
+        ["fail", after] => Unreachable::Fail { after: patience(after) },
+        ["rate", after, calls, per] => {
+            let rate = SafeRate::new(parsed(calls), duration(per)).expect("a safe rate");
+            Unreachable::SafeRate { after: patience(after), rate }
+        }
+        _ => panic!("no such policy: {words}"),
+    }
+}
+
+fn denial(ask: u64, why: &Denial) -> String {
     match why {
-        Denial::Refused { code, .. } => format!("refused {}", code.as_str()),
-        Denial::TimedOut { heard: false, .. } => "timed out unheard".to_owned(),
-        Denial::TimedOut { heard: true, .. } => "timed out".to_owned(),
-        Denial::Closed => "closed".to_owned(),
+        Denial::Refused { code, .. } => format!("refused {} {ask}", code.as_str()),
+        Denial::TimedOut { heard: false, .. } => format!("timed out unheard {ask}"),
+        Denial::TimedOut { heard: true, .. } => format!("timed out {ask}"),
+        Denial::Unreachable { silence, retry_after } => {
+            format!("unreachable {ask} since {silence}, to come back in {retry_after}")
+        }
+        Denial::Closed => format!("closed {ask}"),
     }
 }
 

@@ -1,0 +1,119 @@
+//! Global functions.
+
+use super::argument;
+use crate::error::Problem;
+use crate::machine::{Machine, Outcome};
+use crate::number;
+use crate::value::Value;
+
+/// Calls a global function or a member of a global.
+pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
+    let first = argument(arguments, 0);
+    match name {
+        "String" => machine.text_of(&first).map(Value::Text),
+        "Boolean" => Ok(Value::Boolean(first.is_true())),
+        "Number" => machine.number_of(&first).map(Value::Number),
+        "parseFloat" | "Number.parseFloat" | "parseInt" | "Number.parseInt" => {
+            let parsed = number::beginning(&machine.text_of(&first)?);
+            Ok(Value::Number(if name.ends_with("Int") { parsed.trunc() } else { parsed }))
+        }
+        "isNaN" => Ok(Value::Boolean(machine.number_of(&first)?.is_nan())),
+        "isFinite" => Ok(Value::Boolean(machine.number_of(&first)?.is_finite())),
+        "Number.isInteger" => Ok(Value::Boolean(matches!(first, Value::Number(number) if number.fract() == 0.0))),
+        "Array.isArray" => Ok(Value::Boolean(matches!(first, Value::Array(_)))),
+        "Array" | "Array.of" | "Array.from" => array(machine, name, arguments),
+        _ if name.starts_with("Object") => object(machine, name, arguments),
+        _ if name.starts_with("Math") => math(machine, name, arguments),
+        _ => Err(Problem::unsupported(&format!("calling `{name}`"))),
+    }
+}
+
+fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
+    let elements = match (name, arguments) {
+        ("Array", [Value::Number(length)]) => nothings(machine, *length)?,
+        ("Array.from", [source, ..]) => elements(machine, source)?,
+        _ => arguments.to_vec(),
+    };
+    let array = machine.array(elements)?;
+    match (name, arguments, &array) {
+        ("Array.from", [_, function, ..], Value::Array(id)) => {
+            super::arrays::call(machine, *id, "map", std::slice::from_ref(function))
+        }
+        _ => Ok(array),
+    }
+}
+
+/// The elements of an array or string, or as many as an object says.
+fn elements(machine: &mut Machine, source: &Value) -> Outcome<Vec<Value>> {
+    let Value::Object(object) = source else { return machine.iterate(source) };
+    match machine.property(*object, "length")? {
+        Some(Value::Number(length)) => nothings(machine, length),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Charged before they are made: a length is quickly written.
+fn nothings(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>> {
+    let length = length.max(0.0) as usize;
+    machine.room(length)?;
+    Ok(vec![Value::Undefined; length])
+}
+
+fn object(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
+    let first = argument(arguments, 0);
+    match name {
+        "Object.freeze" => Ok(first),
+        "Object.keys" => {
+            let keys = machine.keys(&first)?;
+            machine.array(keys)
+        }
+        "Object.assign" => {
+            let Value::Object(target) = first else { return Err(Problem::unsupported("assigning to no object")) };
+            for other in &arguments[1..] {
+                machine.copy_properties(target, other)?;
+            }
+            Ok(first)
+        }
+        "Object.values" | "Object.entries" => {
+            let Value::Object(id) = first else { return Err(Problem::unsupported("the properties of no object")) };
+            let mut parts = Vec::new();
+            for (key, value) in machine.properties(id)? {
+                parts.push(if name.ends_with("values") {
+                    value
+                } else {
+                    machine.array(vec![Value::Text(key), value])?
+                });
+            }
+            machine.array(parts)
+        }
+        _ => Err(Problem::unsupported(&format!("calling `{name}`"))),
+    }
+}
+
+fn math(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
+    let mut numbers = Vec::new();
+    for argument in arguments {
+        numbers.push(machine.number_of(argument)?);
+    }
+    let first = numbers.first().copied().unwrap_or(f64::NAN);
+    Ok(Value::Number(match name {
+        "Math.abs" => first.abs(),
+        "Math.ceil" => first.ceil(),
+        "Math.floor" => first.floor(),
+        "Math.round" => (first + 0.5).floor(),
+        "Math.trunc" => first.trunc(),
+        "Math.sign" => {
+            if first == 0.0 {
+                0.0
+            } else {
+                first.signum()
+            }
+        }
+        "Math.sqrt" => first.sqrt(),
+        "Math.log2" => first.log2(),
+        "Math.pow" => first.powf(numbers.get(1).copied().unwrap_or(f64::NAN)),
+        "Math.max" => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        "Math.min" => numbers.iter().copied().fold(f64::INFINITY, f64::min),
+        _ => return Err(Problem::unsupported(&format!("calling `{name}`"))),
+    }))
+}

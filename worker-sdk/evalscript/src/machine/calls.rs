@@ -1,0 +1,108 @@
+//! Calls.
+
+use super::statements::Flow;
+use super::{Machine, Outcome};
+use crate::builtins;
+use crate::error::Problem;
+use crate::parser;
+use crate::syntax::{Body, Call, Expression, Function, Insides, Member, Pattern, Scoping};
+use crate::value::{Closure, ScopeId, Value};
+
+impl Machine {
+    pub(super) fn call_expression(&mut self, call: &Call, scope: ScopeId) -> Outcome {
+        if let Expression::Member(member) = &call.callee {
+            return self.call_member(member, call, scope);
+        }
+        let callee = self.evaluate(&call.callee, scope)?;
+        if call.optional && callee.is_nothing() {
+            return Ok(Value::Undefined);
+        }
+        let arguments = self.list(&call.arguments, scope)?;
+        self.line = call.line;
+        self.call(&callee, arguments)
+    }
+
+    fn call_member(&mut self, member: &Member, call: &Call, scope: ScopeId) -> Outcome {
+        let object = self.evaluate(&member.object, scope)?;
+        if member.optional && object.is_nothing() {
+            return Ok(Value::Undefined);
+        }
+        let key = self.evaluate(&member.key, scope)?;
+        let arguments = self.list(&call.arguments, scope)?;
+        self.line = call.line;
+        let name = self.text_of(&key)?;
+        match &object {
+            Value::Array(array) => builtins::arrays::call(self, *array, &name, &arguments),
+            Value::Text(text) => builtins::strings::call(self, text, &name, &arguments),
+            Value::Number(number) => builtins::numbers::call(self, *number, &name, &arguments),
+            Value::Undefined
+            | Value::Null
+            | Value::Boolean(_)
+            | Value::Object(_)
+            | Value::Function(_)
+            | Value::Native(_) => {
+                let callee = self.member(&object, &key)?;
+                match (callee.is_nothing(), call.optional) {
+                    (false, _) => self.call(&callee, arguments),
+                    (true, true) => Ok(Value::Undefined),
+                    (true, false) => Err(Problem::thrown(format!("there is no function `{name}`"))),
+                }
+            }
+        }
+    }
+
+    /// Calls what has to be a function.
+    pub(crate) fn call(&mut self, callee: &Value, arguments: Vec<Value>) -> Outcome {
+        match callee {
+            Value::Function(function) => {
+                let closure = self.heap.function(*function);
+                self.nested(|machine| machine.call_closure(&closure, arguments))
+            }
+            Value::Native(native) => builtins::globals::call(self, native, &arguments),
+            Value::Undefined
+            | Value::Null
+            | Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Array(_)
+            | Value::Object(_) => Err(Problem::thrown(format!("{} is not a function", callee.kind()))),
+        }
+    }
+
+    fn call_closure(&mut self, closure: &Closure, arguments: Vec<Value>) -> Outcome {
+        let scope = self.scope(closure.scope, true)?;
+        let insides = self.insides(&closure.function)?;
+        if let Pattern::Array(elements, rest) = &insides.parameters {
+            self.room(arguments.len())?;
+            self.bind_elements(elements, rest.as_deref(), arguments, Scoping::Block, scope)?;
+        }
+        if let Body::Expression(expression) = &closure.function.body {
+            return self.evaluate(expression, scope);
+        }
+        match self.block(&insides.statements, scope)? {
+            Flow::Return(value) => Ok(value),
+            Flow::Next | Flow::Break | Flow::Continue => Ok(Value::Undefined),
+        }
+    }
+
+    /// Reads a function when it is first called.
+    fn insides<'a>(&mut self, function: &'a Function) -> Outcome<&'a Insides> {
+        if let Some(insides) = function.insides.get() {
+            return Ok(insides);
+        }
+        let insides = parser::insides(function).map_err(|error| {
+            self.line = error.line;
+            error.problem
+        })?;
+        Ok(function.insides.get_or_init(|| insides))
+    }
+
+    /// `new Array(…)`
+    pub(super) fn construct(&mut self, name: &str, arguments: &[Value]) -> Outcome {
+        match name {
+            "Array" => builtins::globals::call(self, "Array", arguments),
+            "Error" | "TypeError" | "RangeError" => Ok(arguments.first().cloned().unwrap_or(Value::Undefined)),
+            _ => Err(Problem::unsupported(&format!("`new {name}`"))),
+        }
+    }
+}

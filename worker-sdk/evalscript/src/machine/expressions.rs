@@ -1,0 +1,157 @@
+//! Expressions.
+
+use super::{Machine, Outcome};
+use crate::syntax::{Element, Expression, Logical, Operator, Property, Scoping, Unary};
+use crate::value::{ScopeId, Value};
+use std::rc::Rc;
+
+impl Machine {
+    pub(super) fn evaluate(&mut self, expression: &Expression, scope: ScopeId) -> Outcome {
+        self.nested(|machine| machine.value(expression, scope))
+    }
+
+    fn value(&mut self, expression: &Expression, scope: ScopeId) -> Outcome {
+        match expression {
+            Expression::Undefined => Ok(Value::Undefined),
+            Expression::Null => Ok(Value::Null),
+            Expression::Boolean(boolean) => Ok(Value::Boolean(*boolean)),
+            Expression::Number(number) => Ok(Value::Number(*number)),
+            Expression::Text(text) => Ok(Value::Text(text.clone())),
+            Expression::Template(texts, values) => self.template(texts, values, scope),
+            Expression::Name(name) => self.named(name, scope),
+            Expression::Array(elements) => {
+                let elements = self.list(elements, scope)?;
+                self.array(elements)
+            }
+            Expression::Object(properties) => self.object_literal(properties, scope),
+            Expression::Function(function) => self.closure(function, scope),
+            Expression::Member(member) => self.member_expression(member, scope),
+            Expression::Call(call) => self.call_expression(call, scope),
+            Expression::New(name, arguments) => {
+                let arguments = self.list(arguments, scope)?;
+                self.construct(name, &arguments)
+            }
+            Expression::Unary(operator, operand) => self.unary(*operator, operand, scope),
+            Expression::Binary(operator, both) => {
+                let left = self.evaluate(&both.0, scope)?;
+                let right = self.evaluate(&both.1, scope)?;
+                self.binary(*operator, &left, &right)
+            }
+            Expression::Logical(operator, both) => {
+                let left = self.evaluate(&both.0, scope)?;
+                if decides(*operator, &left) { Ok(left) } else { self.evaluate(&both.1, scope) }
+            }
+            Expression::Conditional(parts) => {
+                let then = self.evaluate(&parts.0, scope)?.is_true();
+                self.evaluate(if then { &parts.1 } else { &parts.2 }, scope)
+            }
+            Expression::Assign(parts) => {
+                let value = self.evaluate(&parts.1, scope)?;
+                self.bind(&parts.0, value.clone(), Scoping::Existing, scope)?;
+                Ok(value)
+            }
+            Expression::Update(parts) => self.update(&parts.0, parts.1, &parts.2, scope),
+            Expression::Step(target, by, before) => self.step(target, *by, *before, scope),
+            Expression::Sequence(all) => {
+                let mut last = Value::Undefined;
+                for expression in all {
+                    last = self.evaluate(expression, scope)?;
+                }
+                Ok(last)
+            }
+        }
+    }
+
+    fn template(&mut self, texts: &[Rc<str>], values: &[Expression], scope: ScopeId) -> Outcome {
+        let mut whole = String::new();
+        for (index, text) in texts.iter().enumerate() {
+            whole.push_str(text);
+            if let Some(value) = values.get(index) {
+                let value = self.evaluate(value, scope)?;
+                whole.push_str(&self.text_of(&value)?);
+            }
+            self.room_for_text(whole.len())?;
+        }
+        self.text(&whole)
+    }
+
+    /// The values of elements or arguments.
+    pub(super) fn list(&mut self, elements: &[Element], scope: ScopeId) -> Outcome<Vec<Value>> {
+        let mut values = Vec::new();
+        for element in elements {
+            match element {
+                Element::One(expression) => values.push(self.evaluate(expression, scope)?),
+                Element::Spread(expression) => {
+                    let spread = self.evaluate(expression, scope)?;
+                    values.extend(self.iterate(&spread)?);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    fn object_literal(&mut self, properties: &[Property], scope: ScopeId) -> Outcome {
+        let object = self.object(Vec::new())?;
+        let Value::Object(id) = object else { unreachable!("an object was just made") };
+        for property in properties {
+            match property {
+                Property::Pair(key, value) => {
+                    let key = self.evaluate(key, scope)?;
+                    let key = self.text_of(&key)?;
+                    let value = self.evaluate(value, scope)?;
+                    self.set_property(id, key, value)?;
+                }
+                Property::Spread(other) => {
+                    let other = self.evaluate(other, scope)?;
+                    self.copy_properties(id, &other)?;
+                }
+            }
+        }
+        Ok(object)
+    }
+
+    fn unary(&mut self, operator: Unary, operand: &Expression, scope: ScopeId) -> Outcome {
+        if let (Unary::Typeof, Expression::Name(name)) = (operator, operand) {
+            let known = self.named(name, scope).map_or("undefined", |value| value.kind());
+            return self.text(known);
+        }
+        let value = self.evaluate(operand, scope)?;
+        Ok(match operator {
+            Unary::Not => Value::Boolean(!value.is_true()),
+            Unary::Minus => Value::Number(-self.number_of(&value)?),
+            Unary::Plus => Value::Number(self.number_of(&value)?),
+            Unary::Typeof => return self.text(value.kind()),
+            Unary::Void => Value::Undefined,
+        })
+    }
+
+    fn update(&mut self, target: &Expression, operator: Operator, value: &Expression, scope: ScopeId) -> Outcome {
+        let before = self.evaluate(target, scope)?;
+        let after = match operator {
+            Operator::Logical(operator) if decides(operator, &before) => return Ok(before),
+            Operator::Logical(_) => self.evaluate(value, scope)?,
+            Operator::Binary(operator) => {
+                let value = self.evaluate(value, scope)?;
+                self.binary(operator, &before, &value)?
+            }
+        };
+        self.assign(target, after.clone(), scope)?;
+        Ok(after)
+    }
+
+    fn step(&mut self, target: &Expression, by: f64, before: bool, scope: ScopeId) -> Outcome {
+        let value = self.evaluate(target, scope)?;
+        let number = self.number_of(&value)?;
+        self.assign(target, Value::Number(number + by), scope)?;
+        Ok(Value::Number(if before { number } else { number + by }))
+    }
+}
+
+/// Whether the left side is the value of both.
+fn decides(operator: Logical, left: &Value) -> bool {
+    match operator {
+        Logical::And => !left.is_true(),
+        Logical::Or => left.is_true(),
+        Logical::Else => !left.is_nothing(),
+    }
+}

@@ -1,0 +1,43 @@
+//! From a value to JSON.
+
+use super::{Machine, Outcome};
+use crate::value::Value;
+use serde_json::{Map, Value as Json};
+
+/// Whole numbers up to here are exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+
+impl Machine {
+    /// What JSON can hold of a value: functions and undefined properties are left out.
+    pub(super) fn json(&mut self, value: &Value) -> Outcome<Json> {
+        self.nested(|machine| machine.json_of(value))
+    }
+
+    fn json_of(&mut self, value: &Value) -> Outcome<Json> {
+        Ok(match value {
+            Value::Undefined | Value::Null | Value::Function(_) | Value::Native(_) => Json::Null,
+            Value::Boolean(boolean) => Json::Bool(*boolean),
+            Value::Number(number) if number.fract() == 0.0 && number.abs() < MAX_EXACT => Json::from(*number as i64),
+            Value::Number(number) => Json::from(*number),
+            Value::Text(text) => {
+                self.room_for_text(text.len())?;
+                Json::from(&**text)
+            }
+            Value::Array(array) => {
+                let elements = self.elements(*array)?;
+                self.room(elements.len() * 2)?;
+                elements.iter().map(|element| self.json(element)).collect::<Outcome<_>>()?
+            }
+            Value::Object(object) => {
+                let mut map = Map::new();
+                for (key, value) in self.properties(*object)? {
+                    if !matches!(value, Value::Undefined | Value::Function(_)) {
+                        self.room_for_text(key.len())?;
+                        map.insert(key.to_string(), self.json(&value)?);
+                    }
+                }
+                Json::Object(map)
+            }
+        })
+    }
+}

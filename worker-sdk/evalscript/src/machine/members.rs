@@ -1,0 +1,147 @@
+//! Parts of arrays, objects and strings.
+
+use super::{Machine, Outcome};
+use crate::builtins;
+use crate::error::Problem;
+use crate::syntax::{Expression, Member};
+use crate::value::{ArrayId, ObjectId, ScopeId, Value};
+use std::rc::Rc;
+
+impl Machine {
+    pub(super) fn member_expression(&mut self, member: &Member, scope: ScopeId) -> Outcome {
+        let object = self.evaluate(&member.object, scope)?;
+        if member.optional && object.is_nothing() {
+            return Ok(Value::Undefined);
+        }
+        let key = self.evaluate(&member.key, scope)?;
+        self.member(&object, &key)
+    }
+
+    pub(super) fn member(&mut self, object: &Value, key: &Value) -> Outcome {
+        let name = self.text_of(key)?;
+        Ok(match object {
+            Value::Undefined | Value::Null => return Err(nothing(object, &name)),
+            Value::Array(array) => {
+                let elements = self.heap.array(*array);
+                part(&name, elements.len(), |index| elements.get(index).cloned())
+            }
+            Value::Text(text) => {
+                self.work(text.len())?;
+                part(&name, text.chars().count(), |index| text.chars().nth(index).map(letter))
+            }
+            Value::Object(object) => self.property(*object, &name)?,
+            Value::Native(native) => builtins::member(native, &name),
+            Value::Boolean(_) | Value::Number(_) | Value::Function(_) => None,
+        }
+        .unwrap_or(Value::Undefined))
+    }
+
+    /// Gives a name or a member another value.
+    pub(super) fn assign(&mut self, target: &Expression, value: Value, scope: ScopeId) -> Outcome<()> {
+        if let Expression::Name(name) = target {
+            return self.assign_name(name, value, scope);
+        }
+        let Expression::Member(member) = target else { return Err(Problem::unsupported("this assignment")) };
+        let object = self.evaluate(&member.object, scope)?;
+        let key = self.evaluate(&member.key, scope)?;
+        self.assign_member(&object, &key, value)
+    }
+
+    fn assign_member(&mut self, object: &Value, key: &Value, value: Value) -> Outcome<()> {
+        let name = self.text_of(key)?;
+        match object {
+            Value::Array(array) => self.assign_element(*array, &name, value),
+            Value::Object(object) => self.set_property(*object, name, value),
+            Value::Undefined | Value::Null => Err(nothing(object, &name)),
+            Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Function(_) | Value::Native(_) => {
+                Err(Problem::unsupported(&format!("setting `{name}` here")))
+            }
+        }
+    }
+
+    fn assign_element(&mut self, array: ArrayId, name: &str, value: Value) -> Outcome<()> {
+        let Ok(index) = name.parse::<usize>() else {
+            return Err(Problem::unsupported(&format!("setting `{name}` of an array")));
+        };
+        let missing = index.saturating_add(1).saturating_sub(self.heap.array(array).len());
+        self.room(missing)?;
+        let elements = self.heap.array_mut(array);
+        if missing > 0 {
+            elements.resize(index + 1, Value::Undefined);
+        }
+        elements[index] = value;
+        Ok(())
+    }
+
+    /// What `for … of` and a spread go over.
+    pub(crate) fn iterate(&mut self, value: &Value) -> Outcome<Vec<Value>> {
+        match value {
+            Value::Array(array) => self.elements(*array),
+            Value::Text(text) => {
+                self.room(text.len())?;
+                Ok(text.chars().map(letter).collect())
+            }
+            Value::Undefined
+            | Value::Null
+            | Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Object(_)
+            | Value::Function(_)
+            | Value::Native(_) => Err(Problem::thrown(format!("{} is not iterable", value.kind()))),
+        }
+    }
+
+    /// The names of the properties, or the indices.
+    pub(crate) fn keys(&mut self, value: &Value) -> Outcome<Vec<Value>> {
+        match value {
+            Value::Object(object) => {
+                Ok(self.properties(*object)?.into_iter().map(|(key, _)| Value::Text(key)).collect())
+            }
+            Value::Array(array) => {
+                let count = self.heap.array(*array).len();
+                (0..count).map(|index| self.text(&index.to_string())).collect()
+            }
+            Value::Undefined
+            | Value::Null
+            | Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Function(_)
+            | Value::Native(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// `{ ...other }`
+    pub(crate) fn copy_properties(&mut self, object: ObjectId, other: &Value) -> Outcome<()> {
+        let copied = match other {
+            Value::Object(other) => self.properties(*other)?,
+            Value::Undefined | Value::Null => return Ok(()),
+            Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Array(_)
+            | Value::Function(_)
+            | Value::Native(_) => return Err(Problem::unsupported("copying the properties of no object")),
+        };
+        for (key, value) in copied {
+            self.set_property(object, key, value)?;
+        }
+        Ok(())
+    }
+}
+
+fn nothing(object: &Value, name: &str) -> Problem {
+    let kind = if matches!(object, Value::Null) { "null" } else { "undefined" };
+    Problem::thrown(format!("{kind} has no `{name}`"))
+}
+
+fn part(name: &str, length: usize, element: impl FnOnce(usize) -> Option<Value>) -> Option<Value> {
+    match name {
+        "length" => Some(Value::Number(length as f64)),
+        index => element(index.parse().ok()?),
+    }
+}
+
+fn letter(letter: char) -> Value {
+    Value::Text(Rc::from(letter.encode_utf8(&mut [0; 4]) as &str))
+}

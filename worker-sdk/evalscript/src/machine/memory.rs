@@ -1,0 +1,155 @@
+//! What takes memory: everything is charged before it is made.
+
+use super::{Machine, Outcome};
+use crate::error::Problem;
+use crate::syntax::Function;
+use crate::value::{ArrayId, Closure, ObjectId, Properties, ScopeId, Value};
+use std::rc::Rc;
+
+/// A value in a vector that has doubled.
+const ELEMENT: usize = 2 * size_of::<Value>();
+/// A name and a value in a vector that has doubled.
+const PAIR: usize = 2 * size_of::<(Rc<str>, Value)>();
+/// What holds elements, pairs, names or a closure.
+const HOLDER: usize = 128;
+/// Elements or names that are as much work as a step.
+const ELEMENTS_IN_A_STEP: usize = 8;
+/// Bytes of text that are.
+const BYTES_IN_A_STEP: usize = 128;
+
+impl Machine {
+    /// Charges work on so many elements, names or characters.
+    pub(crate) fn work(&mut self, amount: usize) -> Outcome<()> {
+        self.meter.step(amount / ELEMENTS_IN_A_STEP + 1)
+    }
+
+    /// Charges room for so many elements.
+    pub(crate) fn room(&mut self, elements: usize) -> Outcome<()> {
+        self.meter.take(elements.saturating_mul(ELEMENT))?;
+        self.work(elements)
+    }
+
+    /// Charges a text of so many bytes.
+    pub(crate) fn room_for_text(&mut self, bytes: usize) -> Outcome<()> {
+        self.meter.take(bytes.saturating_add(HOLDER / 4))?;
+        self.meter.step(bytes / BYTES_IN_A_STEP)
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> Outcome {
+        self.room_for_text(text.len())?;
+        Ok(Value::Text(Rc::from(text)))
+    }
+
+    pub(crate) fn array(&mut self, elements: Vec<Value>) -> Outcome {
+        self.room(elements.len())?;
+        self.meter.take(HOLDER)?;
+        Ok(self.heap.add_array(elements))
+    }
+
+    pub(crate) fn object(&mut self, properties: Properties) -> Outcome {
+        self.meter.take(HOLDER + properties.len() * PAIR)?;
+        Ok(self.heap.add_object(properties))
+    }
+
+    pub(super) fn closure(&mut self, function: &Rc<Function>, scope: ScopeId) -> Outcome {
+        self.meter.take(HOLDER)?;
+        Ok(self.heap.add_function(Closure { function: function.clone(), scope }))
+    }
+
+    pub(super) fn scope(&mut self, parent: ScopeId, is_function: bool) -> Outcome<ScopeId> {
+        self.meter.take(HOLDER)?;
+        Ok(self.heap.add_scope(Some(parent), is_function))
+    }
+
+    /// A copy of the elements.
+    pub(crate) fn elements(&mut self, array: ArrayId) -> Outcome<Vec<Value>> {
+        self.room(self.heap.array(array).len())?;
+        Ok(self.heap.array(array).to_vec())
+    }
+
+    pub(crate) fn elements_mut(&mut self, array: ArrayId) -> &mut Vec<Value> {
+        self.heap.array_mut(array)
+    }
+
+    pub(crate) fn push(&mut self, array: ArrayId, element: Value) -> Outcome<()> {
+        self.room(1)?;
+        self.heap.array_mut(array).push(element);
+        Ok(())
+    }
+
+    /// A copy of the properties.
+    pub(crate) fn properties(&mut self, object: ObjectId) -> Outcome<Properties> {
+        let count = self.heap.object(object).len();
+        self.work(count)?;
+        self.meter.take(count * PAIR)?;
+        Ok(self.heap.object(object).clone())
+    }
+
+    pub(crate) fn property(&mut self, object: ObjectId, key: &str) -> Outcome<Option<Value>> {
+        self.work(self.heap.object(object).len())?;
+        let found = self.heap.object(object).iter().find(|(name, _)| **name == *key);
+        Ok(found.map(|(_, value)| value.clone()))
+    }
+
+    pub(crate) fn set_property(&mut self, object: ObjectId, key: Rc<str>, value: Value) -> Outcome<()> {
+        self.work(self.heap.object(object).len())?;
+        let properties = self.heap.object_mut(object);
+        if let Some(known) = properties.iter_mut().find(|(name, _)| *name == key) {
+            known.1 = value;
+            return Ok(());
+        }
+        self.meter.take(PAIR)?;
+        properties.push((key, value));
+        Ok(())
+    }
+
+    /// What a name stands for in a scope or those around it.
+    pub(super) fn find(&mut self, name: &str, scope: ScopeId) -> Outcome<Option<Value>> {
+        let mut next = Some(scope);
+        while let Some(id) = next {
+            self.work(self.heap.scope(id).names.len())?;
+            let scope = self.heap.scope(id);
+            if let Some((_, value)) = scope.names.iter().find(|(known, _)| **known == *name) {
+                return Ok(Some(value.clone()));
+            }
+            next = scope.parent;
+        }
+        Ok(None)
+    }
+
+    /// Declares a name, or gives it another value in the same scope.
+    pub(super) fn declare(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
+        self.work(self.heap.scope(scope).names.len())?;
+        let names = &mut self.heap.scope_mut(scope).names;
+        if let Some(known) = names.iter_mut().find(|(known, _)| known == name) {
+            known.1 = value;
+            return Ok(());
+        }
+        self.meter.take(PAIR)?;
+        names.push((name.clone(), value));
+        Ok(())
+    }
+
+    /// Gives a name that exists another value.
+    pub(super) fn assign_name(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
+        let mut next = Some(scope);
+        while let Some(id) = next {
+            self.work(self.heap.scope(id).names.len())?;
+            let scope = self.heap.scope_mut(id);
+            if let Some(known) = scope.names.iter_mut().find(|(known, _)| known == name) {
+                known.1 = value;
+                return Ok(());
+            }
+            next = scope.parent;
+        }
+        Err(Problem::thrown(format!("`{name}` is not declared")))
+    }
+
+    /// The scope in which `var` declares.
+    pub(super) fn function_scope(&self, mut scope: ScopeId) -> ScopeId {
+        while let (false, Some(parent)) = (self.heap.scope(scope).is_function, self.heap.scope(scope).parent) {
+            scope = parent;
+        }
+        scope
+    }
+}

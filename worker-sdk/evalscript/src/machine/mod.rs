@@ -1,0 +1,91 @@
+//! Evaluates a script.
+
+mod calls;
+mod expressions;
+mod json;
+mod members;
+mod memory;
+mod operators;
+mod patterns;
+mod statements;
+
+use crate::builtins;
+use crate::error::{Problem, ScriptError};
+use crate::meter::Meter;
+use crate::parser;
+use crate::syntax::Statement;
+use crate::token::Source;
+use crate::value::{Heap, ScopeId, Value};
+
+/// What evaluating something gives.
+pub(crate) type Outcome<T = Value> = Result<T, Problem>;
+
+/// A script, and what it has made so far.
+pub(crate) struct Machine {
+    statements: Vec<Statement>,
+    heap: Heap,
+    meter: Meter,
+    /// Where evaluation is.
+    line: u32,
+    /// The first statement beside the functions that was not understood.
+    passed_over: Option<ScriptError>,
+}
+
+impl Machine {
+    pub(crate) fn new(source: Source) -> Self {
+        let (statements, passed_over) = parser::script(&source);
+        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, passed_over }
+    }
+
+    /// The line in which evaluation has ended.
+    pub(crate) fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// What `setup()` returns.
+    pub(crate) fn setup(&mut self) -> Outcome<serde_json::Value> {
+        let global = self.heap.add_scope(None, true);
+        let statements = std::mem::take(&mut self.statements);
+        self.hoist(&statements, global)?;
+        for statement in &statements {
+            self.try_statement(statement, global)?;
+        }
+        let setup = self.find("setup", global)?.ok_or(Problem::NoSetup)?;
+        let answer = self.call(&setup, Vec::new())?;
+        self.json(&answer)
+    }
+
+    /// A script may do what is not understood here, as long as `setup()` does not need it.
+    fn try_statement(&mut self, statement: &Statement, global: ScopeId) -> Outcome<()> {
+        match self.run(statement, global) {
+            Err(problem) if problem.is_final() => Err(problem),
+            Err(problem) => {
+                let line = self.line;
+                self.passed_over.get_or_insert(ScriptError { line, problem });
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// What a name stands for.
+    fn named(&mut self, name: &str, scope: ScopeId) -> Outcome {
+        if let Some(value) = self.find(name, scope)? {
+            return Ok(value);
+        }
+        builtins::global(name).ok_or_else(|| self.not_defined(name))
+    }
+
+    fn not_defined(&self, name: &str) -> Problem {
+        let why = self.passed_over.as_ref().map_or(String::new(), |error| format!(" (passed over: {error})"));
+        Problem::thrown(format!("`{name}` is not defined{why}"))
+    }
+
+    /// What `evaluate` gives, one level deeper.
+    fn nested<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        self.meter.enter()?;
+        let outcome = self.meter.step(1).and_then(|()| evaluate(self));
+        self.meter.leave();
+        outcome
+    }
+}

@@ -1,0 +1,39 @@
+//! What a script has taken so far.
+
+use crate::bounds::{MAX_BYTES, MAX_DEPTH, MAX_STEPS};
+use crate::error::Problem;
+
+/// Counts what a script takes, and says when it is too much.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    steps: u64,
+    bytes: u64,
+    depth: u32,
+}
+
+impl Meter {
+    /// So many steps more.
+    pub(crate) fn step(&mut self, steps: usize) -> Result<(), Problem> {
+        self.steps = self.steps.saturating_add(steps as u64);
+        if self.steps > MAX_STEPS { Err(Problem::TooManySteps) } else { Ok(()) }
+    }
+
+    /// So many bytes more; asked before they are taken.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        if self.bytes > MAX_BYTES { Err(Problem::TooMuchMemory) } else { Ok(()) }
+    }
+
+    /// One level deeper, until [`Meter::leave`].
+    pub(crate) fn enter(&mut self) -> Result<(), Problem> {
+        if self.depth == MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}

@@ -1,0 +1,147 @@
+//! From words to what they say. Functions are left unread until they are called.
+
+mod expressions;
+mod functions;
+mod patterns;
+mod statements;
+
+use crate::bounds::MAX_DEPTH;
+use crate::error::{Problem, ScriptError};
+use crate::syntax::Statement;
+use crate::token::{Kind, Source, Token};
+use std::rc::Rc;
+
+pub(crate) use functions::insides;
+
+type Parsed<T> = Result<T, ScriptError>;
+
+/// The statements of a script, and the first that was not understood and is passed over.
+pub(crate) fn script(source: &Source) -> (Vec<Statement>, Option<ScriptError>) {
+    let mut parser = Parser::at(source, 0);
+    let (mut statements, mut passed_over) = (Vec::new(), None);
+    while !parser.is_at_end() {
+        let start = parser.at;
+        match parser.statement() {
+            Ok(statement) => statements.push(statement),
+            Err(error) => {
+                passed_over.get_or_insert(error);
+                let failed = parser.at;
+                parser = Parser::at(source, start);
+                parser.pass_over(failed);
+            }
+        }
+    }
+    (statements, passed_over)
+}
+
+/// Reads one source from somewhere on.
+struct Parser<'a> {
+    source: &'a Source,
+    at: usize,
+    depth: u32,
+}
+
+impl<'a> Parser<'a> {
+    fn at(source: &'a Source, at: usize) -> Self {
+        Parser { source, at, depth: 0 }
+    }
+
+    fn token(&self) -> &Token {
+        &self.source.tokens[self.at.min(self.source.tokens.len() - 1)]
+    }
+
+    fn peek(&self) -> &Kind {
+        &self.token().kind
+    }
+
+    fn peek_second(&self) -> &Kind {
+        self.source.tokens.get(self.at + 1).map_or(&Kind::End, |token| &token.kind)
+    }
+
+    fn is_at_end(&self) -> bool {
+        *self.peek() == Kind::End
+    }
+
+    fn is_mark(&self, mark: &str) -> bool {
+        matches!(self.peek(), Kind::Mark(found) if *found == mark)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Kind::Word(found) if **found == *word)
+    }
+
+    /// Takes this mark if it is next.
+    fn mark(&mut self, mark: &str) -> bool {
+        let found = self.is_mark(mark);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes this word if it is next.
+    fn word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, mark: &str) -> Parsed<()> {
+        if self.mark(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
+    }
+
+    fn name(&mut self) -> Parsed<Rc<str>> {
+        let Kind::Word(name) = self.peek().clone() else { return Err(self.expected("a name")) };
+        self.at += 1;
+        Ok(name)
+    }
+
+    fn expected(&self, what: &str) -> ScriptError {
+        let found = match self.peek() {
+            Kind::Word(word) => format!("`{word}`"),
+            Kind::Mark(mark) => format!("`{mark}`"),
+            Kind::Number(_) => "a number".to_owned(),
+            Kind::Text(_) | Kind::Template(..) => "a string".to_owned(),
+            Kind::Regex => "a regular expression".to_owned(),
+            Kind::End => "the end".to_owned(),
+        };
+        self.wrong(Problem::Syntax(format!("{what} was expected instead of {found}")))
+    }
+
+    fn unsupported(&self, what: &str) -> ScriptError {
+        self.wrong(Problem::unsupported(what))
+    }
+
+    fn wrong(&self, problem: Problem) -> ScriptError {
+        ScriptError { line: self.token().line, problem }
+    }
+
+    /// What `read` reads, one level deeper.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.bounded(self.depth)?;
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Chains of operators are trees as deep as they are long.
+    fn bounded(&self, length: u32) -> Parsed<()> {
+        if length >= MAX_DEPTH { Err(self.wrong(Problem::TooDeep)) } else { Ok(()) }
+    }
+
+    /// Goes to where a statement seems to begin behind what was `read`, so that nothing is read twice.
+    fn pass_over(&mut self, read: usize) {
+        loop {
+            match self.peek() {
+                Kind::End => return,
+                Kind::Mark("(" | "[" | "{") => self.at = self.source.partner(self.at) + 1,
+                Kind::Mark(_) | Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex => {
+                    self.at += 1;
+                }
+            }
+            let ended = matches!(self.source.tokens[self.at - 1].kind, Kind::Mark(";"));
+            if self.at > read && (ended || self.token().first && matches!(self.peek(), Kind::Word(_))) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a script says.
+
+use crate::token::Source;
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+/// An expression.
+#[derive(Debug)]
+pub(crate) enum Expression {
+    Undefined,
+    Null,
+    Boolean(bool),
+    Number(f64),
+    Text(Rc<str>),
+    Template(Vec<Rc<str>>, Vec<Expression>),
+    Name(Rc<str>),
+    Array(Vec<Element>),
+    Object(Vec<Property>),
+    Function(Rc<Function>),
+    Member(Box<Member>),
+    Call(Box<Call>),
+    /// `new` with a name.
+    New(Rc<str>, Vec<Element>),
+    Unary(Unary, Box<Expression>),
+    Binary(Binary, Box<(Expression, Expression)>),
+    Logical(Logical, Box<(Expression, Expression)>),
+    /// Condition, then, else.
+    Conditional(Box<(Expression, Expression, Expression)>),
+    Assign(Box<(Pattern, Expression)>),
+    /// `target op= value`.
+    Update(Box<(Expression, Operator, Expression)>),
+    /// `target++` and the like: what is added, and whether the value before it is meant.
+    Step(Box<Expression>, f64, bool),
+    Sequence(Vec<Expression>),
+}
+
+/// `object.name`, `object[key]` or one of them after `?.`.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) object: Expression,
+    pub(crate) key: Expression,
+    pub(crate) optional: bool,
+}
+
+/// A call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: Expression,
+    pub(crate) arguments: Vec<Element>,
+    pub(crate) optional: bool,
+    pub(crate) line: u32,
+}
+
+/// Something in an array or among arguments.
+#[derive(Debug)]
+pub(crate) enum Element {
+    One(Expression),
+    Spread(Expression),
+}
+
+/// Something in an object.
+#[derive(Debug)]
+pub(crate) enum Property {
+    Pair(Expression, Expression),
+    Spread(Expression),
+}
+
+/// A function. Its parameters and body are read when it is first called.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Rc<str>,
+    pub(crate) parameters: Parameters,
+    pub(crate) body: Body,
+    pub(crate) insides: OnceCell<Insides>,
+}
+
+/// What is read of a function when it is first called.
+#[derive(Debug)]
+pub(crate) struct Insides {
+    pub(crate) parameters: Pattern,
+    /// None for a function that is one expression.
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// What a function takes.
+#[derive(Debug)]
+pub(crate) enum Parameters {
+    One(Rc<str>),
+    /// The bracket that opens the list.
+    List(Source, usize),
+}
+
+/// What a function does.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Expression(Expression),
+    /// The brace that opens the block.
+    Block(Source, usize),
+}
+
+/// Where a value goes.
+#[derive(Debug)]
+pub(crate) enum Pattern {
+    /// A name, or a member in an assignment.
+    Target(Expression),
+    /// Elements, and the rest.
+    Array(Vec<Option<Pattern>>, Option<Box<Pattern>>),
+    /// Keys with patterns, and the rest.
+    Object(Vec<(Rc<str>, Pattern)>, Option<Box<Pattern>>),
+    /// With a value for `undefined`.
+    Default(Box<Pattern>, Box<Expression>),
+}
+
+/// A statement, and its line.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) line: u32,
+    pub(crate) what: What,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum What {
+    Expression(Expression),
+    Declare(Scoping, Vec<(Pattern, Option<Expression>)>),
+    Function(Rc<Function>),
+    Return(Option<Expression>),
+    Throw(Expression),
+    If(Expression, Box<Statement>, Option<Box<Statement>>),
+    /// Start, condition, step, body.
+    For(Option<Box<Statement>>, Option<Expression>, Option<Expression>, Box<Statement>),
+    /// Each element, or each key.
+    ForEach(Scoping, Pattern, Each, Expression, Box<Statement>),
+    While(Expression, Box<Statement>),
+    DoWhile(Box<Statement>, Expression),
+    Block(Vec<Statement>),
+    Break,
+    Continue,
+    Empty,
+}
+
+/// Where a declared name is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scoping {
+    Function,
+    Block,
+    /// Nothing is declared: a name that exists is used.
+    Existing,
+}
+
+/// What a loop goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Each {
+    Element,
+    Key,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Not,
+    Minus,
+    Plus,
+    Typeof,
+    Void,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Power,
+    Equal,
+    Unequal,
+    Same,
+    NotSame,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logical {
+    And,
+    Or,
+    /// `??`
+    Else,
+}
+
+/// What stands before the `=` of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Binary(Binary),
+    Logical(Logical),
+}

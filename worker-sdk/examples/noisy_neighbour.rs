@@ -1,0 +1,103 @@
+//! Three calls a second for each client, as a web service allows them: one client that asks for all it can get, and a quiet one beside it
+//! that never waits.
+//!
+//! `cargo run -p rampmeter-worker-sdk --example noisy_neighbour -- web 5` shows it for five seconds, with the server's URL in
+//! `RAMPMETER_NATS`, and this resource:
+//!
+//! ```toml
+//! [[resource]]
+//! name = "web"
+//!
+//! [[resource.limit]]
+//! name = "per-client"
+//! key = ["client"]
+//! capacity = 3
+//! period = "1s"
+//! margin = 0
+//! ```
+
+use futures::future::try_join_all;
+use rampmeter_worker_sdk::{Client, Code, Error, ErrorKind, Outcome, Resource};
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::time::{interval, timeout};
+
+/// The noisy one asks in so many tasks at once, and does not wait for its turn.
+const TASKS: usize = 20;
+/// The quiet one asks twice in a second.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How it goes for a client.
+#[derive(Debug, Default)]
+pub struct Share {
+    /// Calls that it could make.
+    pub granted: AtomicU32,
+    /// Times that it was told to come back later.
+    pub refused: AtomicU32,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [granted, refused] = [&self.granted, &self.refused].map(|count| count.load(Ordering::Relaxed));
+        write!(f, "{granted} calls, refused {refused} times")
+    }
+}
+
+/// Both clients, for so long: the noisy one's share and the quiet one's.
+///
+/// # Errors
+/// If nobody answers.
+pub async fn side_by_side(web: &Resource, span: Duration) -> Result<(Share, Share), Error> {
+    let (noisy, quiet) = (Share::default(), Share::default());
+    let insisting = try_join_all((0..TASKS).map(|_| insist(web, &noisy)));
+    let asking = async { tokio::try_join!(insisting, ask_now_and_then(web, &quiet)) };
+    // Nobody ends by itself.
+    if let Ok(Err(error)) = timeout(span, asking).await {
+        return Err(error);
+    }
+    Ok((noisy, quiet))
+}
+
+/// Asks again as soon as it is answered.
+async fn insist(web: &Resource, share: &Share) -> Result<Infallible, Error> {
+    loop {
+        ask(web, "noisy", share).await?;
+    }
+}
+
+async fn ask_now_and_then(web: &Resource, share: &Share) -> Result<Infallible, Error> {
+    let mut turns = interval(QUIET);
+    loop {
+        turns.tick().await;
+        ask(web, "quiet", share).await?;
+    }
+}
+
+async fn ask(web: &Resource, client: &str, share: &Share) -> Result<(), Error> {
+    match web.try_acquire(1).label("client", client).await {
+        Ok(permit) => {
+            // Here the service does what it was asked for.
+            permit.begin().settle(Outcome::status(200));
+            share.granted.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(error) if error.kind() == ErrorKind::Refused(Code::NotInTime) => {
+            share.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example shows what it does")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let nats = std::env::var("RAMPMETER_NATS").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
+    let resource = std::env::args().nth(1).unwrap_or_else(|| "web".to_owned());
+    let seconds = std::env::args().nth(2).map_or(Ok(5), |seconds| seconds.parse())?;
+    let client = Client::builder().name("noisy-neighbour").wait_for_server().connect(nats).await?;
+    let (noisy, quiet) = side_by_side(&client.resource(&resource)?, Duration::from_secs(seconds)).await?;
+    println!("noisy: {noisy}\nquiet: {quiet}");
+    Ok(())
+}

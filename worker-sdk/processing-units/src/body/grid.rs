@@ -1,0 +1,106 @@
+//! The tiles of a batch request.
+
+use super::bounds::{self, Crs, Extent};
+use super::size;
+use super::wire::{Batch, Bounds, Grid};
+use crate::{Count, Error, ErrorKind, Given, Size};
+
+/// No degree on the Earth is longer, in metres.
+const MAX_DEGREE_M: f64 = 111_700.0;
+
+/// A tiling grid that the service has.
+struct Tiling {
+    id: f64,
+    side: f64,
+    crs: Crs,
+}
+
+/// Tiles of 20 km, 10 km and 100 km, in metres of UTM, and of one degree.
+const TILINGS: [Tiling; 4] = [
+    Tiling { id: 0.0, side: 20_040.0, crs: Crs::Utm },
+    Tiling { id: 1.0, side: 10_000.0, crs: Crs::Utm },
+    Tiling { id: 2.0, side: 100_080.0, crs: Crs::Utm },
+    Tiling { id: 3.0, side: 1.0, crs: Crs::Degrees },
+];
+
+/// The pixels of one tile, and how many tiles there may be.
+pub(super) fn tiles(
+    batch: &Batch,
+    bounds: &Bounds,
+    given: &Given,
+    notes: &mut Vec<String>,
+) -> Result<(Size, Count), Error> {
+    let (grid, path) = match (&batch.tiling_grid, &batch.input) {
+        (Some(grid), _) => (Some(grid), "tilingGrid"),
+        (None, input) => (input.as_ref(), "input"),
+    };
+    let size = match given.size {
+        Some(size) => size,
+        None => tile(grid, path)?,
+    };
+    let tiles = match given.tiles {
+        Some(tiles) => tiles,
+        None => cover(tiling(grid, path)?, bounds, notes)?,
+    };
+    Ok((size, tiles))
+}
+
+fn tiling(grid: Option<&Grid>, path: &str) -> Result<&'static Tiling, Error> {
+    let id = grid.and_then(|grid| grid.id);
+    let known = TILINGS.iter().find(|tiling| id == Some(tiling.id));
+    known.ok_or_else(|| match grid.and_then(|grid| grid.kind.as_deref()) {
+        Some(kind) if kind != "tiling-grid" => {
+            not_told(&format!("`{kind}` does not tell the tiles")).at(format!("{path}.type"))
+        }
+        Some(_) | None => not_told("the grids that are known here have the ids 0, 1, 2 and 3").at(format!("{path}.id")),
+    })
+}
+
+fn not_told(problem: &str) -> Error {
+    Error::unknowable(problem, "the tiles and the pixels of one", &["tiles", "width", "height"])
+}
+
+/// The pixels of one tile, with its buffer on both sides.
+fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
+    let tiling = tiling(grid, path)?;
+    let resolution = grid.and_then(|grid| grid.resolution).ok_or_else(|| {
+        Error::new(ErrorKind::Missing, "there is no resolution", "give one of the grid's")
+            .at(format!("{path}.resolution"))
+    })?;
+    let pixels = size::pixels(tiling.side, resolution, path, "resolution")?.get();
+    let buffered = |buffer: Option<f64>, name: &str| {
+        let side = f64::from(pixels) + 2.0 * buffer.unwrap_or(0.0).max(0.0);
+        Count::checked(side).map_err(|error| error.at(format!("{path}.{name}")))
+    };
+    let (x, y) = grid.map_or((None, None), |grid| (grid.buffer_x, grid.buffer_y));
+    Ok(Size { width: buffered(x, "bufferX")?, height: buffered(y, "bufferY")? })
+}
+
+/// As many tiles as the bounds can touch, wherever the grid's lines are.
+fn cover(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
+    let path = "processRequest.input.bounds";
+    let extent = bounds::extent(bounds, path)?;
+    let (width, height) = lengths(&extent, bounds::crs(bounds, path)?, tiling.crs)?;
+    let touched = |length: f64| (length / tiling.side).ceil() + 1.0;
+    notes.push("as many tiles as the bounds can touch: pass `tiles` if you know better".to_owned());
+    Count::checked(touched(width) * touched(height)).map_err(|error| error.at(path))
+}
+
+/// Width and height in units of the grid, never less than they are.
+fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
+    match (from, to) {
+        (Crs::Degrees, Crs::Degrees) => Ok((extent.width, extent.height)),
+        (Crs::Degrees, Crs::Utm | Crs::WebMercator) => {
+            let (south, north) = extent.vertical;
+            // The parallel nearest to the equator is the longest.
+            let latitude = if south <= 0.0 && north >= 0.0 { 0.0 } else { south.abs().min(north.abs()) };
+            Ok((extent.width * MAX_DEGREE_M * latitude.to_radians().cos(), extent.height * MAX_DEGREE_M))
+        }
+        // A metre of this projection is never more than one on the ground.
+        (Crs::WebMercator | Crs::Utm, Crs::Utm | Crs::WebMercator) => Ok((extent.width, extent.height)),
+        (Crs::WebMercator | Crs::Utm, Crs::Degrees) => {
+            let path = "processRequest.input.bounds.properties.crs";
+            Err(not_told("tiles in degrees can't be counted over bounds in metres").at(path))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! How many intervals statistics are made of.
+
+use super::wire::{Aggregation, LastInterval};
+use crate::error::pass;
+use crate::{Count, Error, ErrorKind};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+
+/// Three centuries of days.
+const MAX_INTERVALS: u32 = 110_000;
+
+/// The intervals of an aggregation.
+pub(super) fn of(aggregation: &Aggregation) -> Result<Count, Error> {
+    let Some(range) = &aggregation.time_range else { return Err(missing("timeRange")) };
+    let Some(interval) = &aggregation.aggregation_interval else { return Err(missing("aggregationInterval")) };
+    let (from, to) = (moment(&range.from, "from")?, moment(&range.to, "to")?);
+    let (whole, rest) = whole(from, to, length(&interval.of)?)?;
+    let counted = match interval.last_interval_behavior {
+        LastInterval::Skip => whole,
+        LastInterval::Shorten | LastInterval::Extend => whole + u32::from(rest),
+    };
+    Count::new(counted.max(1))
+}
+
+fn missing(name: &str) -> Error {
+    let remedy = format!("give it, or {}", pass("the number of intervals", &["intervals"]));
+    Error::new(ErrorKind::Missing, "there is none", remedy).at(format!("aggregation.{name}"))
+}
+
+fn moment(text: &str, name: &str) -> Result<DateTime, Error> {
+    let zoned = text.parse::<Timestamp>().map(|moment| TimeZone::UTC.to_datetime(moment));
+    zoned.or_else(|_| text.parse::<DateTime>()).map_err(|_| {
+        let problem = format!("`{text}` is no time");
+        let remedy = "give one such as 2026-11-01T00:00:00Z";
+        Error::new(ErrorKind::Malformed, problem, remedy).at(format!("aggregation.timeRange.{name}"))
+    })
+}
+
+fn length(text: &str) -> Result<Span, Error> {
+    let span = text.parse::<Span>().ok().filter(|span| span.is_positive());
+    span.ok_or_else(|| {
+        let problem = format!("`{text}` is no duration");
+        Error::new(ErrorKind::Malformed, problem, "give one such as P1D, P1M or PT12H")
+            .at("aggregation.aggregationInterval.of")
+    })
+}
+
+/// How many whole intervals there are, and whether something is left.
+fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Error> {
+    if from >= to {
+        let problem = "the time range ends before it begins";
+        return Err(Error::new(ErrorKind::OutOfBounds, problem, "give `from` < `to`").at("aggregation.timeRange"));
+    }
+    let mut whole = 0;
+    // Always from the beginning: a month after January 31 is in February, two are March 31 again.
+    while let Some(end) = end_of(from, length, whole + 1).filter(|end| *end <= to) {
+        whole += 1;
+        if end == to {
+            return Ok((whole, false));
+        }
+        if whole == MAX_INTERVALS {
+            let problem = format!("there are more than {MAX_INTERVALS} intervals");
+            let remedy = format!("split the request, or {}", pass("the number of intervals", &["intervals"]));
+            return Err(Error::new(ErrorKind::OutOfBounds, problem, remedy).at("aggregation.aggregationInterval.of"));
+        }
+    }
+    Ok((whole, true))
+}
+
+/// None beyond the end of time.
+fn end_of(from: DateTime, length: Span, intervals: u32) -> Option<DateTime> {
+    let span = length.checked_mul(i64::from(intervals)).ok()?;
+    from.checked_add(span).ok()
+}

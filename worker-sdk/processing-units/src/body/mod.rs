@@ -1,0 +1,116 @@
+//! From the body of a request to an estimate.
+
+mod bounds;
+mod format;
+mod grid;
+mod intervals;
+mod read;
+mod script;
+mod setup;
+mod size;
+mod sources;
+mod wire;
+
+pub use read::MAX_BODY;
+
+use crate::{Api, Count, Error, Estimate, Given, Parameters, Rules, Size};
+use script::Script;
+use wire::{Batch, Process, Statistical};
+
+impl Estimate {
+    /// What a request with this body costs.
+    ///
+    /// ```
+    /// use rampmeter_processing_units::{Api, ErrorKind, Estimate, Given};
+    /// let error = Estimate::of_body(Api::Process, r#"{"output": {"width": "512"}}"#, &Given::default()).unwrap_err();
+    /// assert_eq!((error.kind(), error.path()), (ErrorKind::Malformed, Some("output.width")));
+    /// ```
+    ///
+    /// # Errors
+    /// If the body is wrong, or does not tell what matters: the error says where, and what to correct or to pass in `given`.
+    pub fn of_body(api: Api, body: impl AsRef<[u8]>, given: &Given) -> Result<Self, Error> {
+        let body = body.as_ref();
+        let rules = given.rules.unwrap_or_else(Rules::latest);
+        let mut notes = Vec::new();
+        let parameters = match api {
+            Api::Process | Api::Asynchronous => process(&read::body::<Process>(body)?, "", rules, given, &mut notes),
+            Api::Statistical => statistical(&read::body::<Statistical>(body)?, given, &mut notes),
+            Api::Batch => batch(body, rules, given, &mut notes),
+        };
+        Ok(rules.estimate(api, &parameters?)?.with_notes(notes))
+    }
+}
+
+/// A process request, at `at` in the body.
+fn process(
+    body: &Process,
+    at: &str,
+    rules: &'static Rules,
+    given: &Given,
+    notes: &mut Vec<String>,
+) -> Result<Parameters, Error> {
+    let size = match given.size {
+        Some(size) => size,
+        None => size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes)?,
+    };
+    sized_process(body, at, size, rules, given, notes)
+}
+
+fn sized_process(
+    body: &Process,
+    at: &str,
+    size: Size,
+    rules: &'static Rules,
+    given: &Given,
+    notes: &mut Vec<String>,
+) -> Result<Parameters, Error> {
+    let script = Script::new(body.evalscript.as_deref(), format!("{at}evalscript"));
+    let format = match given.format {
+        Some(format) => format,
+        None => format::of(&body.output.responses, &script, &format!("{at}output"), rules, notes)?,
+    };
+    let parameters = Parameters::new(size, bands(&script, given)?).format(format).samples(samples(&script, given)?);
+    sources::apply(parameters, &body.input.data, &format!("{at}input.data"), given, notes)
+}
+
+fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Result<Parameters, Error> {
+    let aggregation = &body.aggregation;
+    let size = match given.size {
+        Some(size) => size,
+        None => size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes)?,
+    };
+    let intervals = match given.intervals {
+        Some(intervals) => intervals,
+        None => intervals::of(aggregation)?,
+    };
+    let script = Script::new(aggregation.evalscript.as_deref(), "aggregation.evalscript".to_owned());
+    let parameters = Parameters::new(size, bands(&script, given)?).samples(samples(&script, given)?);
+    let parameters = parameters.intervals(intervals).format(given.format.unwrap_or_default());
+    sources::apply(parameters, &body.input.data, "input.data", given, notes)
+}
+
+/// A batch request, or the process request that one is made of.
+fn batch(body: &[u8], rules: &'static Rules, given: &Given, notes: &mut Vec<String>) -> Result<Parameters, Error> {
+    let batch: Batch = read::body(body)?;
+    let Some(request) = &batch.process_request else {
+        let request: Process = read::body(body)?;
+        let parameters = process(&request, "", rules, given, notes)?;
+        return Ok(parameters.tiles(given.tiles.unwrap_or(Count::ONE)));
+    };
+    let (size, tiles) = grid::tiles(&batch, &request.input.bounds, given, notes)?;
+    Ok(sized_process(request, "processRequest.", size, rules, given, notes)?.tiles(tiles))
+}
+
+fn bands(script: &Script, given: &Given) -> Result<Count, Error> {
+    match given.bands {
+        Some(bands) => Ok(bands),
+        None => script.setup("the number of input bands", "bands")?.bands(script.path()),
+    }
+}
+
+fn samples(script: &Script, given: &Given) -> Result<Count, Error> {
+    match given.samples {
+        Some(samples) => Ok(samples),
+        None => script.setup("the samples per pixel", "samples")?.samples(script.path()),
+    }
+}

@@ -1,0 +1,169 @@
+//! What matters of request bodies, as the service has them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The body of a process request.
+#[derive(Debug, Deserialize)]
+pub(super) struct Process {
+    pub(super) input: Input,
+    #[serde(default)]
+    pub(super) output: Output,
+    pub(super) evalscript: Option<String>,
+}
+
+/// The body of a statistical request.
+#[derive(Debug, Deserialize)]
+pub(super) struct Statistical {
+    pub(super) input: Input,
+    pub(super) aggregation: Aggregation,
+}
+
+/// The body of a batch request; earlier ones have `tilingGrid`, later ones `input`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Batch {
+    pub(super) process_request: Option<Process>,
+    pub(super) tiling_grid: Option<Grid>,
+    pub(super) input: Option<Grid>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Grid {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) id: Option<f64>,
+    pub(super) resolution: Option<f64>,
+    pub(super) buffer_x: Option<f64>,
+    pub(super) buffer_y: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Input {
+    #[serde(default)]
+    pub(super) bounds: Bounds,
+    pub(super) data: Vec<Data>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Bounds {
+    pub(super) bbox: Option<Vec<f64>>,
+    pub(super) geometry: Option<Geometry>,
+    #[serde(default)]
+    pub(super) properties: BoundsProperties,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct BoundsProperties {
+    pub(super) crs: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Geometry {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) coordinates: Value,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Data {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) processing: Processing,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Processing {
+    pub(super) orthorectify: Option<bool>,
+    pub(super) back_coeff: Option<String>,
+    pub(super) speckle_filter: Option<SpeckleFilter>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SpeckleFilter {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Output {
+    pub(super) width: Option<f64>,
+    pub(super) height: Option<f64>,
+    pub(super) resx: Option<f64>,
+    pub(super) resy: Option<f64>,
+    #[serde(default)]
+    pub(super) responses: Vec<Response>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Response {
+    pub(super) identifier: Option<String>,
+    #[serde(default)]
+    pub(super) format: ResponseFormat,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ResponseFormat {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Aggregation {
+    pub(super) time_range: Option<TimeRange>,
+    pub(super) aggregation_interval: Option<Interval>,
+    pub(super) width: Option<f64>,
+    pub(super) height: Option<f64>,
+    pub(super) resx: Option<f64>,
+    pub(super) resy: Option<f64>,
+    pub(super) evalscript: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TimeRange {
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Interval {
+    pub(super) of: String,
+    #[serde(default)]
+    pub(super) last_interval_behavior: LastInterval,
+}
+
+/// What becomes of an interval that does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum LastInterval {
+    #[default]
+    Skip,
+    Shorten,
+    Extend,
+}
+
+/// Pixels, or how much of the bounds each is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) width: Option<f64>,
+    pub(super) height: Option<f64>,
+    pub(super) resx: Option<f64>,
+    pub(super) resy: Option<f64>,
+}
+
+impl Output {
+    pub(super) fn frame(&self) -> Frame {
+        Frame { width: self.width, height: self.height, resx: self.resx, resy: self.resy }
+    }
+}
+
+impl Aggregation {
+    pub(super) fn frame(&self) -> Frame {
+        Frame { width: self.width, height: self.height, resx: self.resx, resy: self.resy }
+    }
+}

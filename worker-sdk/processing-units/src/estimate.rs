@@ -1,0 +1,113 @@
+//! What a request costs, and why.
+
+use crate::{Api, Error, Ratio, Rules, UNIT};
+use rampmeter_protocol::amount::Amount;
+use serde::Serialize;
+
+/// What a request costs, and why.
+///
+/// ```
+/// use rampmeter_processing_units::{Api, Count, Parameters, Rules, Size};
+/// # fn main() -> Result<(), rampmeter_processing_units::Error> {
+/// let parcel = Parameters::new(Size::new(20, 20)?, Count::new(2)?);
+/// let estimate = Rules::latest().estimate(Api::Process, &parcel)?;
+/// assert_eq!(estimate.exact().to_string(), "0.0066667");
+/// assert_eq!(estimate.amount().to_string(), "0.006667");
+/// assert_eq!(estimate.factors()[0].name, "area");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct Estimate {
+    api: &'static str,
+    rules: &'static str,
+    #[serde(rename = "processing_units")]
+    amount: Amount,
+    exact: Ratio,
+    minimum: Ratio,
+    factors: Vec<Factor>,
+    notes: Vec<String>,
+}
+
+/// One factor of a cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Factor {
+    /// What it is for.
+    pub name: &'static str,
+    /// The factor.
+    pub value: Ratio,
+    /// Where it comes from.
+    pub why: String,
+}
+
+impl Factor {
+    pub(crate) fn new(name: &'static str, value: Ratio, why: String) -> Self {
+        Factor { name, value, why }
+    }
+}
+
+impl Estimate {
+    pub(crate) fn new(rules: &'static Rules, api: Api, minimum: Ratio, factors: Vec<Factor>) -> Result<Self, Error> {
+        let product = factors.iter().try_fold(Ratio::ONE, |product, factor| product.times(factor.value))?;
+        let exact = product.max(minimum)?;
+        let amount = exact.amount()?;
+        Ok(Estimate { api: api.name(), rules: rules.version(), amount, exact, minimum, factors, notes: Vec::new() })
+    }
+
+    pub(crate) fn with_notes(self, notes: Vec<String>) -> Self {
+        Estimate { notes, ..self }
+    }
+
+    /// The cost, rounded up to a millionth.
+    #[must_use]
+    pub fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The cost before rounding.
+    #[must_use]
+    pub fn exact(&self) -> Ratio {
+        self.exact
+    }
+
+    /// As a cost of a call: one request, and these processing units.
+    #[must_use]
+    pub fn cost(&self) -> rampmeter_protocol::cost::Cost<'static> {
+        let mut cost = rampmeter_protocol::cost::Cost::new();
+        for (unit, amount) in [(rampmeter_protocol::cost::REQUESTS, Amount::ONE), (UNIT, self.amount)] {
+            cost.set(unit, amount).expect("two units are not too many");
+        }
+        cost
+    }
+
+    /// What the API charges at least.
+    #[must_use]
+    pub fn minimum(&self) -> Ratio {
+        self.minimum
+    }
+
+    /// What is multiplied.
+    #[must_use]
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+
+    /// What was assumed because the body leaves it open.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The API that is asked.
+    #[must_use]
+    pub fn api(&self) -> &'static str {
+        self.api
+    }
+
+    /// The version of the rules.
+    #[must_use]
+    pub fn rules(&self) -> &'static str {
+        self.rules
+    }
+}

@@ -1,0 +1,137 @@
+//! Bodies as they are sent, and what they cost.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_processing_units::{Api, Count, Error, Estimate, Format, Given, Size};
+use serde_json::{Value, json};
+
+fn body(name: &str) -> Value {
+    let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn estimate(api: Api, body: &Value, given: &Given) -> Result<Estimate, Error> {
+    Estimate::of_body(api, body.to_string(), given)
+}
+
+/// The price, and the factors other than one in their order.
+fn check(api: Api, body: &Value, given: &Given, exact: &str, factors: &str) -> Estimate {
+    let estimate = estimate(api, body, given).unwrap_or_else(|error| panic!("{error}"));
+    let shown = estimate.factors().iter().map(|factor| (factor.name, factor.value.to_string()));
+    let shown: Vec<_> =
+        shown.filter(|(_, value)| value != "1").map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!((estimate.exact().to_string().as_str(), shown.join(", ").as_str()), (exact, factors));
+    estimate
+}
+
+#[test]
+fn bodies_of_each_api() {
+    let given = Given::default();
+    #[rustfmt::skip]
+    let table = [
+        (Api::Process,      "process",     "1",             ""),
+        (Api::Process,      "float32",     "1.3333333",     "bands 0.6666667, format 2"),
+        (Api::Process,      "data-mask",   "0.3333333",     "bands 0.3333333"),
+        (Api::Process,      "sentinel1",   "26.6666667",    "area 4, bands 0.6666667, format 2, terrain correction 2.5, speckle filter 2"),
+        (Api::Process,      "fusion",      "4",             "fusion 4"),
+        (Api::Statistical,  "statistical", "6",             "samples 6"),
+        (Api::Asynchronous, "async",       "254.3131510",   "area 381.4697266, discount 0.6666667"),
+        (Api::Batch,        "batch",       "153.8594564",   "area 3.8146973, tiles 121, discount 0.3333333"),
+        (Api::Batch,        "batch-v2",    "1556.5490723",  "area 389.1372681, bands 0.3333333, format 2, tiles 9, orthorectification 2, discount 0.3333333"),
+    ];
+    for (api, name, exact, factors) in table {
+        check(api, &body(name), &given, exact.trim_end_matches('0'), factors);
+    }
+}
+
+#[test]
+fn what_is_given_goes_before_what_the_body_says() {
+    let count = |count| Count::new(count).unwrap();
+    let given = Given::default;
+    check(Api::Process, &body("orbit"), &given().samples(count(7)), "7", "samples 7");
+    check(
+        Api::Process,
+        &body("process"),
+        &given().bands(count(6)).size(Size::new(1024, 512).unwrap()),
+        "4",
+        "area 2, bands 2",
+    );
+    check(Api::Process, &body("process"), &given().format(Format::OctetStream), "1.4", "format 1.4");
+    check(Api::Statistical, &body("statistical"), &given().intervals(count(2)), "2", "samples 2");
+    check(
+        Api::Batch,
+        &body("batch"),
+        &given().tiles(count(100)),
+        "127.1565755",
+        "area 3.8146973, tiles 100, discount 0.3333333",
+    );
+    check(Api::Batch, &body("process"), &given(), "100", "discount 0.3333333");
+}
+
+#[test]
+fn without_its_evalscript_a_body_costs_what_is_given() {
+    let mut body = body("float32");
+    body.as_object_mut().unwrap().remove("evalscript");
+    let given = Given::default().bands(Count::new(2).unwrap()).samples(Count::ONE).format(Format::Float32);
+    check(Api::Process, &body, &given, "1.3333333", "bands 0.6666667, format 2");
+}
+
+#[test]
+fn where_a_collection_is_depends_on_who_is_asked() {
+    let mut body = body("fusion");
+    let asked = |host: &str| Given::default().deployment(host.parse().unwrap());
+    check(Api::Process, &body, &asked("https://services-uswest2.sentinel-hub.com/api/v1/process"), "5", "fusion 5");
+    check(Api::Process, &body, &asked("sh.dataspace.copernicus.eu"), "4", "fusion 4");
+    body["input"]["data"][2]["type"] = json!("byoc-0a1b");
+    let unknown = check(Api::Process, &body, &Given::default(), "4", "fusion 4");
+    assert!(
+        unknown.notes()[0].starts_with("input.data[2].type: `byoc-0a1b` counts as remote"),
+        "{:?}",
+        unknown.notes()
+    );
+    let local = check(Api::Process, &body, &Given::default().local("byoc-0a1b"), "3", "fusion 3");
+    assert!(local.notes().is_empty());
+}
+
+#[test]
+fn what_a_body_leaves_open_counts_as_the_dearer() {
+    let mut body = body("float32");
+    body["output"] = json!({});
+    let open = check(Api::Process, &body, &Given::default(), "0.3333333", "area 0.25, bands 0.6666667, format 2");
+    assert_eq!(open.notes().len(), 2, "{:?}", open.notes());
+    let grid = estimate(Api::Batch, &self::body("batch"), &Given::default()).unwrap();
+    assert_eq!(grid.notes(), ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
+}
+
+/// Years of calendar months, days in leap years, and what does not fit.
+#[test]
+fn intervals_of_the_calendar() {
+    #[rustfmt::skip]
+    let table = [
+        ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z",      "P1M",   "SKIP",    12),
+        ("2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z",      "P1D",   "SKIP",    29),
+        ("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z",      "P7D",   "SKIP",    4),
+        ("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z",      "P7D",   "SHORTEN", 5),
+        ("2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z",      "P1W",   "EXTEND",  5),
+        ("2026-01-01T00:00:00Z", "2026-01-01T23:59:59.999Z",  "P1D",   "SKIP",    1),
+        ("2026-01-01T00:00:00",  "2026-01-02T00:00:00+02:00", "PT6H",  "SHORTEN", 4),
+        ("2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z",      "P1M",   "SKIP",    2),
+        ("0001-01-01T00:00:00Z", "9999-12-01T00:00:00Z",      "P100Y", "SKIP",    99),
+    ];
+    for (from, to, of, last, intervals) in table {
+        let mut body = body("statistical");
+        body["aggregation"]["timeRange"] = json!({ "from": from, "to": to });
+        body["aggregation"]["aggregationInterval"] = json!({ "of": of, "lastIntervalBehavior": last });
+        let estimate = estimate(Api::Statistical, &body, &Given::default()).unwrap();
+        assert_eq!(estimate.amount().to_string(), intervals.to_string(), "{from} {to} {of} {last}");
+    }
+}
+
+/// What is no part of the price may change, and is not read.
+#[test]
+fn other_keys_do_not_matter() {
+    let mut body = body("process");
+    body["input"]["data"][0]["processing"] = json!({ "upsampling": "BICUBIC", "harmonizeValues": true });
+    body["extra"] = json!([[[[{}]]]]);
+    check(Api::Process, &body, &Given::default(), "1", "");
+}

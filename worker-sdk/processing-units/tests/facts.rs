@@ -1,0 +1,121 @@
+//! Requests whose price is documented, and that prices do not fall when more is asked.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use proptest::prelude::*;
+use rampmeter_processing_units::{
+    Api, Correction, Count, ErrorKind, Estimate, Format, Fusion, Parameters, Rules, Size,
+};
+
+fn parameters(side: u32, bands: u32) -> Parameters {
+    Parameters::new(Size::new(side, side).unwrap(), Count::new(bands).unwrap())
+}
+
+fn estimate(api: Api, parameters: &Parameters) -> Estimate {
+    Rules::latest().estimate(api, parameters).unwrap()
+}
+
+/// The exact price as it is printed, and the amount that is asked for.
+fn check(api: Api, parameters: &Parameters, exact: &str, amount: &str) {
+    let estimate = estimate(api, parameters);
+    assert_eq!((estimate.exact().to_string(), estimate.amount().to_string()), (exact.to_owned(), amount.to_owned()));
+}
+
+#[test]
+fn prices_that_are_documented() {
+    let count = |count| Count::new(count).unwrap();
+    let fusion = Fusion::new(2, 1).unwrap();
+    let change = parameters(1024, 4).format(Format::Float32).samples(count(2)).correction(Correction::Orthorectified);
+    #[rustfmt::skip]
+    let table = [
+        (Api::Process,      parameters(512, 3),                                             "1",          "1"),
+        (Api::Process,      change,                                                         "42.6666667", "42.666667"),
+        (Api::Process,      parameters(20, 2),                                              "0.0066667",  "0.006667"),
+        (Api::Process,      parameters(2000, 2).correction(Correction::Orthorectified),     "20.3450521", "20.345053"),
+        (Api::Process,      parameters(512, 3).fusion(fusion),                              "4",          "4"),
+        (Api::Process,      parameters(1, 1),                                               "0.005",      "0.005"),
+        (Api::Statistical,  parameters(1, 1),                                               "0.01",       "0.01"),
+        (Api::Process,      parameters(512, 1),                                             "0.3333333",  "0.333334"),
+        (Api::Process,      parameters(512, 3).format(Format::OctetStream),                 "1.4",        "1.4"),
+        (Api::Process,      parameters(512, 3).correction(Correction::TerrainCorrected).speckle_filter(true), "5", "5"),
+        (Api::Asynchronous, parameters(100, 3),                                             "10",         "10"),
+        (Api::Asynchronous, parameters(5120, 3),                                            "66.6666667", "66.666667"),
+        (Api::Batch,        parameters(512, 3),                                             "100",        "100"),
+        (Api::Batch,        parameters(5120, 3).tiles(count(9)),                            "300",        "300"),
+        (Api::Batch,        parameters(99, 3000).tiles(count(3000)),                        "112163.5437012", "112163.543702"),
+        (Api::Batch,        parameters(100, 3000).tiles(count(3000)),                       "38146.9726562",  "38146.972657"),
+        (Api::Statistical,  parameters(512, 3).intervals(count(6)).samples(count(2)),       "12",         "12"),
+    ];
+    for (api, parameters, exact, amount) in table {
+        check(api, &parameters, exact, amount);
+    }
+}
+
+#[test]
+fn earlier_rules_charged_less() {
+    let early = Rules::named("2023-01").unwrap();
+    let fused = parameters(512, 3).correction(Correction::TerrainCorrected).fusion(Fusion::new(1, 1).unwrap());
+    assert_eq!(early.estimate(Api::Process, &fused).unwrap().amount().to_string(), "1");
+    assert_eq!(early.estimate(Api::Batch, &parameters(10, 3)).unwrap().amount().to_string(), "0.005");
+    assert_eq!(estimate(Api::Process, &fused).amount().to_string(), "7.5");
+    assert_eq!(estimate(Api::Process, &fused).rules(), Rules::all().next().unwrap().version());
+}
+
+#[test]
+fn factors_are_named() {
+    let everything = parameters(512, 3)
+        .format(Format::Float32)
+        .correction(Correction::Orthorectified)
+        .speckle_filter(true)
+        .tiles(Count::new(2).unwrap())
+        .fusion(Fusion::new(1, 1).unwrap());
+    let estimate = estimate(Api::Batch, &everything);
+    let names: Vec<_> = estimate.factors().iter().map(|factor| factor.name).collect();
+    let expected =
+        ["area", "bands", "format", "samples", "tiles", "fusion", "orthorectification", "speckle filter", "discount"];
+    assert_eq!(names, expected);
+    assert_eq!(serde_json::to_string(&estimate.cost()).unwrap(), r#"{"requests":1,"processing-units":100}"#);
+}
+
+#[test]
+fn what_no_amount_can_hold_is_an_error() {
+    let count = Count::new(Count::MAX).unwrap();
+    let most = parameters(Count::MAX, Count::MAX).samples(count).intervals(count).tiles(count);
+    for parameters in [most, parameters(Count::MAX, 10_000)] {
+        let error = Rules::latest().estimate(Api::Batch, &parameters).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooMuch);
+    }
+    assert!(Count::new(Count::MAX + 1).is_err() && Count::new(0).is_err());
+}
+
+fn any_parameters() -> impl Strategy<Value = (Api, Parameters)> {
+    let formats = [Format::Integer, Format::Float32, Format::OctetStream];
+    let corrections = [Correction::None, Correction::Orthorectified, Correction::TerrainCorrected];
+    let sizes = (1..20_000_u32, 1..20_000_u32, 1..40_u32, 1..100_u32);
+    let options = (prop::sample::select(formats.to_vec()), prop::sample::select(corrections.to_vec()), any::<bool>());
+    (prop::sample::select(Api::ALL.to_vec()), sizes, options).prop_map(|(api, sizes, options)| {
+        let (width, height, bands, samples) = sizes;
+        let parameters = Parameters::new(Size::new(width, height).unwrap(), Count::new(bands).unwrap());
+        let parameters = parameters.samples(Count::new(samples).unwrap()).format(options.0);
+        (api, parameters.correction(options.1).speckle_filter(options.2))
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_price_is_below_the_minimum((api, parameters) in any_parameters()) {
+        let estimate = estimate(api, &parameters);
+        prop_assert!(estimate.amount().units() >= estimate.minimum().to_f64());
+        prop_assert!(estimate.amount().units() >= estimate.exact().to_f64() * (1.0 - f64::EPSILON));
+        prop_assert!(estimate.amount().units() - estimate.exact().to_f64() < 1.1e-6);
+    }
+
+    /// Discounts begin at an area, below which a price may be higher than above.
+    #[test]
+    fn more_area_costs_no_less(side in 100..5000_u32, more in 0..5000_u32, bands in 1..20_u32) {
+        for api in Api::ALL {
+            let (small, large) = (estimate(api, &parameters(side, bands)), estimate(api, &parameters(side + more, bands)));
+            prop_assert!(small.amount() <= large.amount());
+        }
+    }
+}

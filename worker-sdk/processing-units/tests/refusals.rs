@@ -1,0 +1,128 @@
+//! Bodies that have no price: where, why, and what to do.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_processing_units::ErrorKind::{Malformed, Missing, OutOfBounds, Script, TooMuch, Unknowable};
+use rampmeter_processing_units::{Api, Error, ErrorKind, Estimate, Given, MAX_BODY};
+use serde_json::{Value, json};
+
+fn body(api: Api) -> Value {
+    let name = match api {
+        Api::Process => "process",
+        Api::Statistical => "statistical",
+        Api::Asynchronous => "async",
+        Api::Batch => "batch",
+    };
+    let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn refusal(api: Api, body: impl AsRef<[u8]>) -> Error {
+    Estimate::of_body(api, body, &Given::default()).unwrap_err()
+}
+
+/// With something else at a place in the body of an API.
+fn check(api: Api, pointer: &str, value: &Value, kind: ErrorKind, path: &str, remedy: &str) {
+    let mut body = body(api);
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let parent = body.pointer_mut(parent).unwrap();
+    match key.parse::<usize>() {
+        Ok(index) => parent[index] = value.clone(),
+        Err(_) => parent[key] = value.clone(),
+    }
+    let error = refusal(api, body.to_string());
+    assert_eq!((error.kind(), error.path()), (kind, Some(path)), "{pointer} = {value}: {error}");
+    assert!(error.remedy().contains(remedy), "{pointer} = {value}: {error}");
+}
+
+fn script(body: &str) -> Value {
+    json!(format!("function setup() {{ {body} }}"))
+}
+
+#[test]
+fn the_place_and_the_remedy_are_told() {
+    use Api::{Batch, Process, Statistical};
+    #[rustfmt::skip]
+    let table = [
+        (Process, "/input",                         json!(5),                   Malformed,   "input",                       "correct the body"),
+        (Process, "/input/data",                    json!([]),                  Missing,     "input.data",                  "give one or more"),
+        (Process, "/input/data/0/type",             json!(1),                   Malformed,   "input.data[0].type",          "correct the body"),
+        (Process, "/input/data/0/processing",       json!({"orthorectify": 1}), Malformed,   "input.data[0].processing.orthorectify", "correct the body"),
+        (Process, "/output/width",                  json!("512"),               Malformed,   "output.width",                "correct the body"),
+        (Process, "/output/width",                  json!(0),                   OutOfBounds, "output.width",                "from 1 to 1000000"),
+        (Process, "/output/height",                 json!(51.5),                OutOfBounds, "output.height",               "from 1 to 1000000"),
+        (Process, "/output/height",                 json!(1e300),               OutOfBounds, "output.height",               "from 1 to 1000000"),
+        (Process, "/output/width",                  json!(null),                Missing,     "output",                      "both `width` and `height`"),
+        (Process, "/output/resx",                   json!(10),                  Missing,     "output",                      "both `width` and `height`"),
+        (Process, "/output",                        json!({"resx": 10, "resy": 10}), OutOfBounds, "output.resx",            "units of the bounds' CRS"),
+        (Process, "/output",                        json!({"resx": 0, "resy": 10}),  OutOfBounds, "output.resx",            "above zero"),
+        (Process, "/output",                        json!({"resx": 1e-9, "resy": 10}), OutOfBounds, "output.resx",          "coarser"),
+        (Process, "/output/responses/0/format/type", json!("image/webp"),       Unknowable,  "output.responses[0].format.type", "--format"),
+        (Process, "/evalscript",                    json!(null),                Unknowable,  "evalscript",                  "--bands"),
+        (Process, "/evalscript",                    json!("//VERSION=3"),       Script,      "evalscript",                  "--bands"),
+        (Process, "/evalscript",                    script("while (true) {}"),  Script,      "evalscript",                  "--bands"),
+        (Process, "/evalscript",                    script("return {}"),        Malformed,   "evalscript: setup().input",   "array of band names"),
+        (Process, "/evalscript",                    script("return { input: [5] }"), Malformed, "evalscript: setup().input[0]", "array of band names"),
+        (Process, "/evalscript",                    script("return { input: [{ bands: [1] }] }"), Malformed, "evalscript: setup().input[0].bands", "array of band names"),
+        (Process, "/evalscript",                    script("return { input: ['A'], mosaicking: 'TILE' }"), Unknowable, "evalscript: setup().mosaicking", "--samples"),
+        (Process, "/evalscript",                    script("return { input: ['A'], mosaicking: [1] }"), Unknowable, "evalscript: setup().mosaicking", "--samples"),
+        (Statistical, "/aggregation",               json!(null),                Malformed,   "aggregation",                 "correct the body"),
+        (Statistical, "/aggregation/timeRange",     json!(null),                Missing,     "aggregation.timeRange",       "--intervals"),
+        (Statistical, "/aggregation/timeRange/from", json!("yesterday"),        Malformed,   "aggregation.timeRange.from",  "2026-11-01"),
+        (Statistical, "/aggregation/timeRange/from", json!("2027-01-31T00:00:00Z"), OutOfBounds, "aggregation.timeRange",   "`from` < `to`"),
+        (Statistical, "/aggregation/aggregationInterval/of", json!("daily"),    Malformed,   "aggregation.aggregationInterval.of", "P1D"),
+        (Statistical, "/aggregation/aggregationInterval/of", json!("P0D"),      Malformed,   "aggregation.aggregationInterval.of", "P1D"),
+        (Statistical, "/aggregation/aggregationInterval/of", json!("-P1D"),     Malformed,   "aggregation.aggregationInterval.of", "P1D"),
+        (Statistical, "/aggregation/aggregationInterval/of", json!("PT1S"),     OutOfBounds, "aggregation.aggregationInterval.of", "--intervals"),
+        (Statistical, "/aggregation/aggregationInterval/lastIntervalBehavior", json!("DROP"), Malformed, "aggregation.aggregationInterval.lastIntervalBehavior", "correct the body"),
+        (Statistical, "/input/bounds",              json!({}),                  Missing,     "input.bounds",                "--width"),
+        (Statistical, "/input/bounds/bbox",         json!([1, 2, 3]),           Malformed,   "input.bounds.bbox",           "west, south"),
+        (Statistical, "/input/bounds/bbox",         json!([3, 2, 1, 4]),        OutOfBounds, "input.bounds.bbox",           "west < east"),
+        (Statistical, "/input/bounds/geometry/type", json!("Point"),            Malformed,   "input.bounds.geometry.type",  "MultiPolygon"),
+        (Statistical, "/input/bounds/geometry/type", json!("Polygon"),          Malformed,   "input.bounds.geometry.coordinates", "GeoJSON"),
+        (Statistical, "/input/bounds/geometry/coordinates", json!([]),          OutOfBounds, "input.bounds.geometry.coordinates", "west < east"),
+        (Batch, "/tilingGrid/id",                   json!(17),                  Unknowable,  "tilingGrid.id",               "--tiles"),
+        (Batch, "/tilingGrid/resolution",           json!(null),                Missing,     "tilingGrid.resolution",       "one of the grid's"),
+        (Batch, "/tilingGrid",                      json!(null),                Unknowable,  "input.id",                    "--tiles"),
+        (Batch, "/tilingGrid",                      json!({"type": "geopackage"}), Unknowable, "tilingGrid.type",           "--tiles"),
+        (Batch, "/tilingGrid/bufferX",              json!(1e9),                 OutOfBounds, "tilingGrid.bufferX",          "from 1 to 1000000"),
+        (Batch, "/processRequest/input/bounds/properties/crs", json!("EPSG:2154"), Unknowable, "processRequest.input.bounds.properties.crs", "--tiles"),
+        (Batch, "/processRequest/input/bounds/bbox", json!([0, 0, 1e12, 1e12]), OutOfBounds, "processRequest.input.bounds", "from 1 to 1000000"),
+        (Batch, "/processRequest/evalscript",       json!(null),                Unknowable,  "processRequest.evalscript",   "--format"),
+    ];
+    for (api, pointer, value, kind, path, remedy) in table {
+        check(api, pointer, &value, kind, path, remedy);
+    }
+}
+
+#[test]
+fn what_is_no_body_is_told() {
+    for (text, part) in [
+        ("", "EOF"),
+        ("{", "EOF"),
+        ("[]", "expected struct"),
+        ("{} {}", "missing field"),
+        ("{\"input\": 1}", "input: "),
+    ] {
+        let error = refusal(Api::Process, text);
+        assert_eq!(error.kind(), Malformed, "{text}");
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+    let behind = format!("{} x", body(Api::Process));
+    assert!(refusal(Api::Process, behind).to_string().contains("trailing characters"));
+    assert!(refusal(Api::Process, vec![b' '; MAX_BODY + 1]).to_string().contains("at most 4194304"));
+    assert_eq!(refusal(Api::Process, [0xff, 0xfe]).kind(), Malformed);
+    let deep = format!(r#"{{"input": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(refusal(Api::Process, deep).kind(), Malformed);
+    let deep = format!(r#"{{"extra": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(refusal(Api::Process, deep).kind(), Malformed);
+}
+
+#[test]
+fn what_costs_too_much_is_told() {
+    let mut body = body(Api::Process);
+    body["output"]["width"] = json!(1_000_000);
+    body["output"]["height"] = json!(1_000_000);
+    body["evalscript"] = script("return { input: Array.from({ length: 1000 }, (_, i) => 'B' + i) }");
+    assert_eq!(refusal(Api::Process, body.to_string()).kind(), TooMuch);
+}

@@ -1,0 +1,75 @@
+//! So many in a time, and no more.
+
+use rampmeter_protocol::time::{Span, Time};
+
+/// One every `interval`, and some at once after a rest: the generic cell rate algorithm in whole
+/// nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    interval: Span,
+    /// How far ahead of time it may be spent.
+    slack: Span,
+    spent_until: Time,
+}
+
+impl Bucket {
+    /// A full one, which gives `burst` at once.
+    pub(super) fn new(interval: Span, burst: u64) -> Self {
+        assert!(interval > Span::ZERO && burst > 0, "a bucket has a rate, and holds at least one");
+        let slack = Span::from_nanos(interval.nanos().saturating_mul(burst - 1));
+        Bucket { interval, slack, spent_until: Time::ORIGIN }
+    }
+
+    /// From when on the next one may be taken.
+    pub(super) fn opens(&self) -> Time {
+        self.spent_until - self.slack
+    }
+
+    /// The same for who has so many in front.
+    pub(super) fn opens_behind(&self, ahead: u64) -> Time {
+        self.opens() + Span::from_nanos(self.interval.nanos().saturating_mul(ahead))
+    }
+
+    /// From one to the next.
+    pub(super) fn interval(&self) -> Span {
+        self.interval
+    }
+
+    /// Gives nothing before `until`, and no burst then.
+    pub(super) fn hold_until(&mut self, until: Time) {
+        self.spent_until = self.spent_until.max(until + self.slack);
+    }
+
+    pub(super) fn take(&mut self, now: Time) {
+        assert!(self.opens() <= now, "nothing is there before {}", self.opens());
+        self.spent_until = self.spent_until.max(now) + self.interval;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Time = Time::from_nanos(1_000_000_000);
+
+    /// Takes whenever there is something, from the first second on: milliseconds after it.
+    fn check(interval_ms: u64, burst: u64, rest_ms: u64, taken_ms: &[u64]) {
+        let mut bucket = Bucket::new(Span::from_millis(interval_ms), burst);
+        bucket.take(SECOND);
+        let mut now = SECOND + Span::from_millis(rest_ms);
+        for expected in taken_ms {
+            now = now.max(bucket.opens());
+            bucket.take(now);
+            assert_eq!(now.since(SECOND), Span::from_millis(*expected));
+        }
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        check(10, 1, 0, &[10, 20, 30]);
+        check(10, 1, 95, &[95, 105, 115]);
+        check(10, 3, 0, &[0, 0, 10, 20]);
+        check(10, 3, 4, &[4, 4, 10, 20]);
+        check(10, 3, 500, &[500, 500, 500, 510]);
+    }
+}

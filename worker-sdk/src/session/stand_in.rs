@@ -1,0 +1,121 @@
+//! What a session does in place of a scheduler that does not answer.
+
+use super::Session;
+use super::bucket::Bucket;
+use super::reach::Verdict;
+use super::substitute::Substitute;
+use super::unreachable::Unreachable;
+use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Whoever keeps a permit for longer makes two calls in one moment, with it and the next; a task is
+/// awake far sooner.
+const LOCAL_VALID: Span = Span::from_secs(1);
+/// All who are told that nobody answers are told so in one moment; this part is added by chance.
+const COME_BACK_JITTER: u64 = 4;
+
+impl Session {
+    /// What to do while nobody answers for `resource`, from now on; [`Unreachable::Wait`] unless told.
+    pub fn set_unreachable(&mut self, resource: ResourceNumber, policy: Unreachable) {
+        let lane = self.lane(resource);
+        lane.substitute = Substitute::from(policy);
+        lane.reach.set_patience(policy.patience());
+    }
+
+    /// Looks who does not answer any more, where that is due.
+    pub(super) fn judge(&mut self, now: Time) {
+        for index in 0..self.lanes.len() {
+            if self.lanes[index].reach.is_due(now) {
+                self.judge_one(now, ResourceNumber(index as u32));
+            }
+            self.lanes[index].reach.lapse(now);
+        }
+    }
+
+    fn judge_one(&mut self, now: Time, resource: ResourceNumber) {
+        let oldest = self.asks.oldest_sent(resource);
+        let unanswered = self.asks.unanswered_since(resource);
+        let verdict = self.lane(resource).reach.judge(now, unanswered, oldest.is_some());
+        if verdict == Verdict::Lost {
+            self.stagger(now, resource);
+        }
+        if verdict != Verdict::Reachable {
+            // Whoever is there answers.
+            oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
+        }
+    }
+
+    /// A whole fleet may lose its scheduler in this moment: its calls must not come in one.
+    fn stagger(&mut self, now: Time, resource: ResourceNumber) {
+        let lane = &mut self.lanes[resource.0 as usize];
+        lane.substitute.stagger(now.max(lane.frozen_until), &mut self.dice);
+    }
+
+    /// Serves whom nobody else does, when all has been sent that may be: the answer to it, too late for
+    /// who asked, tells that somebody is there.
+    pub(super) fn stand_in(&mut self, now: Time) -> Option<Command> {
+        for index in 0..self.lanes.len() {
+            if self.lanes[index].reach.serves(now) {
+                let next = self.serve(now, ResourceNumber(index as u32));
+                self.lanes[index].reach.serve_at(next);
+            }
+        }
+        self.results.pop_front()
+    }
+
+    /// Serves those who can be served now. When the next one can.
+    fn serve(&mut self, now: Time, resource: ResourceNumber) -> Time {
+        let waiting = self.asks.of_resource(resource).collect();
+        match self.lane(resource).substitute {
+            Substitute::Nobody => Time::NEVER,
+            Substitute::Refusal { after } => self.refuse_all(now, waiting, after),
+            Substitute::Turns(mut turns) => {
+                let next = self.grant_in_turn(now, waiting, &mut turns);
+                self.lane(resource).substitute = Substitute::Turns(turns);
+                next
+            }
+        }
+    }
+
+    fn refuse_all(&mut self, now: Time, waiting: Vec<AskNumber>, after: Span) -> Time {
+        let jitter = Span::from_nanos(after.nanos() / COME_BACK_JITTER);
+        for number in waiting {
+            let retry_after = after + self.dice.span_up_to(jitter);
+            self.refuse_locally(now, number, retry_after);
+        }
+        Time::NEVER
+    }
+
+    fn grant_in_turn(&mut self, now: Time, waiting: Vec<AskNumber>, turns: &mut Bucket) -> Time {
+        let mut ahead = 0;
+        for number in waiting {
+            if turns.opens() <= now {
+                turns.take(now);
+                self.grant_locally(now, number);
+            } else if self.asks.get(number).is_some_and(|ask| ask.request.mode == Mode::Allow) {
+                self.refuse_locally(now, number, turns.opens_behind(ahead).since(now));
+            } else {
+                ahead += 1;
+            }
+        }
+        if ahead > 0 { turns.opens() } else { Time::NEVER }
+    }
+
+    fn refuse_locally(&mut self, now: Time, number: AskNumber, retry_after: Span) {
+        let Some(ask) = self.asks.remove(number) else { return };
+        let silence = self.lane(ask.resource).reach.silence(now);
+        self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
+    }
+
+    /// Without an id: no scheduler knows of this permit.
+    fn grant_locally(&mut self, now: Time, number: AskNumber) {
+        let Some(ask) = self.asks.remove(number) else { return };
+        self.let_go(now, number, &ask);
+        let since = ask.since;
+        let mut request = ask.into_request();
+        request.id = None;
+        let grant = Grant { since, request, received: now, start: now, valid: Some(LOCAL_VALID), limited_by: None };
+        self.complete(number, Ok(grant));
+    }
+}
