@@ -1,6 +1,8 @@
 //! The command line as users type it.
 
-use crate::commands::{bench, check, demo, explain, serve, simulate, status, upstream};
+use crate::commands::{
+    apply, bench, check, demo, explain, import, jobs, limits, pu, serve, simulate, state, status, upstream,
+};
 use crate::logging::LogFormat;
 use clap::{Parser, Subcommand};
 
@@ -24,12 +26,24 @@ enum Command {
     Demo(demo::Args),
     /// Validate a configuration, or print one to start from.
     Check(check::Args),
+    /// Change the limits of resources while schedulers run: all that a file says, or nothing.
+    Apply(apply::Args),
+    /// Show the limits that were applied, or go back to those of the configuration.
+    Limits(limits::Args),
+    /// Look at a queue of jobs: what is delayed, runs and is dead.
+    Jobs(jobs::Args),
+    /// Turn the rates of another limiter into a configuration.
+    Import(import::Args),
     /// Show levels, queues and counters of running schedulers.
     Status(status::Args),
+    /// Show what the store holds of each resource, or write it anew.
+    State(state::Args),
     /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
     Explain(explain::Args),
     /// Try limits and workers in virtual time: what would happen, with Rampmeter and without.
     Simulate(simulate::Args),
+    /// Calculate the processing units of a request to Sentinel Hub, from parameters or from its body.
+    Pu(pu::Args),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::Args),
     /// Measure permits per second side by side with a bare echo.
@@ -47,10 +61,16 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,
-            Command::Check(args) => check::run(&args),
+            Command::Check(args) => check::run(&args).await,
+            Command::Apply(args) => apply::run(args).await,
+            Command::Limits(args) => limits::run(args).await,
+            Command::Jobs(args) => jobs::run(args).await,
+            Command::Import(args) => import::run(&args),
             Command::Status(args) => status::run(args).await,
+            Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Simulate(args) => simulate::run(&args),
+            Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
             Command::Bench(args) => bench::run(args).await,
         }

@@ -1,7 +1,9 @@
 //! Connecting to NATS.
 
+use crate::config::NatsTable;
+use crate::servers::{Login, Servers};
 use anyhow::{Context, bail};
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use futures::StreamExt;
 use std::time::Duration;
 
@@ -16,21 +18,36 @@ const ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Messages that may wait for the loop: a burst of a fleet that asks again.
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
-/// Connects to `url` under `name`; later losses are made good by themselves.
+/// Connects as `nats` says under `name`; later losses are made good by themselves.
 ///
 /// # Errors
 /// If the server can't be reached, refuses, or is too old.
-pub async fn connect(url: &str, credentials_file: Option<&str>, name: &str) -> anyhow::Result<Client> {
-    let client = options(credentials_file, name)
-        .await?
-        .connect(url)
-        .await
-        .with_context(|| format!("no NATS server answers at {url}; start one, or use --embedded-nats"))?;
+pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
+    let servers: Servers = nats.url.parse()?;
+    let options = options(nats, &servers, name).await?;
+    let client = options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers))?;
     let version = client.server_info().version;
     if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
-        bail!("the NATS server at {url} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
+        bail!("the NATS server at {servers} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
     }
     Ok(client)
+}
+
+fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
+    let what = match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            format!("the NATS server at {servers} does not take this user and password, or these credentials")
+        }
+        ConnectErrorKind::ServerParse
+        | ConnectErrorKind::Dns
+        | ConnectErrorKind::TimedOut
+        | ConnectErrorKind::Tls
+        | ConnectErrorKind::Io
+        | ConnectErrorKind::MaxReconnects => {
+            format!("no NATS server answers at {servers}; start one, or use --embedded-nats")
+        }
+    };
+    anyhow::Error::new(error).context(what)
 }
 
 /// Returns when the server has taken in all that was sent on this connection until now. A flush is not that: it returns
@@ -46,21 +63,35 @@ pub async fn round_trip(client: &Client) -> anyhow::Result<()> {
     back.context("the connection to NATS is closed").map(drop)
 }
 
-async fn options(credentials_file: Option<&str>, name: &str) -> anyhow::Result<ConnectOptions> {
-    let options = match credentials_file {
-        Some(file) => ConnectOptions::with_credentials_file(file)
-            .await
-            .with_context(|| format!("`nats.credentials_file` {file} can't be read"))?,
-        None => ConnectOptions::new(),
-    };
+async fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Result<ConnectOptions> {
+    let options = login(nats, servers).await?;
     Ok(options
         .name(name)
+        .custom_inbox_prefix(&nats.inbox_prefix)
         .ping_interval(PING)
         .connection_timeout(Duration::from_secs(5))
         .subscription_capacity(SUBSCRIPTION_CAPACITY)
         .skip_subject_validation(true)
         .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0)))
         .event_callback(log))
+}
+
+/// Who we are, as `nats` says.
+///
+/// # Errors
+/// If the credentials can't be read.
+pub async fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptions> {
+    let options = match &nats.credentials_file {
+        Some(file) => ConnectOptions::with_credentials_file(file)
+            .await
+            .with_context(|| format!("`nats.credentials_file` {file} can't be read"))?,
+        None => ConnectOptions::new(),
+    };
+    // The client itself passes over what its URL says of a user.
+    Ok(match servers.login()? {
+        Some(Login { user, password }) => options.user_and_password(user, password),
+        None => options,
+    })
 }
 
 /// Doubles up to the longest pause; the jitter keeps schedulers apart.

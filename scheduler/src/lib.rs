@@ -8,5 +8,7 @@ pub mod commands;
 pub mod config;
 pub mod connection;
 pub mod logging;
+pub mod provider;
 pub mod serve;
+pub mod servers;
 pub mod store;

@@ -16,6 +16,10 @@ use crate::tail;
 const START_BOUND: Duration = Duration::from_secs(30);
 /// How often a starting server is looked at: a fraction of the time it takes.
 const START_POLL: Duration = Duration::from_millis(2);
+/// What a configuration calls the folder of the store.
+const STORE: &str = "NATS_STORE";
+/// The configuration of a server that acknowledges nothing before it is on disk.
+const SYNC_ALWAYS: &str = "jetstream { store_dir: $NATS_STORE, sync_interval: always }\n";
 
 /// All that is needed to run the same server again.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct Launch {
     program: PathBuf,
     store: PathBuf,
     configuration: Option<PathBuf>,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     outlives_interrupt: bool,
     directory: Directory,
 }
@@ -66,13 +72,15 @@ impl Launch {
         let directory = Directory::new()?;
         let configuration = match options.configuration {
             Configuration::Plain => None,
-            Configuration::SyncAlways => Some(directory.keep_configuration("jetstream { sync_interval: always }\n")?),
+            Configuration::SyncAlways => Some(directory.keep_configuration(SYNC_ALWAYS)?),
             Configuration::File(path) => Some(path),
         };
         Ok(Self {
             program: binary.path().to_path_buf(),
             store: options.store.unwrap_or_else(|| directory.store()),
             configuration,
+            arguments: options.arguments,
+            environment: options.environment,
             outlives_interrupt: options.outlives_interrupt,
             directory,
         })
@@ -102,11 +110,13 @@ impl Launch {
         let log = self.directory.open_log()?;
         let mut command = Command::new(&self.program);
         command.args(["-a", "127.0.0.1", "-p", &port_argument(port)]);
-        command.args(["-js".as_ref(), "-sd".as_ref(), self.store.as_os_str()]);
-        command.arg("--ports_file_dir").arg(self.directory.ports());
-        if let Some(configuration) = &self.configuration {
-            command.arg("-c").arg(configuration);
-        }
+        command.arg("-js").arg("--ports_file_dir").arg(self.directory.ports());
+        match &self.configuration {
+            Some(file) => command.arg("-c").arg(file).env(STORE, &self.store),
+            None => command.arg("-sd").arg(&self.store),
+        };
+        command.args(&self.arguments);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if self.outlives_interrupt {
             command.process_group(0);
         }

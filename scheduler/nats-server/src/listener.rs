@@ -8,11 +8,15 @@ use serde::Deserialize;
 pub(crate) struct Listener {
     pub(crate) url: String,
     pub(crate) port: u16,
+    /// Where it tells of itself over HTTP, if it was told to.
+    pub(crate) monitor: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct PortsFile {
     nats: Vec<String>,
+    #[serde(default)]
+    monitoring: Vec<String>,
 }
 
 impl Listener {
@@ -28,13 +32,24 @@ impl Listener {
         let url = file.nats.into_iter().next()?;
         let (_, port) = url.rsplit_once(':')?;
         let port = port.parse().ok()?;
-        Some(Self { url, port })
+        let monitor = file.monitoring.into_iter().next();
+        Some(Self { url, port, monitor })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Listener;
+
+    #[test]
+    fn a_server_may_tell_of_itself_over_http() {
+        let monitor = |text| Listener::parse(text).unwrap().monitor;
+        assert_eq!(
+            monitor(r#"{"nats":["nats://127.0.0.1:1"],"monitoring":["http://127.0.0.1:2"]}"#).unwrap(),
+            "http://127.0.0.1:2"
+        );
+        assert_eq!(monitor(r#"{"nats":["nats://127.0.0.1:1"]}"#), None);
+    }
 
     #[test]
     fn the_first_client_port_of_a_whole_file_counts() {

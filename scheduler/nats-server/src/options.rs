@@ -9,6 +9,10 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// What else the server is told.
     pub configuration: Configuration,
+    /// Arguments of nats-server beside those that follow from the rest; they win over a configuration file.
+    pub arguments: Vec<String>,
+    /// Environment variables beside those of this process: what a configuration file calls `$NAME`.
+    pub environment: Vec<(String, String)>,
     /// Whether Ctrl-C in the terminal leaves the server running, for an owner that has to say farewell over NATS
     /// before it stops the server. By default the server gets the same Ctrl-C, and ends even if its owner does not.
     pub outlives_interrupt: bool,
@@ -22,6 +26,7 @@ pub enum Configuration {
     Plain,
     /// `JetStream` has every write on disk before it acknowledges it: no loss when the power fails.
     SyncAlways,
-    /// A configuration file of nats-server.
+    /// A configuration file of nats-server, in which `jetstream` has `store_dir: $NATS_STORE`: a server refuses to be told
+    /// its store both there and by an argument, and one that is told nowhere takes a temporary folder.
     File(PathBuf),
 }

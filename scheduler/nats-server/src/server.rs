@@ -53,6 +53,13 @@ impl Server {
         self.listener.port
     }
 
+    /// Where the server tells of itself over HTTP, as in `http://127.0.0.1:<port>`; `None` when it was not told to. Another
+    /// after a restart, unless its port was given.
+    #[must_use]
+    pub fn monitor(&self) -> Option<&str> {
+        self.listener.monitor.as_deref()
+    }
+
     /// The process id; `None` once the process is known to have ended.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {

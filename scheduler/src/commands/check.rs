@@ -1,6 +1,10 @@
 //! `rampmeter check`
 
-use crate::config;
+use crate::config::{self, Config, Configured};
+use crate::provider::matching::{new_limits, unmatched};
+use crate::provider::{Provider, Settings};
+use rampmeter_protocol::clock::Clock;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `check` takes.
@@ -9,6 +13,9 @@ pub struct Args {
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
+    /// Ask the providers too, with the credentials that are configured, and print the limits they give.
+    #[arg(long, conflicts_with = "print_default")]
+    ask_provider: bool,
     /// Print a commented configuration to start from, and check nothing.
     #[arg(long)]
     print_default: bool,
@@ -17,21 +24,67 @@ pub struct Args {
 /// Says that the configuration is fine.
 ///
 /// # Errors
-/// File, line, column and reason of its first fault.
+/// File, line, column and reason of its first fault, or why a provider does not answer.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub async fn run(args: &Args) -> anyhow::Result<()> {
     if args.print_default {
         print!("{}", config::DEFAULT);
         return Ok(());
     }
     let config = config::load(&args.config)?;
+    if let Ok(address) = config.http.listen.parse::<SocketAddr>() {
+        config.http.check_reach(address.ip())?;
+    }
     for note in &config.notes {
         println!("note: {note}");
     }
-    for resource in &config.resources {
-        let (limits, classes) = (resource.limits().len(), resource.classes().len());
-        println!("resource `{}`: {limits} limits, {classes} classes", resource.name());
+    for configured in &config.resources {
+        println!("{}", describe(configured));
+    }
+    if args.ask_provider {
+        ask_providers(&config).await?;
     }
     println!("{}: valid", args.config.display());
     Ok(())
+}
+
+fn describe(configured: &Configured) -> String {
+    let limits = match configured.spec.limits.len() {
+        0 => "no limits but its provider's".to_owned(),
+        limits => format!("{limits} limits"),
+    };
+    let own = format!("resource `{}`: {limits}, {} classes", configured.name(), configured.spec.classes.len().max(1));
+    match configured.provider.as_ref().map(|settings| settings.kind.name()) {
+        Some(kind) => format!("{own}, provider {kind}"),
+        None => own,
+    }
+}
+
+/// Every provider, even after one that fails.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+async fn ask_providers(config: &Config) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
+    for configured in &config.resources {
+        let Some(settings) = &configured.provider else { continue };
+        match limits_of(configured, settings).await {
+            Ok(lines) => lines.iter().for_each(|line| println!("  {line}")),
+            Err(error) => outcome = Err(error.context(format!("the provider of resource `{}`", configured.name()))),
+        }
+    }
+    outcome
+}
+
+/// What a provider gives, and where the configuration says otherwise.
+async fn limits_of(configured: &Configured, settings: &Settings) -> anyhow::Result<Vec<String>> {
+    let contract = settings.kind.open(Clock::start())?.limits().await?;
+    let mut lines: Vec<String> =
+        contract.limits.iter().map(|limit| format!("`{}` may use {limit}", configured.name())).collect();
+    if let Some(resource) = configured.resource() {
+        let limits = resource.limits();
+        lines.extend(new_limits(limits, &contract).iter().map(|new| format!("the contract says that {new}")));
+        let missing = unmatched(limits, &contract).into_iter();
+        lines.extend(missing.map(|limit| format!("no limit is configured for {limit}")));
+    }
+    lines.extend(contract.notes.iter().map(|note| format!("note: {note}")));
+    Ok(lines)
 }

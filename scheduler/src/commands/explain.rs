@@ -35,9 +35,8 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// If NATS can't be reached, nobody answers, or nobody knows the request.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let NatsArg { nats, credentials_file, prefix } = &args.nats;
-    let client = connect(nats, credentials_file.as_deref(), "rampmeter-explain").await?;
-    let subject = Subjects::new(prefix)?.explain(&args.resource);
+    let client = connect(&args.nats.table(), "rampmeter-explain").await?;
+    let subject = Subjects::new(&args.nats.prefix)?.explain(&args.resource);
     let question = serde_json::to_vec(&Question { id: args.id })?;
     let explanation: Explanation = ask(&client, subject, question, &args.resource).await?;
     match args.json {

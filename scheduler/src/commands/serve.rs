@@ -1,5 +1,6 @@
 //! `rampmeter serve`
 
+use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use crate::config::{self, Config};
 use crate::serve;
@@ -14,9 +15,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
     /// The NATS server, in place of `nats.url`.
-    #[arg(long, value_name = "URL", env = "RAMPMETER_NATS")]
+    #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
     nats: Option<String>,
-    /// Where to serve health and metrics, in place of `http.listen`.
+    /// Where to serve health, metrics and permits over HTTP, in place of `http.listen`.
     #[arg(long, value_name = "ADDRESS", env = "RAMPMETER_LISTEN")]
     listen: Option<String>,
     /// Start a private nats-server with `JetStream` beside the scheduler, on the port of `nats.url`.
@@ -32,6 +33,7 @@ pub struct Args {
 /// # Errors
 /// What kept the scheduler from starting, or from handing over in time.
 pub async fn run(args: Args) -> anyhow::Result<()> {
+    allow_many_files();
     let config = configuration(&args)?;
     let mut embedded = match args.embedded_nats {
         true => Some(start_nats(&config.nats.url, args.data).await?),

@@ -9,7 +9,7 @@ use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_protocol::status::Status;
+use rampmeter_protocol::status::{LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -37,9 +37,8 @@ pub struct Args {
 /// If NATS can't be reached, or nobody answers.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let NatsArg { nats, credentials_file, prefix } = &args.nats;
-    let client = connect(nats, credentials_file.as_deref(), "rampmeter-status").await?;
-    let subjects = Subjects::new(prefix)?;
+    let client = connect(&args.nats.table(), "rampmeter-status").await?;
+    let subjects = Subjects::new(&args.nats.prefix)?;
     let names = match args.resource {
         Some(name) => vec![name],
         None => resource_names(&client, &subjects).await?,
@@ -74,6 +73,14 @@ async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<
         bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
     }
     Ok(names)
+}
+
+/// Asks whoever owns the resource `name` how it is doing.
+///
+/// # Errors
+/// If nobody does, or it does not answer.
+pub(super) async fn ask_leader(client: &Client, subject: String, name: &Name) -> anyhow::Result<Status> {
+    ask(client, subject, Vec::new(), name).await
 }
 
 /// Asks whoever owns the resource `name`.
@@ -112,10 +119,12 @@ fn render(status: &Status) -> String {
         format!("the next request is delayed by `{limit}`")
     });
     format!(
-        "{} · epoch {} · led by {}\n{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
+        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
         status.resource,
         status.epoch,
         status.leader,
+        status.rules.as_ref().map(rules).unwrap_or_default(),
+        status.provider.as_ref().map(provider).unwrap_or_default(),
         counters.granted,
         counters.refused,
         counters.settled,
@@ -126,8 +135,37 @@ fn render(status: &Status) -> String {
     )
 }
 
+/// Which rules count, and which can't.
+fn rules(rules: &RulesStatus) -> String {
+    let counting = match (rules.counts, &rules.by, &rules.at) {
+        (false, ..) => format!("limits of the configuration; rules of revision {} have none for it\n", rules.revision),
+        (true, Some(by), Some(at)) => format!("rules of revision {}, applied by {by} at {at}\n", rules.revision),
+        (true, ..) => format!("rules of revision {}\n", rules.revision),
+    };
+    let refused = rules.refused.as_ref();
+    let refused =
+        refused.map(|refused| format!("rules of revision {} are refused: {}\n", refused.revision, refused.reason));
+    counting + &refused.unwrap_or_default()
+}
+
+/// Who knows the limits, with a line for each thing that is to be said of it.
+fn provider(provider: &ProviderStatus) -> String {
+    let heard = provider
+        .contract_age_ms
+        .map_or("limits not told yet".to_owned(), |age_ms| format!("limits told {} ago", seconds(age_ms)));
+    let state = match (provider.state, &provider.reason) {
+        (ProviderState::Unknown, _) => "not heard yet".to_owned(),
+        (ProviderState::Ok, _) => "ok".to_owned(),
+        (ProviderState::Failing, reason) => {
+            format!("failing, so that the known limits count: {}", reason.as_deref().unwrap_or("nobody knows why"))
+        }
+    };
+    let notes = provider.notes.iter().map(|note| format!("note: {note}\n"));
+    format!("provider {}: {state}; {heard}\n{}", provider.kind, notes.collect::<String>())
+}
+
 fn limits(status: &Status) -> Table {
-    let mut table = table(&["limit", "unit", "level", "capacity", "margin", "period", "next free"]);
+    let mut table = table(&["limit", "unit", "level", "capacity", "margin", "period", "next free", "learned"]);
     for limit in &status.limits {
         table.add_row([
             limit.name.to_string(),
@@ -137,9 +175,26 @@ fn limits(status: &Status) -> Table {
             limit.margin.to_string(),
             seconds(limit.period_ms),
             seconds(limit.next_free_ms),
+            learned(limit),
         ]);
     }
     right_aligned(table, 2..7)
+}
+
+/// How the upstream turns out to keep a limit, or what was measured of it.
+fn learned(limit: &LimitStatus) -> String {
+    let frozen = (limit.frozen_ms > 0.0).then(|| format!("frozen for {}", seconds(limit.frozen_ms)));
+    let differs = limit
+        .learned
+        .map(|learned| format!("{:.1} % of the rate, {:.1} held back", 100.0 * learned.rate, learned.held_back));
+    let shadow = limit.shadow.map(|shadow| {
+        format!(
+            "shadow: of {} calls, {} would wait, {} be refused",
+            shadow.calls, shadow.would_wait, shadow.would_refuse
+        )
+    });
+    let told: Vec<String> = frozen.into_iter().chain(differs).chain(shadow).collect();
+    if told.is_empty() { "–".to_owned() } else { told.join("; ") }
 }
 
 fn classes(status: &Status) -> Table {

@@ -2,7 +2,7 @@
 
 use super::signal::asked_to_stop;
 use clap::ValueEnum;
-use rampmeter_upstream::{Config, Policy, ResponseTime, RetryAfter, Upstream};
+use rampmeter_upstream::{Config, Dialect, Policy, ResponseTime, RetryAfter, Upstream};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -24,9 +24,12 @@ pub struct Args {
     /// The most accepted calls at the same time; any number otherwise. One too many gets a 429 without `Retry-After`.
     #[arg(long, value_name = "N")]
     concurrency: Option<NonZeroUsize>,
-    /// How a 429 states the wait in `Retry-After`.
-    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
-    retry_after: RetryAfterForm,
+    /// In which headers an answer tells what a call took and what is left.
+    #[arg(long, value_enum, value_name = "DIALECT", default_value_t)]
+    dialect: DialectName,
+    /// How a 429 states the wait in `Retry-After`, if not as the dialect has it.
+    #[arg(long, value_enum, value_name = "FORM")]
+    retry_after: Option<RetryAfterForm>,
     /// How long an accepted call takes, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     response_ms: u64,
@@ -38,11 +41,22 @@ pub struct Args {
     seed: u64,
 }
 
-/// How a 429 states the wait.
+/// In which headers an answer tells something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum DialectName {
+    /// What a call took, waits in milliseconds.
+    #[default]
+    SentinelHub,
+    /// `RateLimit-Policy` and `RateLimit`, with every limit; waits in seconds.
+    Ietf,
+    /// `x-ratelimit-{limit,remaining,reset}-UNIT`; waits in seconds.
+    Openai,
+}
+
+/// How a 429 states the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RetryAfterForm {
     /// In milliseconds, as Sentinel Hub does.
-    #[default]
     Ms,
     /// In whole seconds, rounded up, as HTTP has it.
     Seconds,
@@ -78,10 +92,18 @@ impl Args {
         let fixed = ResponseTime::fixed(Duration::from_millis(self.response_ms));
         let response_time = fixed.with_jitter(Duration::from_millis(self.jitter_ms), self.seed);
         let config = Config::new(self.limits).listen(self.listen).response_time(response_time);
-        let config = config.retry_after(self.retry_after.into());
-        match self.concurrency {
-            Some(limit) => config.concurrency(limit),
-            None => config,
+        let config = config.dialect(self.dialect.into());
+        let config = self.retry_after.into_iter().fold(config, |config, form| config.retry_after(form.into()));
+        self.concurrency.into_iter().fold(config, Config::concurrency)
+    }
+}
+
+impl From<DialectName> for Dialect {
+    fn from(name: DialectName) -> Self {
+        match name {
+            DialectName::SentinelHub => Self::SentinelHub,
+            DialectName::Ietf => Self::Ietf,
+            DialectName::Openai => Self::Openai,
         }
     }
 }

@@ -7,7 +7,7 @@ use rampmeter_protocol::time::Span;
 ///
 /// # Errors
 /// What would be right, if it is neither, or negative.
-pub(super) fn parse(text: &str) -> Result<Span, String> {
+pub(crate) fn parse(text: &str) -> Result<Span, String> {
     let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
     let duration: SignedDuration = text.parse().map_err(|error| format!("{right}: {error}"))?;
     let nanos = u64::try_from(duration.as_nanos())

@@ -1,19 +1,27 @@
 //! From the file to what the core takes.
 
+use super::algorithm::{algorithm, period};
+use super::applies::{applies, label_name};
+use super::dialect::reader;
 use super::duration;
 use super::fair_share::fair_share;
 use super::place::{ConfigError, Source};
+use super::provider;
+use super::safety::on_store_loss;
 use super::table::{
-    ClassTable, FileTable, HttpTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, Unmatched,
+    ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, UnmatchedTable,
 };
+use crate::provider::Settings;
+use crate::serve::http::settings as http;
+use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::report::TOKEN_BUCKET;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::{
-    Bounds, ClassSpec, DEFAULT_HORIZON, LimitSpec, Margin, Place, ResourceSpec, SpecError, Start,
+    Bounds, ClassSpec, DEFAULT_HORIZON, DEFAULT_RESERVATION, DEFAULT_VALIDITY, Learn, LimitSpec, Margin, Place,
+    ResourceSpec, SpecError, Start, Unmatched,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -25,11 +33,37 @@ pub struct Config {
     /// How to reach NATS.
     pub nats: NatsTable,
     /// What to serve over HTTP.
-    pub http: HttpTable,
+    pub http: http::Settings,
     /// The resources, at least one, none twice.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<Configured>,
     /// What is accepted, but has no effect yet.
     pub notes: Vec<Note>,
+}
+
+/// A valid resource.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// All that the file says of it. It has no limits where these are the provider's.
+    pub spec: ResourceSpec,
+    /// Whom to ask for its limits.
+    pub provider: Option<Settings>,
+    /// How its upstream's answers are read.
+    pub reader: Reader,
+}
+
+impl Configured {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.spec.name
+    }
+
+    /// The resource with the limits of the file; nothing where it has none.
+    #[must_use]
+    pub fn resource(&self) -> Option<Resource> {
+        let has_limits = !self.spec.limits.is_empty();
+        has_limits.then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
+    }
 }
 
 /// A remark on a valid configuration.
@@ -54,16 +88,17 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let file: FileTable =
         toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
     let resources = resources(&source, &file.resource)?;
-    Ok(Config { nats: file.nats, http: file.http, resources, notes: notes(&file.resource) })
+    let http = super::http::settings(&source, &file.http)?;
+    Ok(Config { nats: file.nats, http, resources, notes: notes(&file.resource) })
 }
 
-fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<Resource>, ConfigError> {
+fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<Configured>, ConfigError> {
     if tables.is_empty() {
         return Err(source.fault(&(0..0), "there is no [[resource]]"));
     }
-    let mut resources: Vec<Resource> = Vec::new();
+    let mut resources: Vec<Configured> = Vec::new();
     for table in tables {
-        let resource = resource(source, table)?;
+        let resource = configured(source, table)?;
         if resources.iter().any(|other| other.name() == resource.name()) {
             let reason = format!("there are two resources `{}`", resource.name());
             return Err(source.fault(&table.get_ref().name.span(), reason));
@@ -73,18 +108,39 @@ fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<R
     Ok(resources)
 }
 
-fn resource(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Resource, ConfigError> {
-    checked(source, spanned, &written_spec(source, spanned)?)
-}
-
-/// A valid resource as it is written.
-pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
+fn configured(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Configured, ConfigError> {
     let spec = written_spec(source, spanned)?;
-    checked(source, spanned, &spec).map(|_| spec)
+    let reader = reader(source, spanned.get_ref(), Reader::default())?;
+    let Some(table) = &spanned.get_ref().provider else {
+        checked(source, spanned, &spec)?;
+        return Ok(Configured { spec, provider: None, reader });
+    };
+    let provider = provider::settings(source, table.get_ref(), &spec.limits)?;
+    match spec.limits.is_empty() {
+        // The rest is checked all the same.
+        true => checked(source, spanned, &ResourceSpec { limits: vec![stand_in()], ..spec.clone() })?,
+        false => checked(source, spanned, &spec)?,
+    }
+    Ok(Configured { spec, provider: Some(provider), reader })
 }
 
-fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpec) -> Result<Resource, ConfigError> {
-    Resource::new(spec).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
+/// Some limit, in place of those that are not known yet.
+fn stand_in() -> LimitSpec {
+    let unit = Name::new(REQUESTS).expect("a valid name");
+    LimitSpec::new(unit.clone(), unit, Amount::ONE, Span::from_secs(1))
+}
+
+/// A valid resource as it is written, whose limits have to be written too.
+pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
+    if let Some(provider) = &spanned.get_ref().provider {
+        return Err(source.fault(&provider.span(), "nobody is asked here; write the limits: [[resource.limit]]"));
+    }
+    let spec = written_spec(source, spanned)?;
+    checked(source, spanned, &spec).map(|()| spec)
+}
+
+fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpec) -> Result<(), ConfigError> {
+    Resource::new(spec).map(drop).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
 
 /// A resource as it is written, which the core has not looked at yet.
@@ -98,49 +154,46 @@ fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Res
         start: start(table.start),
         horizon: optional_span(source, table.horizon.as_ref())?.unwrap_or(DEFAULT_HORIZON),
         bounds: bounds(source, table)?,
+        reservation: optional_span(source, table.reservation.as_ref())?.unwrap_or(DEFAULT_RESERVATION),
+        on_store_loss: on_store_loss(source, table)?,
+        validity: optional_span(source, table.validity.as_ref())?.unwrap_or(DEFAULT_VALIDITY),
         fair_share: fair_share(source, table)?,
+        learn_costs: table.learn_costs.iter().map(|label| label_name(source, label)).collect::<Result<_, _>>()?,
+        unmatched: match table.unmatched {
+            Some(UnmatchedTable::Refuse) => Unmatched::Refuse,
+            Some(UnmatchedTable::Allow) | None => Unmatched::Allow,
+        },
     })
 }
 
-fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
-    check_algorithm(source, table)?;
+pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
     let capacity = amount(source, &table.capacity)?;
+    let algorithm = algorithm(source, table)?;
     Ok(LimitSpec {
         name: name(source, &table.name)?,
         unit: match &table.unit {
             Some(unit) => name(source, unit)?,
             None => Name::new(REQUESTS).expect("a valid name"),
         },
+        period: period(source, table, &algorithm, capacity)?,
+        algorithm,
         capacity,
-        period: period(source, table, capacity)?,
         margin: margin(source, table)?,
+        learn: learn(source, table)?,
+        applies: applies(source, table)?,
+        shadow: table.shadow.unwrap_or(false),
     })
 }
 
-fn check_algorithm(source: &Source, table: &LimitTable) -> Result<(), ConfigError> {
-    match &table.algorithm {
-        Some(algorithm) if algorithm.get_ref() != TOKEN_BUCKET => {
-            let reason =
-                format!("algorithm `{}` is not known; this version knows `{TOKEN_BUCKET}`", algorithm.get_ref());
-            Err(source.fault(&algorithm.span(), reason))
+/// Whether the limit follows its upstream, and how far down.
+fn learn(source: &Source, table: &LimitTable) -> Result<Learn, ConfigError> {
+    match (table.learn, &table.floor) {
+        (Some(false), Some(floor)) => {
+            Err(source.fault(&floor.span(), "`floor` has no meaning beside `learn = false`; leave one out".to_owned()))
         }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// The period, or the interval in which one token comes back times the capacity.
-fn period(source: &Source, table: &LimitTable, capacity: Amount) -> Result<Span, ConfigError> {
-    match (&table.period, &table.refill_interval) {
-        (Some(period), None) => span(source, period),
-        (None, Some(interval)) => {
-            let nanos = u128::from(span(source, interval)?.nanos()) * u128::from(capacity.micros());
-            let rounded_up = nanos.div_ceil(u128::from(Amount::ONE.micros()));
-            Ok(Span::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX)))
-        }
-        (Some(_), Some(interval)) => {
-            Err(source.fault(&interval.span(), "give `period` or `refill_interval`, not both"))
-        }
-        (None, None) => Err(source.fault(&table.capacity.span(), "the limit needs a `period` or a `refill_interval`")),
+        (Some(false), None) => Ok(Learn::Never),
+        (Some(true) | None, Some(floor)) => Ok(Learn::Above(*floor.get_ref())),
+        (Some(true) | None, None) => Ok(Learn::default()),
     }
 }
 
@@ -169,6 +222,7 @@ fn bounds(source: &Source, table: &ResourceTable) -> Result<Bounds, ConfigError>
     Ok(Bounds {
         max_waiting: bound(source, table.max_waiting.as_ref())?.unwrap_or(defaults.max_waiting),
         max_permits: bound(source, table.max_permits.as_ref())?.unwrap_or(defaults.max_permits),
+        max_keys: bound(source, table.max_keys.as_ref())?.unwrap_or(defaults.max_keys),
     })
 }
 
@@ -185,23 +239,24 @@ fn bound(source: &Source, given: Option<&Spanned<usize>>) -> Result<Option<usize
 fn start(table: Option<StartTable>) -> Start {
     match table {
         Some(StartTable::Empty) => Start::Empty,
-        Some(StartTable::Full) | None => Start::Full,
+        Some(StartTable::Unproven) | None => Start::Unproven,
+        Some(StartTable::Full) => Start::Full,
     }
 }
 
-fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
+pub(super) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
     Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))
 }
 
-fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
+pub(super) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
     Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
 }
 
-fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
+pub(super) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
 }
 
-fn optional_span(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<Span>, ConfigError> {
+pub(super) fn optional_span(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<Span>, ConfigError> {
     text.map(|text| span(source, text)).transpose()
 }
 
@@ -216,12 +271,22 @@ fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize>
     }
 }
 
-fn limit_field(limit: &LimitTable, field: &str) -> Range<usize> {
-    let period = limit.period.as_ref().or(limit.refill_interval.as_ref());
+pub(super) fn limit_field(limit: &LimitTable, field: &str) -> Range<usize> {
+    let velocity = limit.drain_velocity.as_ref().map(Spanned::span);
+    let period = limit
+        .period
+        .as_ref()
+        .or(limit.refill_interval.as_ref())
+        .or(limit.time_to_live.as_ref())
+        .map(Spanned::span)
+        .or(velocity);
     match field {
         "capacity" => limit.capacity.span(),
-        "period" => period.map_or(limit.name.span(), Spanned::span),
+        "period" => period.unwrap_or(limit.name.span()),
         "margin" => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
+        "match" => limit.matching.keys().next().map_or(limit.name.span(), Spanned::span),
+        "key" => limit.key.first().map_or(limit.name.span(), Spanned::span),
+        "floor" => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
         _ => limit.name.span(),
     }
 }
@@ -241,12 +306,10 @@ fn notes(tables: &[Spanned<ResourceTable>]) -> Vec<Note> {
 fn notes_on(table: &ResourceTable) -> Vec<Note> {
     let name = table.name.get_ref();
     let mut notes = Vec::new();
-    if matches!(table.unmatched, Some(Unmatched::Refuse)) {
-        notes.push(format!("resource `{name}`: `unmatched` has no effect yet; every limit matches every request"));
-    }
-    if let Some(dialect) = table.dialect {
+    let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().matching.is_empty() && limit.get_ref().key.is_empty();
+    if matches!(table.unmatched, Some(UnmatchedTable::Refuse)) && table.limit.iter().any(for_all) {
         notes.push(format!(
-            "resource `{name}`: `dialect` {dialect:?} has no effect yet; of answers only the status is read"
+            "resource `{name}`: `unmatched` has no effect, because one of its limits is for every request"
         ));
     }
     notes

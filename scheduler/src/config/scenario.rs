@@ -1,5 +1,6 @@
 //! A world to be simulated, as it is written.
 
+use super::dialect::reader;
 use super::duration;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
@@ -9,7 +10,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::{World, WorldError};
-use rampmeter_upstream::RetryAfter;
+use rampmeter_upstream::{Dialect, Policy, RetryAfter};
 use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -51,7 +52,27 @@ struct UpstreamTable {
     /// As `rampmeter upstream --limit` takes them.
     limits: Vec<Spanned<String>>,
     concurrency: Option<NonZeroUsize>,
+    dialect: DialectTable,
     retry_after: RetryAfterTable,
+    /// Other limits from some time on, which nobody is told of.
+    changes: Vec<ChangeTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeTable {
+    at: Spanned<String>,
+    limits: Vec<Spanned<String>>,
+}
+
+/// In which headers it tells what a call took and what is left.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum DialectTable {
+    #[default]
+    SentinelHub,
+    Ietf,
+    Openai,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -80,9 +101,12 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
         toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
     let spec = resource_spec(&source, &table.resource)?;
     let until = time(&source, table.until.as_ref(), Time::NEVER)?;
+    let behaviour = behaviour(&source, &table.upstream)?;
+    let reader = reader(&source, table.resource.get_ref(), behaviour.reader())?;
     let world = World::new(spec, seed.unwrap_or(table.seed))
         .across(network(&source, &table.network)?)
-        .against(behaviour(&source, &table.upstream)?)
+        .against(behaviour)
+        .reading(reader)
         .until(until);
     let with = |world: World, fleet: &FleetTable| Ok(world.with(fleet.fleet(&source, until)?));
     let world = table.fleet.iter().try_fold(world, with)?;
@@ -125,17 +149,35 @@ fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError
 }
 
 fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, ConfigError> {
-    let policy =
-        |limit: &Spanned<String>| limit.get_ref().parse().map_err(|error| source.fault(&limit.span(), chain(&error)));
+    let change = |change: &ChangeTable| {
+        let at = Time::ORIGIN + span(source, &change.at)?;
+        if change.limits.len() != table.limits.len() {
+            let reason = "a change names as many limits as there are, in their order".to_owned();
+            return Err(source.fault(&change.at.span(), reason));
+        }
+        Ok((at, policies(source, &change.limits)?))
+    };
     Ok(Behaviour {
-        policies: table.limits.iter().map(policy).collect::<Result<_, _>>()?,
+        policies: policies(source, &table.limits)?,
+        changes: table.changes.iter().map(change).collect::<Result<_, _>>()?,
         concurrency: table.concurrency,
+        dialect: match table.dialect {
+            DialectTable::SentinelHub => Dialect::SentinelHub,
+            DialectTable::Ietf => Dialect::Ietf,
+            DialectTable::Openai => Dialect::Openai,
+        },
         retry_after: match table.retry_after {
             RetryAfterTable::Ms => RetryAfter::Milliseconds,
             RetryAfterTable::Seconds => RetryAfter::Seconds,
             RetryAfterTable::None => RetryAfter::Missing,
         },
     })
+}
+
+fn policies(source: &Source, limits: &[Spanned<String>]) -> Result<Vec<Policy>, ConfigError> {
+    let policy =
+        |limit: &Spanned<String>| limit.get_ref().parse().map_err(|error| source.fault(&limit.span(), chain(&error)));
+    limits.iter().map(policy).collect()
 }
 
 /// An error with its causes, in a line.

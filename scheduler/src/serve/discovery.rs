@@ -9,14 +9,94 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::report::describe;
 use rampmeter_scheduler_core::resource::Resource;
 use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-/// Announces this scheduler and answers who asks what there is, as long as the service is kept.
-///
-/// # Errors
-/// If the connection is closed.
-pub async fn announce(client: &Client, subjects: &Subjects, leader: &str, all: &[Resource]) -> anyhow::Result<Service> {
+/// Announces this scheduler with the resources that it can lead, and answers who asks what there is.
+#[derive(Debug)]
+pub struct Announcement {
+    known: Known,
+    announcing: JoinHandle<()>,
+}
+
+/// The resources that a scheduler can lead: those whose limits it knows.
+#[derive(Clone, Debug)]
+pub struct Known(Arc<watch::Sender<Vec<Resource>>>);
+
+impl Known {
+    /// One more, or one that was known with other limits.
+    pub fn set(&self, resource: &Resource) {
+        self.0.send_modify(|known| match known.iter_mut().find(|other| other.name() == resource.name()) {
+            Some(known) => *known = resource.clone(),
+            None => known.push(resource.clone()),
+        });
+    }
+}
+
+impl Announcement {
+    /// Announces the resources `known` at first.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub async fn start(
+        client: Client,
+        subjects: Subjects,
+        leader: String,
+        known: Vec<Resource>,
+    ) -> anyhow::Result<Self> {
+        let service = announce(&client, &subjects, &leader, &known).await?;
+        let (sender, changes) = watch::channel(known);
+        let announcing = tokio::spawn(keep_announcing(client, subjects, leader, service, changes));
+        Ok(Announcement { known: Known(Arc::new(sender)), announcing })
+    }
+
+    /// What can be added to.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        self.known.clone()
+    }
+
+    /// Announces nothing any more, once everybody else has let go of what is known.
+    pub async fn withdraw(self) {
+        drop(self.known);
+        self.announcing.await.ok();
+    }
+}
+
+/// What a service says of itself never changes, so that each change takes another.
+async fn keep_announcing(
+    client: Client,
+    subjects: Subjects,
+    leader: String,
+    first: Service,
+    mut changes: watch::Receiver<Vec<Resource>>,
+) {
+    let mut service = Some(first);
+    while changes.changed().await.is_ok() {
+        withdraw(service.take()).await;
+        let known = changes.borrow_and_update().clone();
+        match announce(&client, &subjects, &leader, &known).await {
+            Ok(another) => service = Some(another),
+            Err(error) => tracing::warn!(%error, "this scheduler can't be found any more"),
+        }
+    }
+    withdraw(service).await;
+}
+
+/// A service that is merely dropped goes on, and keeps the connection.
+async fn withdraw(service: Option<Service>) {
+    let Some(service) = service else { return };
+    if let Err(error) = service.stop().await {
+        tracing::debug!(%error, "the announcement could not be withdrawn");
+    }
+}
+
+async fn announce(client: &Client, subjects: &Subjects, leader: &str, all: &[Resource]) -> anyhow::Result<Service> {
     let names: Vec<&str> = all.iter().map(|resource| &**resource.name()).collect();
-    let metadata = HashMap::from([("leader".to_owned(), leader.to_owned()), ("resources".to_owned(), names.join(","))]);
+    let said =
+        [("prefix", subjects.prefix().to_string()), ("leader", leader.to_owned()), ("resources", names.join(","))];
+    let metadata = HashMap::from(said.map(|(key, value)| (key.to_owned(), value)));
     let service = client
         .service_builder()
         .description("permits for rate-limited APIs")
@@ -30,8 +110,12 @@ pub async fn announce(client: &Client, subjects: &Subjects, leader: &str, all: &
     let mut requests = service.endpoint(subjects.resources()).await.map_err(anyhow::Error::msg)?;
     let resources = Resources { resources: all.iter().map(describe).collect() };
     let answer = serde_json::to_vec(&resources)?;
+    let subjects = subjects.clone();
     tokio::spawn(async move {
         while let Some(request) = requests.next().await {
+            if !request.message.reply.as_deref().is_some_and(|reply| subjects.may_answer_to(reply)) {
+                continue;
+            }
             if let Err(error) = request.respond(Ok(answer.clone().into())).await {
                 tracing::debug!(%error, "an answer could not be sent");
             }

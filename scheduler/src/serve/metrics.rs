@@ -2,11 +2,13 @@
 
 use super::health::{Duty, Health};
 use super::permit_loop::Report;
+use super::rulebook::Rulebook;
 use super::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use rampmeter_protocol::status::{LimitStatus, ProviderState, ShadowStatus};
 
 /// Labels of one sample, by name.
 type Labels = Vec<(&'static str, String)>;
@@ -25,12 +27,17 @@ struct Counter(u64);
 
 /// The text of `/metrics`.
 #[must_use]
-pub fn render(reports: &[Report], health: &Health) -> String {
+pub fn render(reports: &[Report], health: &Health, rules: &Rulebook) -> String {
     let mut registry = Registry::with_prefix("rampmeter");
     register_duties(&mut registry, health);
     register_limits(&mut registry, reports);
     register_classes(&mut registry, reports);
     register_counters(&mut registry, reports);
+    register_upstreams(&mut registry, reports);
+    register_safety(&mut registry, reports, health);
+    register_providers(&mut registry, reports);
+    register_rules(&mut registry, rules);
+    register_shadows(&mut registry, reports);
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string can always be written to");
     text
@@ -46,22 +53,25 @@ fn register_duties(registry: &mut Registry, health: &Health) {
 }
 
 fn register_limits(registry: &mut Registry, reports: &[Report]) {
-    let limits = || reports.iter().flat_map(|report| report.status.limits.iter().map(move |limit| (report, limit)));
-    let labels = |report: &Report, limit: &rampmeter_protocol::status::LimitStatus| {
-        vec![
-            ("resource", report.status.resource.to_string()),
-            ("limit", limit.name.to_string()),
-            ("unit", limit.unit.to_string()),
-        ]
+    let limits = || {
+        let all = reports.iter().flat_map(|report| report.status.limits.iter().map(move |limit| (report, limit)));
+        all.filter(|(_, limit)| limit.shadow.is_none())
     };
-    let levels = limits().map(|(report, limit)| (labels(report, limit), Gauge(limit.level)));
+    let levels = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.level)));
     registry.register(
         "level",
         "Tokens that could be spent now; negative when promises reach into the future",
         Samples(levels.collect()),
     );
-    let capacities = limits().map(|(report, limit)| (labels(report, limit), Gauge(limit.capacity)));
+    let capacities = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.capacity)));
     registry.register("capacity", "Tokens that the upstream's full bucket holds", Samples(capacities.collect()));
+    let rates = limits().map(|(report, limit)| {
+        let rate = limit.learned.map_or(1.0, |learned| learned.rate);
+        (limit_labels(report, limit), Gauge(rate))
+    });
+    registry.register("rate_in_use", "The rate in use, as a part of the configured one", Samples(rates.collect()));
+    let frozen = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.frozen_ms / 1e3)));
+    registry.register("frozen_seconds", "How long the limit is still frozen", Samples(frozen.collect()));
 }
 
 fn register_classes(registry: &mut Registry, reports: &[Report]) {
@@ -82,7 +92,6 @@ fn register_classes(registry: &mut Registry, reports: &[Report]) {
 }
 
 fn register_counters(registry: &mut Registry, reports: &[Report]) {
-    let resource = |report: &Report| vec![("resource", report.status.resource.to_string())];
     let mut counter = |name: &str, help: &str, count: &dyn Fn(&Report) -> u64| {
         let samples = reports.iter().map(|report| (resource(report), Counter(count(report))));
         registry.register(name, help, Samples(samples.collect()));
@@ -102,6 +111,120 @@ fn register_counters(registry: &mut Registry, reports: &[Report]) {
     registry.register("remembered_permits", "Permits whose ids are known", Samples(remembered.collect()));
     let decisions = reports.iter().map(|report| (resource(report), report.tally.decisions));
     registry.register("decision_seconds", "From reading a message to having its answers", Samples(decisions.collect()));
+}
+
+fn register_upstreams(registry: &mut Registry, reports: &[Report]) {
+    let answers = reports.iter().flat_map(|report| {
+        report.tally.answers.iter().map(|(class, count)| {
+            let labels = vec![("resource", report.status.resource.to_string()), ("status", class.to_owned())];
+            (labels, Counter(count))
+        })
+    });
+    registry.register("upstream_answers", "Answers of the upstream by class of status", Samples(answers.collect()));
+    let unreadable = reports.iter().flat_map(|report| {
+        report.tally.unreadable.iter().map(|(header, count)| {
+            let labels = vec![("resource", report.status.resource.to_string()), ("header", (*header).to_owned())];
+            (labels, Counter(*count))
+        })
+    });
+    registry.register(
+        "unreadable_headers",
+        "Values of the upstream's headers that could not be read",
+        Samples(unreadable.collect()),
+    );
+}
+
+fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health) {
+    let troubled = health.duties().into_iter().map(|(resource, duty)| {
+        let troubled = matches!(duty, Duty::Troubled { .. });
+        (vec![("resource", resource.to_string())], Gauge(f64::from(u8::from(troubled))))
+    });
+    registry.register(
+        "troubled",
+        "1 while the resource can't be served; /readyz says why",
+        Samples(troubled.collect()),
+    );
+    let epochs = reports.iter().map(|report| (resource(report), Gauge(report.status.epoch as f64)));
+    registry.register("epoch", "Grows with every change of leader", Samples(epochs.collect()));
+    let mut count = |name: &str, help: &str, of: fn(&Report) -> u64| {
+        let counts = reports.iter().map(|report| (resource(report), Counter(of(report))));
+        registry.register(name, help, Samples(counts.collect()));
+    };
+    count("store_writes", "Marks that the store has taken", |report| report.tally.marks);
+    count("store_losses", "Times that the store did not take a mark", |report| report.tally.store_losses);
+    count("store_went_back", "Times that the store turned out to be older than it was", |report| {
+        report.tally.store_went_back
+    });
+    count("standstills", "Times that this process was stopped or its machine slept", |report| report.tally.standstills);
+}
+
+fn register_providers(registry: &mut Registry, reports: &[Report]) {
+    let provided =
+        || reports.iter().filter_map(|report| Some((resource(report), report, report.status.provider.as_ref()?)));
+    let up = provided().map(|(labels, _, provider)| {
+        let answers = provider.state == ProviderState::Ok;
+        (labels, Gauge(f64::from(u8::from(answers))))
+    });
+    registry.register(
+        "provider_up",
+        "1 while the provider of the limits answers; without it the known limits count",
+        Samples(up.collect()),
+    );
+    let failures = provided().flat_map(|(labels, report, _)| {
+        report.tally.provider_failures.iter().map(move |(kind, count)| {
+            let kind = [("kind", kind.as_str().to_owned())];
+            (labels.iter().cloned().chain(kind).collect(), Counter(count))
+        })
+    });
+    registry.register("provider_failures", "Questions that it did not answer", Samples(failures.collect()));
+    let ages = provided().filter_map(|(labels, _, provider)| Some((labels, Gauge(provider.contract_age_ms? / 1e3))));
+    registry.register("provider_contract_age_seconds", "How long ago it told the limits", Samples(ages.collect()));
+}
+
+fn register_rules(registry: &mut Registry, rules: &Rulebook) {
+    let one = |value: f64| Samples(vec![(Vec::new(), Gauge(value))]);
+    registry.register(
+        "rules_revision",
+        "The edition of the rules that counts; 0 without rules",
+        one(rules.revision as f64),
+    );
+    let refused = f64::from(u8::from(rules.refused.is_some()));
+    registry.register("rules_stale", "1 while a later edition of the rules is refused; /readyz says why", one(refused));
+    let refusals = Samples(vec![(Vec::new(), Counter(rules.refusals))]);
+    registry.register("rules_refused", "Editions of the rules that were refused", refusals);
+}
+
+fn register_shadows(registry: &mut Registry, reports: &[Report]) {
+    let shadows = || {
+        let all = reports.iter().flat_map(|report| report.status.limits.iter().map(move |limit| (report, limit)));
+        all.filter_map(|(report, limit)| Some((report, limit, limit.shadow?)))
+    };
+    let mut count = |name: &str, help: &str, of: fn(&ShadowStatus) -> u64| {
+        let counts = shadows().map(|(report, limit, shadow)| (limit_labels(report, limit), Counter(of(&shadow))));
+        registry.register(name, help, Samples(counts.collect()));
+    };
+    count("shadow_calls", "Calls that a limit in shadow mode is for", |shadow| shadow.calls);
+    count("shadow_would_wait", "Calls that it would have held up", |shadow| shadow.would_wait);
+    count("shadow_would_refuse", "Calls that it would have had refused", |shadow| shadow.would_refuse);
+    let longest =
+        shadows().map(|(report, limit, shadow)| (limit_labels(report, limit), Gauge(shadow.longest_wait_ms / 1e3)));
+    registry.register(
+        "shadow_longest_wait_seconds",
+        "The longest that it would have held one up",
+        Samples(longest.collect()),
+    );
+}
+
+fn limit_labels(report: &Report, limit: &LimitStatus) -> Labels {
+    vec![
+        ("resource", report.status.resource.to_string()),
+        ("limit", limit.name.to_string()),
+        ("unit", limit.unit.to_string()),
+    ]
+}
+
+fn resource(report: &Report) -> Labels {
+    vec![("resource", report.status.resource.to_string())]
 }
 
 /// How one value is written.
@@ -139,6 +262,11 @@ impl Value for Histogram {
 
 impl<V: Value> EncodeMetric for Samples<V> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        if let [(labels, value)] = &self.0[..]
+            && labels.is_empty()
+        {
+            return value.encode(encoder);
+        }
         for (labels, value) in &self.0 {
             value.encode(encoder.encode_family(labels)?)?;
         }

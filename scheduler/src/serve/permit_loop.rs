@@ -1,47 +1,55 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
-use super::reply::{Outbox, ReplyTo, refusal};
+use super::canary::Canary;
+use super::ear::Ear;
+use super::intake::Doors;
+use super::provider_news::{ProviderNews, ProviderView};
+use super::reply::{Outbox, ReplyTo};
+use super::ruled::{InForce, NewRules};
+use super::standing::{Standing, epoch_bound};
 use super::tally::Tally;
+use super::vigil::{HEARTBEAT, Vigil};
 use crate::connection::round_trip;
-use async_nats::{Client, Message, Subject, Subscriber};
+use crate::store::{MAX_PERMITS, Moment};
+use async_nats::{Client, Message, Subscriber};
 use futures::{FutureExt, StreamExt};
-use rampmeter_protocol::clock::{Clock, unix_ms};
-use rampmeter_protocol::code::Code;
-use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::incoming::{Incoming, Invalid};
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::Settle;
+use rampmeter_dialects::Reader;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::{LevelMark, Snapshot};
+use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 /// Messages that are taken before answers are sent: enough to share the cost of sending, few
 /// enough to keep nobody waiting.
 const BURST: usize = 16;
-/// How often levels are handed to the store while they change.
-const SAVE_EVERY: Span = Span::from_millis(200);
-/// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
-const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+/// How long such a burst lasts: a message of one may have many requests in it.
+const LONGEST_BURST: Span = Span::from_nanos(250_000);
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// The status that an upstream answers with when it is asked too much.
-const TOO_MANY_REQUESTS: u16 = 429;
-
 /// What others want of the loop. Dropping the sender ends it.
 #[derive(Debug)]
 pub enum Order {
     /// Grant nothing more, send everybody elsewhere, and say what a successor must know.
     HandOver(oneshot::Sender<Handover>),
+    /// The store holds this mark.
+    Marked(MarkNumber),
+    /// The store does not take marks.
+    StoreLost,
+    /// Hear what the provider of the limits says, or that it says nothing.
+    Provider(ProviderNews),
+    /// Go on under other rules.
+    Rules(NewRules),
     /// Say how things stand.
     Report(oneshot::Sender<Report>),
 }
@@ -53,19 +61,23 @@ pub struct Handover {
     pub snapshot: Snapshot,
     /// The epoch in which it was.
     pub epoch: u64,
-    /// Wall clock then, rounded up: nothing is refilled twice.
-    pub unix_ms: u64,
+    /// When it was.
+    pub moment: Moment,
+    /// The edition of the rules under which it was.
+    pub rules: u64,
 }
 
-/// Levels to be written, the newest only.
-#[derive(Clone, Debug, Default)]
-pub struct Pulse {
-    /// The levels.
-    pub levels: Vec<LevelMark>,
+/// A mark to be written. The loop takes no other before it has heard of this one.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// The mark.
+    pub mark: Mark,
     /// The epoch.
     pub epoch: u64,
-    /// Wall clock then, rounded up.
-    pub unix_ms: u64,
+    /// When it was taken.
+    pub moment: Moment,
+    /// The edition of the rules that counted.
+    pub rules: u64,
 }
 
 /// How things stand.
@@ -84,6 +96,8 @@ pub struct Report {
 pub struct Parts {
     /// The core, restored.
     pub core: Scheduler<ReplyTo>,
+    /// Reads what the upstream answers.
+    pub reader: Reader,
     /// Where it subscribes.
     pub subjects: Subjects,
     /// The clock that the core was restored with.
@@ -92,33 +106,59 @@ pub struct Parts {
     pub leader: String,
     /// What others want.
     pub orders: mpsc::Receiver<Order>,
-    /// Where levels go.
-    pub pulse: watch::Sender<Pulse>,
+    /// Where marks go.
+    pub marks: mpsc::Sender<Pending>,
+    /// The mark that is to count once nobody has been heard who knows of another leader.
+    pub listening: Option<MarkNumber>,
+    /// Hears when permits are granted.
+    pub open: oneshot::Sender<()>,
+    /// The kind of the provider of the limits, if somebody is asked for them.
+    pub provider: Option<&'static str>,
+    /// The rules that count.
+    pub rules: InForce,
 }
 
 /// The loop.
 pub struct PermitLoop {
     client: Client,
     subscription: Subscriber,
-    core: Scheduler<ReplyTo>,
-    clock: Clock,
+    probes: Subscriber,
+    pub(super) core: Scheduler<ReplyTo>,
+    pub(super) ear: Ear,
+    pub(super) clock: Clock,
+    pub(super) subjects: Subjects,
     leader: String,
     orders: mpsc::Receiver<Order>,
-    pulse: watch::Sender<Pulse>,
-    permit: String,
-    settle: String,
-    status: String,
-    explain: String,
-    outbox: Outbox,
-    tally: Tally,
-    /// When changed levels go to the store.
-    next_save: Option<Time>,
+    marks: mpsc::Sender<Pending>,
+    open: Option<oneshot::Sender<()>>,
+    /// Whether a mark is being written.
+    writing: bool,
+    /// Whether this loop gives the resource up by itself.
+    handing_over: bool,
+    pub(super) doors: Doors,
+    event: String,
+    pub(super) outbox: Outbox,
+    pub(super) tally: Tally,
+    pub(super) vigil: Vigil,
+    pub(super) canary: Canary,
+    pub(super) standing: Standing,
+    /// What was read just before this loop began to doubt.
+    pub(super) unread: Option<Message>,
+    /// The highest epoch that a worker has seen, if it is above ours.
+    pub(super) seen_epoch: Option<u64>,
+    /// The highest that one can have seen.
+    pub(super) epoch_bound: u64,
+    /// What is known of the provider of the limits.
+    pub(super) provider: Option<ProviderView>,
+    /// The rules that count.
+    pub(super) rules: InForce,
 }
 
 /// What woke the loop.
 enum Woken {
     Order(Option<Order>),
     Message(Option<Message>),
+    Probe(Option<Message>),
     Time,
 }
 
@@ -128,38 +168,69 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, async_nats::SubscribeError> {
-        let Parts { core, subjects, clock, leader, orders, pulse } = parts;
+        let Parts { core, reader, subjects, clock, leader, orders, marks, listening, open, provider, rules } = parts;
         let name = core.resource().name().clone();
         let everything = format!("{}.*.{name}", subjects.prefix());
-        Ok(PermitLoop {
-            subscription: client.subscribe(everything).await?,
-            client,
-            tally: Tally::new(core.resource().classes().len()),
-            core,
-            clock,
-            leader,
-            orders,
-            pulse,
+        let doors = Doors {
             permit: subjects.permit(&name),
             settle: subjects.settle(&name),
             status: subjects.status(&name),
             explain: subjects.explain(&name),
+            echo: subjects.echo(&name),
+        };
+        Ok(PermitLoop {
+            subscription: client.subscribe(everything).await?,
+            probes: client.subscribe(subjects.probe(&name, &leader)).await?,
+            client,
+            tally: Tally::new(core.resource().classes().len()),
+            vigil: Vigil::new(clock.now()),
+            canary: Canary::new(clock.now(), &leader),
+            core,
+            ear: Ear::new(reader),
+            clock,
+            leader,
+            orders,
+            marks,
+            open: Some(open),
+            writing: false,
+            handing_over: false,
+            doors,
+            event: subjects.event(&name),
+            subjects,
             outbox: Outbox::default(),
-            next_save: None,
+            standing: Standing::at_first(clock.now(), listening),
+            unread: None,
+            seen_epoch: None,
+            epoch_bound: epoch_bound(),
+            provider: provider.map(ProviderView::new),
+            rules,
         })
     }
 
     /// Answers until the orders end or the connection is closed for good.
     pub async fn run(mut self) {
+        if self.standing == Standing::Sure {
+            self.begin();
+        }
         loop {
-            match self.woken().await {
-                Woken::Order(Some(order)) => self.obey(order),
-                Woken::Message(Some(message)) => self.take_burst(message),
-                Woken::Time => {}
-                Woken::Order(None) | Woken::Message(None) => break,
-            }
-            self.keep_time();
+            // 1. Whatever has been promised needs room under a mark; the next one is written ahead of need.
+            self.keep_marked();
+            // 2. Answers go out, unless so much time has passed since they were made that somebody else may lead.
+            self.watch_out();
             self.publish().await;
+            // 3. One thing happens, or some messages of a kind.
+            let woken = self.woken().await;
+            self.watch_out();
+            match woken {
+                Woken::Order(Some(order)) => self.obey(order),
+                Woken::Message(Some(message)) if self.standing == Standing::Rechecking => self.unread = Some(message),
+                Woken::Message(Some(message)) => self.take_burst(message),
+                Woken::Probe(Some(probe)) => self.answer_probe(probe),
+                Woken::Time => {}
+                Woken::Order(None) | Woken::Message(None) | Woken::Probe(None) => break,
+            }
+            // 4. What is due is done, whether or not a timer said so.
+            self.keep_time();
         }
         match tokio::time::timeout(FAREWELL, self.say_farewell()).await {
             Ok(Ok(())) => {}
@@ -168,167 +239,62 @@ impl PermitLoop {
         }
     }
 
-    /// Whoever has asked until now is told to ask elsewhere.
+    /// Whoever waits is told to ask elsewhere, and so is whoever has asked until now. Only who was replaced leaves these to
+    /// its successor, which has heard them too.
     async fn say_farewell(&mut self) -> anyhow::Result<()> {
         self.handle(self.clock.now(), Event::HandOver);
-        self.subscription.drain().await?;
-        while let Some(message) = self.subscription.next().await {
-            self.take(self.clock.now(), message);
-            self.publish().await;
+        if self.handing_over {
+            self.subscription.drain().await?;
+            while let Some(message) = self.subscription.next().await {
+                self.take(self.clock.now(), message);
+                self.publish().await;
+            }
         }
         self.publish().await;
         round_trip(&self.client).await
     }
 
     async fn woken(&mut self) -> Woken {
-        let wakeup = match self.is_connected() {
-            true => self.core.next_wakeup().map(|wakeup| wakeup.at),
-            false => Some(self.clock.now() + RECONNECT_POLL),
-        };
-        let next = [wakeup, self.next_save].into_iter().flatten().min().unwrap_or(Time::NEVER);
-        let at = tokio::time::Instant::from_std(self.clock.instant(next));
+        let at = tokio::time::Instant::from_std(self.clock.instant(self.next_look()));
+        let reads = self.standing != Standing::Rechecking;
         tokio::select! {
             biased;
             order = self.orders.recv() => Woken::Order(order),
-            message = self.subscription.next() => Woken::Message(message),
+            probe = self.probes.next() => Woken::Probe(probe),
+            message = self.subscription.next(), if reads => Woken::Message(message),
             () = tokio::time::sleep_until(at) => Woken::Time,
         }
     }
 
+    /// When there is something to do if nothing happens.
+    fn next_look(&self) -> Time {
+        let now = self.clock.now();
+        let heartbeat = now + HEARTBEAT;
+        match (self.is_connected(), self.standing) {
+            (false, _) => now + RECONNECT_POLL,
+            (true, Standing::Rechecking | Standing::Listening { .. }) => heartbeat,
+            (true, Standing::Sure | Standing::Clearing { .. }) => {
+                let writes = !self.writing && self.canary.is_alive(now);
+                let mark = self.core.next_mark().filter(|_| writes);
+                let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
+                mark.into_iter().chain(wakeup).chain([heartbeat]).min().unwrap_or(heartbeat)
+            }
+        }
+    }
+
     fn take_burst(&mut self, first: Message) {
-        let mut now = self.take(self.clock.now(), first);
+        let began = self.clock.now();
+        let mut now = self.take(began, first);
         for _ in 1..BURST {
+            if self.standing == Standing::Rechecking || now.since(began) > LONGEST_BURST {
+                return;
+            }
             let Some(Some(message)) = self.subscription.next().now_or_never() else { return };
             now = self.take(now, message);
         }
     }
 
-    /// Takes a message at `now`, and returns when that was done.
-    fn take(&mut self, now: Time, message: Message) -> Time {
-        let subject = message.subject.as_str();
-        if subject == self.permit {
-            self.take_permits(now, message);
-        } else if subject == self.settle {
-            self.take_settles(now, message);
-        } else if subject == self.status {
-            self.tell_status(now, message.reply);
-        } else if subject == self.explain {
-            self.explain(now, message);
-        } else if let Some(reply) = message.reply {
-            self.refuse_invalid(ReplyTo::Alone(reply), None, format!("`{subject}` is not a subject of the protocol"));
-        }
-        let done = self.clock.now();
-        self.tally.decisions.observe(done.since(now));
-        done
-    }
-
-    /// Who does not want an answer does not want a permit.
-    fn take_permits(&mut self, now: Time, message: Message) {
-        let Some(reply) = message.reply else { return };
-        match Incoming::<PermitRequest>::parse(&message.payload) {
-            Incoming::One(request) => self.take_permit(now, ReplyTo::Alone(reply), request),
-            Incoming::Many(requests) => {
-                let none = requests.is_empty();
-                for request in requests {
-                    let to = reply_to(&reply, &request);
-                    self.take_permit(now, to, request);
-                }
-                self.outbox.close_array(reply, none);
-            }
-        }
-    }
-
-    fn take_permit(&mut self, now: Time, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
-        let request = match request {
-            Ok(request) => request,
-            Err(invalid) => return self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
-        };
-        if let Some(late_by) = forgotten_for(&request) {
-            let message = format!("`sent_unix_ms`: sent so long ago that its `max_wait_ms` passed {late_by} ms ago");
-            return self.refuse(to, request.id.as_ref(), Code::NotInTime, message);
-        }
-        self.note_epoch(request.epoch);
-        match wire::ask(self.core.resource(), to, &request) {
-            Ok(ask) => self.handle(now, Event::Ask(ask)),
-            Err((to, refusal)) => {
-                self.answer(Command::Refuse { to, id: request.id, refusal });
-            }
-        }
-    }
-
-    fn take_settles(&mut self, now: Time, message: Message) {
-        let reply = message.reply;
-        match Incoming::<Settle>::parse(&message.payload) {
-            Incoming::One(settle) => self.take_settle(now, reply.map(ReplyTo::Alone), settle),
-            Incoming::Many(settles) => {
-                let none = settles.is_empty();
-                for settle in settles {
-                    self.take_settle(now, reply.as_ref().map(|_| ReplyTo::InArray), settle);
-                }
-                if let Some(reply) = reply {
-                    self.outbox.close_array(reply, none);
-                }
-            }
-        }
-    }
-
-    fn take_settle(&mut self, now: Time, to: Option<ReplyTo>, settle: Result<Settle<'_>, Invalid>) {
-        match settle {
-            Ok(settle) => {
-                self.note_response(&settle);
-                self.handle(now, Event::Settle(wire::settle(to, &settle)));
-            }
-            Err(invalid) => {
-                tracing::warn!(reason = %invalid, "a settle is not of the protocol");
-                if let Some(to) = to {
-                    self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
-                }
-            }
-        }
-    }
-
-    fn note_response(&mut self, settle: &Settle<'_>) {
-        let Some(response) = &settle.response else { return };
-        if response.status == TOO_MANY_REQUESTS {
-            self.core.count_upstream_429();
-            let retry_after = response.headers.get("retry-after");
-            tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
-        }
-    }
-
-    /// A worker that has seen a higher epoch than ours shows that our store went back. Epochs count changes of leader,
-    /// from the wall clock on where the count was lost: one beyond it nobody has seen.
-    fn note_epoch(&mut self, seen: Option<u64>) {
-        if let Some(seen) = seen.filter(|seen| *seen > self.core.epoch() && *seen <= unix_ms()) {
-            tracing::warn!(epoch = self.core.epoch(), seen, "a worker has seen a higher epoch; the store went back");
-            self.core.raise_epoch(seen + 1);
-        }
-    }
-
-    fn tell_status(&mut self, now: Time, reply: Option<Subject>) {
-        if let Some(reply) = reply {
-            let status = self.status(now);
-            self.outbox.send(reply, &status);
-        }
-    }
-
-    fn explain(&mut self, now: Time, message: Message) {
-        let Some(reply) = message.reply else { return };
-        let question = match Question::parse(&message.payload) {
-            Ok(question) => question,
-            Err(invalid) => {
-                return self.refuse_invalid(ReplyTo::Alone(reply), invalid.id.as_ref(), invalid.to_string());
-            }
-        };
-        match self.core.explain(now, question.id.as_ref()) {
-            Ok(explanation) => self.outbox.send(reply, &explanation),
-            Err(refusal) => {
-                self.answer(Command::Refuse { to: ReplyTo::Alone(reply), id: question.id, refusal });
-            }
-        }
-    }
-
-    fn status(&mut self, now: Time) -> Status {
+    pub(super) fn status(&mut self, now: Time) -> Status {
         let limited_by = self.core.limited_by(now);
         Status {
             limits: self.core.limit_status(now),
@@ -339,30 +305,41 @@ impl PermitLoop {
             // The core does not see what is refused before it.
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
             limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].name().clone()),
+            provider: self.provider.as_ref().map(|provider| provider.status(now)),
+            rules: self.rules.status.clone(),
+            corrections: self.core.corrections(),
         }
     }
 
-    fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
-        self.refuse(to, id, Code::InvalidRequest, message);
-    }
-
-    fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
-        self.tally.refusals.count(code);
-        self.outbox.answer(to, &refusal(id.map(PermitId::as_str), code, message, self.core.epoch()));
-    }
-
-    fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
+    pub(super) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(command);
         }
-        self.next_save.get_or_insert(now + SAVE_EVERY);
     }
 
-    fn answer(&mut self, command: Command<ReplyTo>) {
+    pub(super) fn answer(&mut self, command: Command<ReplyTo>) {
         self.count(&command);
+        if let Command::Announce(announcement) = &command {
+            return self.tell_everybody(announcement);
+        }
         let Self { outbox, core, .. } = self;
         wire::answer(core.resource(), core.epoch(), command, |to, answer| outbox.answer(to, answer));
+    }
+
+    /// Tells everybody.
+    fn tell_everybody(&mut self, announcement: &Announcement) {
+        match announcement {
+            Announcement::Freeze { limits, span } => {
+                let (known, epoch) = (self.core.resource().limits(), Some(self.core.epoch()));
+                let limits = limits.iter().map(|limit| known[limit.index()].name().clone()).collect();
+                self.publish_event(&News::Freeze { limits, for_ms: span.millis(), epoch });
+            }
+        }
+    }
+
+    pub(super) fn publish_event(&mut self, event: &News) {
+        self.outbox.send(self.event.clone().into(), event);
     }
 
     fn count(&mut self, command: &Command<ReplyTo>) {
@@ -371,7 +348,7 @@ impl PermitLoop {
                 self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
-            Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } => {}
+            Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
         }
     }
 
@@ -379,13 +356,52 @@ impl PermitLoop {
     /// the answer would be sent after the reconnect, and all calls of the pause would come at once.
     fn keep_time(&mut self) {
         let now = self.clock.now();
-        if self.is_connected() && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
+        let may_answer = self.is_connected() && self.standing != Standing::Rechecking;
+        if may_answer && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
             self.handle(now, Event::Wake);
         }
-        if self.next_save.is_some_and(|save| save <= now) {
-            self.next_save = None;
-            let levels = self.core.levels(now);
-            self.pulse.send_replace(Pulse { levels, epoch: self.core.epoch(), unix_ms: unix_ms() + 1 });
+    }
+
+    /// Hands the next mark out to be written: as long as messages come in, or a loop that hears nothing would lead for ever.
+    fn keep_marked(&mut self) {
+        let now = self.clock.now();
+        if !self.is_connected() || self.standing == Standing::Rechecking {
+            // What is not read can't be heard.
+            self.canary.sang(now);
+        }
+        if !self.is_connected() {
+            return;
+        }
+        if self.canary.is_due(now) {
+            self.outbox.send(self.doors.echo.clone().into(), &self.leader);
+        }
+        let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
+        let listens = matches!(self.standing, Standing::Listening { .. });
+        if !due || listens || !self.canary.is_alive(now) {
+            return;
+        }
+        let Some(mark) = self.core.mark(now) else { return };
+        let pending = Pending { mark, epoch: self.core.epoch(), moment: Moment::now(), rules: self.rules.revision };
+        self.writing = self.marks.try_send(pending).is_ok();
+    }
+
+    /// Permits are granted from now on.
+    pub(super) fn begin(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.send(()).ok();
+        }
+        self.announce();
+    }
+
+    /// Whoever waits learns that somebody new leads.
+    pub(super) fn announce(&mut self) {
+        let event = News::Leader { epoch: self.core.epoch(), leader: self.leader.clone() };
+        self.outbox.send(self.event.clone().into(), &event);
+    }
+
+    fn answer_probe(&mut self, probe: Message) {
+        if let Some(reply) = probe.reply.filter(|reply| self.subjects.may_answer_to(reply)) {
+            self.outbox.send(reply, &self.core.epoch());
         }
     }
 
@@ -397,11 +413,23 @@ impl PermitLoop {
         let now = self.clock.now();
         match order {
             Order::HandOver(to) => {
+                self.handing_over = true;
                 self.handle(now, Event::HandOver);
-                let snapshot = self.core.snapshot(now);
-                let handover = Handover { snapshot, epoch: self.core.epoch(), unix_ms: unix_ms() + 1 };
+                let snapshot = self.core.snapshot(now, MAX_PERMITS);
+                let (epoch, moment) = (self.core.epoch(), Moment::now());
+                let handover = Handover { snapshot, epoch, moment, rules: self.rules.revision };
                 to.send(handover).ok();
             }
+            Order::Marked(number) => {
+                self.writing = false;
+                self.marked(now, number);
+            }
+            Order::StoreLost => {
+                self.tally.store_losses += 1;
+                self.handle(now, Event::StoreLost);
+            }
+            Order::Provider(news) => self.hear_provider(now, news),
+            Order::Rules(rules) => self.take_rules(now, rules),
             Order::Report(to) => {
                 let (tally, remembered) = (self.tally.clone(), self.core.remembered());
                 to.send(Report { status: self.status(now), tally, remembered }).ok();
@@ -420,21 +448,4 @@ impl PermitLoop {
             }
         }
     }
-}
-
-/// In an array those who wait are answered one by one, the others together.
-fn reply_to(reply: &Subject, request: &Result<PermitRequest<'_>, Invalid>) -> ReplyTo {
-    match request {
-        Ok(PermitRequest { mode: Mode::Wait, .. }) => ReplyTo::Alone(reply.clone()),
-        Ok(PermitRequest { mode: Mode::Allow | Mode::Reserve, .. }) | Err(_) => ReplyTo::InArray,
-    }
-}
-
-/// For how long, in milliseconds, the sender of a request has not been waiting any more, if that
-/// is certain in spite of clocks that differ: it was held back while disconnected.
-fn forgotten_for(request: &PermitRequest<'_>) -> Option<u64> {
-    let (sent, most) = (request.sent_unix_ms?, request.max_wait_ms?);
-    let given_up = sent as f64 + most.span().millis() + CLOCK_TOLERANCE.millis();
-    let late = unix_ms() as f64 - given_up;
-    (late > 0.0).then_some(late as u64)
 }

@@ -1,5 +1,6 @@
 //! Where answers go, and what they look like.
 
+use super::array::{ArrayPlace, Arrays};
 use async_nats::{HeaderMap, Subject};
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::Answer;
@@ -16,8 +17,8 @@ const ERROR: &str = "Nats-Service-Error";
 pub enum ReplyTo {
     /// In a message of its own.
     Alone(Subject),
-    /// Into the array that answers the message being read.
-    InArray,
+    /// Into an array of answers.
+    InArray(ArrayPlace),
 }
 
 /// A message to be published.
@@ -35,7 +36,7 @@ pub struct Outgoing {
 #[derive(Debug, Default)]
 pub struct Outbox {
     outgoing: Vec<Outgoing>,
-    array: Vec<u8>,
+    arrays: Arrays,
     buffer: BytesMut,
 }
 
@@ -44,20 +45,39 @@ impl Outbox {
     pub fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
         match to {
             ReplyTo::Alone(subject) => self.send_answer(subject, answer),
-            ReplyTo::InArray => self.extend_array(answer),
+            ReplyTo::InArray(place) => {
+                self.arrays.answer(place, |text| write_answer(text, answer));
+                self.send_array(place.array());
+            }
         }
     }
 
-    /// Sends what has come together of an array, even if that is nothing and `always` is set.
-    pub fn close_array(&mut self, subject: Subject, always: bool) {
-        if self.array.is_empty() && !always {
-            return;
+    /// Begins the answer to an array.
+    pub fn begin_array(&mut self, subject: Subject) -> usize {
+        self.arrays.begin(subject)
+    }
+
+    /// Where the answer to the next element of an array goes.
+    pub fn place(&mut self, array: usize) -> ReplyTo {
+        ReplyTo::InArray(self.arrays.place(array))
+    }
+
+    /// All elements of an array have been read; it goes out with its last answer.
+    pub fn end_array(&mut self, array: usize) {
+        self.arrays.seal(array);
+        self.send_array(array);
+    }
+
+    /// Forgets the answers that are ready to be published: they stay charged, and whoever waits for one asks again.
+    pub fn forget(&mut self) {
+        self.outgoing.clear();
+    }
+
+    fn send_array(&mut self, array: usize) {
+        let Self { arrays, buffer, .. } = self;
+        if let Some(subject) = arrays.close(array, |piece| buffer.put_slice(piece)) {
+            self.push(subject, None);
         }
-        self.buffer.put_u8(b'[');
-        self.buffer.put_slice(&self.array);
-        self.buffer.put_u8(b']');
-        self.array.clear();
-        self.push(subject, None);
     }
 
     /// Sends any other message.
@@ -76,13 +96,6 @@ impl Outbox {
         self.push(subject, headers(answer));
     }
 
-    fn extend_array(&mut self, answer: &Answer<'_>) {
-        if !self.array.is_empty() {
-            self.array.push(b',');
-        }
-        write_answer(&mut self.array, answer);
-    }
-
     fn push(&mut self, subject: Subject, headers: Option<HeaderMap>) {
         let payload = self.buffer.split().freeze();
         self.outgoing.push(Outgoing { subject, headers, payload });
@@ -92,8 +105,8 @@ impl Outbox {
 /// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     match answer {
-        Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch } => {
-            write_grant(to, id, *delay_ms, limited_by.as_deref(), *epoch);
+        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), limited_by, epoch } => {
+            write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), *epoch);
         }
         Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
             write(to.writer(), answer);
@@ -102,11 +115,13 @@ fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
 }
 
 /// Neither ids nor names have a character that JSON escapes.
-fn write_grant(to: &mut impl BufMut, id: &str, delay_ms: f64, limited_by: Option<&str>, epoch: u64) {
+fn write_grant(to: &mut impl BufMut, id: &str, (delay_ms, valid_ms): (f64, f64), limited_by: Option<&str>, epoch: u64) {
     to.put_slice(br#"{"status":"granted","id":""#);
     to.put_slice(id.as_bytes());
     to.put_slice(br#"","delay_ms":"#);
     write(to.writer(), &delay_ms);
+    to.put_slice(br#","valid_ms":"#);
+    write(to.writer(), &valid_ms);
     if let Some(limit) = limited_by {
         to.put_slice(br#","limited_by":""#);
         to.put_slice(limit.as_bytes());
@@ -151,7 +166,7 @@ mod tests {
             for delay_ms in [0.0, 1234.5, 1e-6, 3.0] {
                 let id = Text::from("0199a7c2-5d1e.A_z:9");
                 let limited_by = limited_by.clone();
-                let answer = Answer::Granted { id, delay_ms, valid_ms: None, limited_by, epoch: 7 };
+                let answer = Answer::Granted { id, delay_ms, valid_ms: Some(5000.0), limited_by, epoch: 7 };
                 let mut by_hand = Vec::new();
                 write_answer(&mut by_hand, &answer);
                 assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());

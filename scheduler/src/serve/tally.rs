@@ -1,7 +1,9 @@
 //! Counting on the permit loop's thread, without locks: plain numbers, copied when somebody asks.
 
+use crate::provider::FailureKind;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::time::Span;
+use std::collections::BTreeMap;
 
 /// Upper bounds of a histogram's buckets, in seconds: from the cost of a decision to a long wait.
 pub const BUCKETS: [f64; 16] =
@@ -53,6 +55,45 @@ impl Refusals {
     }
 }
 
+/// Answers of the upstream by class of status.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answers([u64; Answers::CLASSES.len()]);
+
+impl Answers {
+    /// By the hundreds of a status; what is beyond them is of no class.
+    const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+    /// Notes one answer.
+    pub fn count(&mut self, status: u16) {
+        let hundreds = usize::from(status / 100);
+        let class = if hundreds < Self::CLASSES.len() { hundreds } else { 0 };
+        self.0[class] += 1;
+    }
+
+    /// All classes and how many answers were of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::CLASSES.into_iter().zip(self.0)
+    }
+}
+
+/// Questions that a provider did not answer, by kind of failure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProviderFailures([u64; FailureKind::ALL.len()]);
+
+impl ProviderFailures {
+    /// Notes one failure.
+    pub fn count(&mut self, kind: FailureKind) {
+        if let Some(index) = FailureKind::ALL.iter().position(|known| *known == kind) {
+            self.0[index] += 1;
+        }
+    }
+
+    /// All kinds and how often each has happened.
+    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
+        FailureKind::ALL.into_iter().zip(self.0)
+    }
+}
+
 /// What one permit loop has counted.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -62,6 +103,20 @@ pub struct Tally {
     pub waits: Vec<Histogram>,
     /// Refusals by code.
     pub refusals: Refusals,
+    /// Answers of the upstream, as far as workers tell of them.
+    pub answers: Answers,
+    /// Values of the upstream's headers that could not be read, by header.
+    pub unreadable: BTreeMap<&'static str, u64>,
+    /// Marks that the store has taken.
+    pub marks: u64,
+    /// How often it has not taken one in time.
+    pub store_losses: u64,
+    /// How often this process stood still.
+    pub standstills: u64,
+    /// How often the store turned out to be older than it should be.
+    pub store_went_back: u64,
+    /// Questions that the provider did not answer.
+    pub provider_failures: ProviderFailures,
 }
 
 impl Tally {
@@ -69,6 +124,17 @@ impl Tally {
     #[must_use]
     pub fn new(classes: usize) -> Self {
         let waits = vec![Histogram::default(); classes];
-        Tally { decisions: Histogram::default(), waits, refusals: Refusals::default() }
+        Tally {
+            decisions: Histogram::default(),
+            waits,
+            refusals: Refusals::default(),
+            answers: Answers::default(),
+            unreadable: BTreeMap::new(),
+            marks: 0,
+            store_losses: 0,
+            standstills: 0,
+            store_went_back: 0,
+            provider_failures: ProviderFailures::default(),
+        }
     }
 }

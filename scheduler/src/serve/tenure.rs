@@ -1,32 +1,38 @@
 //! Leading one resource: from standing by to handing over.
 //!
-//! Only the compare-and-set on the resource's state record decides who leads. The probe in front
-//! of it merely saves a scheduler that works from being pushed aside.
+//! Only the compare-and-set on the resource's state record decides who leads. Whatever `standby` sees
+//! merely decides who tries.
 
 use super::health::{Duty, Health};
-use super::permit_loop::{Handover, Order, Parts, Pulse, Report};
+use super::permit_loop::{Handover, Order, Pending, Report};
 use super::permit_thread::{PermitThread, Running};
-use super::reply::ReplyTo;
-use crate::store::{Found, PermitRecord, Revision, StateRecord, Store, StoreError};
-use async_nats::{Client, RequestErrorKind};
-use rampmeter_protocol::clock::{Clock, unix_ms};
-use rampmeter_protocol::event::Event;
+use super::roster::Roster;
+use super::ruled::{NewRules, RuledLimits};
+use super::witness::{Witness, note};
+use crate::store::{
+    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
+};
+use async_nats::Client;
+use rampmeter_dialects::Reader;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::mark::MarkNumber;
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Pause between probes of a leader that answers.
-const PROBE_EVERY: Duration = Duration::from_millis(250);
-/// Pause after a failure, or after having lost a race: time enough for the winner to subscribe.
-const AFTER_FAILURE: Duration = Duration::from_millis(1000);
-/// How long a probe waits for a leader that has stopped answering.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Orders that may be under way: a report or two, and the handover.
-const ORDERS: usize = 16;
+/// Pause after a failure.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+/// A write that takes longer may not come at all; a healthy store takes a millisecond.
+const LATE: Duration = Duration::from_millis(500);
+/// How long a report may take.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a leader looks whether the resource would be better off with another.
+const BALANCE_EVERY: Duration = Duration::from_secs(2);
+/// Orders that may be under way: a report or two, a mark, and the handover.
+pub(super) const ORDERS: usize = 16;
 
 /// What all tenures of a process share.
 #[derive(Clone, Debug)]
@@ -41,6 +47,10 @@ pub struct Office {
     pub subjects: Subjects,
     /// What others see.
     pub health: Arc<Health>,
+    /// Who else is there.
+    pub roster: Arc<Roster>,
+    /// The clock of this process.
+    pub clock: Clock,
     /// The name of this scheduler process.
     pub leader: String,
 }
@@ -48,15 +58,29 @@ pub struct Office {
 /// One resource's tenure, over all its terms.
 #[derive(Debug)]
 pub struct Tenure {
-    office: Office,
-    resource: Resource,
-    orders: watch::Sender<Option<mpsc::Sender<Order>>>,
+    pub(super) office: Office,
+    pub(super) resource: Resource,
+    /// Reads what the resource's upstream answers.
+    pub(super) reader: Reader,
+    /// The kind of its provider, if it has one.
+    pub(super) provider: Option<&'static str>,
+    /// The latest state that is known.
+    pub(super) seen: Option<Witness>,
+    /// The limits that count.
+    pub(super) rules: RuledLimits,
+    orders: Lead,
     stop: watch::Receiver<bool>,
 }
 
+/// Shows where the loop of a resource takes orders, while this process leads it.
+pub type Lead = watch::Sender<Option<mpsc::Sender<Order>>>;
+
+/// Sees where the loop of a resource takes orders.
+pub type Led = watch::Receiver<Option<mpsc::Sender<Order>>>;
+
 /// Asks a resource's loop how things stand, while this process leads it.
 #[derive(Clone, Debug)]
-pub struct Reporter(watch::Receiver<Option<mpsc::Sender<Order>>>);
+pub struct Reporter(pub Led);
 
 impl Reporter {
     /// How things stand; nothing if another scheduler leads.
@@ -64,33 +88,47 @@ impl Reporter {
         let orders = self.0.borrow().clone()?;
         let (to, report) = oneshot::channel();
         orders.send(Order::Report(to)).await.ok()?;
-        tokio::time::timeout(PROBE_TIMEOUT, report).await.ok()?.ok()
+        tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
     }
 }
 
 /// One term as leader.
-struct Term {
-    state: StateRecord,
-    revision: Revision,
-    orders: mpsc::Sender<Order>,
-    pulse: watch::Receiver<Pulse>,
-    running: Running,
+pub(super) struct Term {
+    pub(super) epoch: u64,
+    pub(super) nonce: u64,
+    pub(super) revision: Revision,
+    pub(super) orders: mpsc::Sender<Order>,
+    pub(super) marks: mpsc::Receiver<Pending>,
+    /// Resolves when permits are granted.
+    pub(super) opened: oneshot::Receiver<()>,
+    pub(super) running: Running,
+    /// How often the connection had been made when the record was last known to be ours; `None` if it may not be any more.
+    pub(super) connects: Option<u64>,
 }
 
 /// How a term ended.
 enum End {
     /// This process is to stop.
     Stopped,
+    /// The resource goes over to this scheduler.
+    Moved(String),
     /// Another scheduler leads, or the loop is gone.
     Lost,
 }
 
 impl Tenure {
-    /// A tenure of `resource` that ends when `stop` says so.
+    /// A tenure of `resource`, whose limits a provider of the kind `provider` knows and `rules` can change, that ends when `stop` says so.
     #[must_use]
-    pub fn new(office: Office, resource: Resource, stop: watch::Receiver<bool>) -> (Self, Reporter) {
-        let (orders, reporter) = watch::channel(None);
-        (Tenure { office, resource, orders, stop }, Reporter(reporter))
+    pub fn new(
+        office: Office,
+        resource: Resource,
+        reader: Reader,
+        provider: Option<&'static str>,
+        rules: RuledLimits,
+        orders: Lead,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        Tenure { office, resource, reader, provider, seen: None, rules, orders, stop }
     }
 
     /// Stands by, leads, hands over.
@@ -105,21 +143,23 @@ impl Tenure {
             if matches!(self.lead(term).await, End::Stopped) {
                 break;
             }
-            tokio::time::sleep(AFTER_FAILURE).await;
         }
         self.duty(Duty::Stopping);
     }
 
-    fn duty(&self, duty: Duty) {
+    pub(super) fn duty(&self, duty: Duty) {
         self.office.health.set(self.resource.name(), duty);
     }
 
     /// Returns when this process leads.
-    async fn win_term(&self) -> Term {
+    async fn win_term(&mut self) -> Term {
         loop {
             self.until_vacant().await;
             match self.take_over().await {
                 Ok(term) => return term,
+                Err(error) if matches!(error.downcast_ref(), Some(StoreError::Superseded)) => {
+                    tracing::info!(resource = %self.resource.name(), "another scheduler was faster");
+                }
                 Err(error) => {
                     tracing::warn!(resource = %self.resource.name(), %error, "could not take the resource over");
                     self.duty(Duty::Troubled { reason: error.to_string() });
@@ -129,169 +169,221 @@ impl Tenure {
         }
     }
 
-    /// Returns when nobody answers for the resource.
-    async fn until_vacant(&self) {
-        let status = self.office.subjects.status(self.resource.name());
-        loop {
-            let answer = self.office.client.request(status.clone(), "".into());
-            match tokio::time::timeout(PROBE_TIMEOUT, answer).await {
-                Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => return,
-                Ok(Ok(_)) => self.duty(Duty::Standby),
-                Ok(Err(error)) => self.duty(Duty::Troubled { reason: format!("the probe failed: {error}") }),
-                Err(_) => self.duty(Duty::Troubled { reason: "the leader does not answer".to_owned() }),
-            }
-            tokio::time::sleep(PROBE_EVERY).await;
-        }
-    }
-
-    /// Writes the next epoch into the state record, and starts the loop.
-    async fn take_over(&self) -> anyhow::Result<Term> {
-        let clock = Clock::start();
-        let (mut core, revision) = self.restore(clock.now()).await?;
-        let levels = core.levels(clock.now());
-        let state = self.record(&Pulse { levels, epoch: core.epoch(), unix_ms: unix_ms() + 1 }, 0);
-        let revision = self.office.store.write(self.resource.name(), &state, revision).await?;
-        let (orders, taken) = mpsc::channel(ORDERS);
-        let (pulse, pulses) = watch::channel(Pulse::default());
-        let subjects = self.office.subjects.clone();
-        let leader = self.office.leader.clone();
-        let parts = Parts { core, subjects, clock, leader, orders: taken, pulse };
-        let running = self.office.permits.run(parts).await?;
-        Ok(Term { state, revision, orders, pulse: pulses, running })
-    }
-
-    /// The core as its predecessor left it, in the next epoch.
-    async fn restore(&self, now: Time) -> Result<(Scheduler<ReplyTo>, Revision), StoreError> {
-        let resource = self.resource.clone();
-        match self.office.store.read(resource.name()).await? {
-            Found::Nothing(revision) => {
-                tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
-                Ok((Scheduler::new(resource, 1, now), revision))
-            }
-            Found::State(state, permits, revision) => {
-                let away = Span::from_millis(unix_ms().saturating_sub(state.saved_unix_ms));
-                tracing::info!(resource = %resource.name(), epoch = state.epoch, %away, permits = permits.len(), "going on from the stored state");
-                let core = Scheduler::restore(resource, state.epoch + 1, now, now - away, &state.snapshot(&permits));
-                Ok((core, revision))
-            }
-            Found::Newer(version) => {
-                Err(StoreError::Unavailable(format!("its state is in format {version}, which a newer build wrote")))
-            }
-            Found::Damaged(damage, revision) => {
-                tracing::error!(resource = %resource.name(), %damage, "the stored state is lost; every bucket starts empty");
-                // Nobody knows the epoch any more; wall time is above any that was counted up.
-                Ok((Scheduler::cautious(resource, unix_ms(), now), revision))
-            }
-        }
-    }
-
-    fn record(&self, pulse: &Pulse, permit_parts: usize) -> StateRecord {
-        StateRecord {
-            epoch: pulse.epoch,
-            leader: self.office.leader.clone(),
-            saved_unix_ms: pulse.unix_ms,
-            permit_parts,
-            levels: StateRecord::levels_of(&pulse.levels),
-        }
-    }
-
     async fn lead(&mut self, mut term: Term) -> End {
-        let epoch = term.state.epoch;
-        self.duty(Duty::Leading { epoch });
+        self.office.roster.leads(self.resource.name(), &self.office.leader);
         self.orders.send_replace(Some(term.orders.clone()));
-        self.announce(epoch).await;
-        let end = self.keep_saving(&mut term).await;
+        let end = self.keep_writing(&mut term).await;
         self.orders.send_replace(None);
-        match end {
-            End::Stopped => self.hand_over(term).await,
+        match &end {
+            End::Stopped => self.hand_over(term, None).await,
+            End::Moved(successor) => self.hand_over(term, Some(successor.clone())).await,
             End::Lost => {
                 tracing::error!(resource = %self.resource.name(), "another scheduler leads now; stepping down");
+                self.office.roster.vacant(self.resource.name());
+                ended(term).await;
             }
         }
         end
     }
 
-    async fn announce(&self, epoch: u64) {
-        let event = Event::Leader { epoch, leader: self.office.leader.clone() };
-        let payload = serde_json::to_vec(&event).expect("events are plain data");
-        let subject = self.office.subjects.event(self.resource.name());
-        if let Err(error) = self.office.client.publish(subject, payload.into()).await {
-            tracing::warn!(%error, "the new leader could not be announced");
-        }
-    }
-
-    /// Writes levels as they change, until the process stops or somebody else leads.
-    async fn keep_saving(&mut self, term: &mut Term) -> End {
-        let mut saved = true;
+    /// Writes marks as they are needed, until the process stops or somebody else leads.
+    async fn keep_writing(&mut self, term: &mut Term) -> End {
+        let mut balance = tokio::time::interval(BALANCE_EVERY);
+        balance.reset();
+        let mut opened = false;
         loop {
+            let mut stop = self.stop.clone();
+            let pending = tokio::select! {
+                biased;
+                () = stopped(&mut stop) => return End::Stopped,
+                _ = &mut term.running => return End::Lost,
+                _ = &mut term.opened, if !opened => {
+                    opened = true;
+                    self.duty(Duty::Leading { epoch: term.epoch });
+                    continue;
+                }
+                () = self.rules.changed() => {
+                    let Some(rules) = self.take_rules() else { continue };
+                    match term.orders.send(Order::Rules(rules)).await {
+                        Ok(()) => continue,
+                        Err(_) => return End::Lost,
+                    }
+                }
+                pending = term.marks.recv() => pending,
+                _ = balance.tick() => {
+                    match self.office.roster.better_off_with(self.now(), self.resource.name()) {
+                        Some(other) => return End::Moved(other),
+                        None => continue,
+                    }
+                }
+            };
+            let Some(pending) = pending else { return End::Lost };
+            let number = pending.mark.number;
             tokio::select! {
                 biased;
-                () = stopped(&mut self.stop) => return End::Stopped,
-                _ = &mut term.running => return End::Lost,
-                changed = term.pulse.changed() => if changed.is_err() { return End::Lost },
-                () = tokio::time::sleep(AFTER_FAILURE), if !saved => {}
+                () = stopped(&mut stop) => return End::Stopped,
+                kept = self.keep(term, pending) => if kept.is_err() { return End::Lost },
             }
-            let pulse = term.pulse.borrow_and_update().clone();
-            let done = self.save(&self.record(&pulse, 0), term.revision).await;
-            saved = done.is_ok();
-            match done {
-                Ok(revision) => {
-                    self.duty(Duty::Leading { epoch: pulse.epoch });
-                    term.revision = revision;
-                }
-                Err(StoreError::Superseded) => return End::Lost,
+            self.duty(Duty::Leading { epoch: term.epoch });
+            if term.orders.send(Order::Marked(number)).await.is_err() {
+                return End::Lost;
+            }
+        }
+    }
+
+    /// Takes the rules that are known now. What is to be done, if they are others than before.
+    pub(super) fn take_rules(&mut self) -> Option<NewRules> {
+        let new = self.rules.take(&self.resource)?;
+        if let Some(resource) = &new.resource {
+            self.resource = (**resource).clone();
+        }
+        Some(new)
+    }
+
+    /// Writes a mark, for as long as it takes.
+    async fn keep(&mut self, term: &mut Term, pending: Pending) -> Result<MarkNumber, StoreError> {
+        term.epoch = pending.epoch;
+        let record = self.record(&pending, term.nonce);
+        let (orders, mut told, mut complained) = (term.orders.clone(), false, false);
+        loop {
+            match told_if_late(self.save(term, &record), &orders, &mut told).await {
+                Ok(()) => return Ok(pending.mark.number),
+                Err(superseded @ StoreError::Superseded) => return Err(superseded),
                 Err(StoreError::Unavailable(reason)) => {
-                    tracing::warn!(%reason, "levels could not be saved");
+                    // A bucket that was made anew meanwhile counts its revisions anew.
+                    term.connects = None;
+                    let gone = Store::trouble(&self.office.client, self.office.subjects.prefix()).await;
+                    let reason = gone.unwrap_or(reason);
+                    if !complained {
+                        tracing::error!(resource = %self.resource.name(), %reason, "the mark could not be written");
+                        complained = true;
+                    }
+                    tell_once(&orders, &mut told).await;
                     self.duty(Duty::Troubled { reason });
+                    tokio::time::sleep(AFTER_FAILURE).await;
                 }
             }
         }
     }
 
-    /// Writes the record over the one with `revision`. A write that timed out may have been done after all, so that
-    /// a record that has moved on by our own hand is written over as well.
-    async fn save(&self, state: &StateRecord, revision: Revision) -> Result<Revision, StoreError> {
-        let (store, name) = (&self.office.store, self.resource.name());
-        let done = store.write(name, state, revision).await;
-        if !matches!(done, Err(StoreError::Superseded)) {
-            return done;
+    /// Writes a record over the one that is ours.
+    async fn save(&mut self, term: &mut Term, record: &StateRecord) -> Result<(), StoreError> {
+        let connects = self.connects();
+        // After a power loss a revision can come twice: on another connection than before it proves nothing.
+        if term.connects != Some(connects) {
+            self.find_own(term).await?;
+            term.connects = Some(connects);
         }
-        match store.read(name).await? {
-            Found::State(found, _, revision) if found.leader == state.leader => {
-                store.write(name, state, revision).await
+        let name = self.resource.name().clone();
+        match self.office.store.write(&name, record, term.revision).await {
+            Ok(revision) => {
+                term.revision = revision;
+                note(&mut self.seen, self.office.clock.now(), record.clone(), revision);
+                Ok(())
             }
-            Found::State(..) | Found::Nothing(_) | Found::Damaged(..) | Found::Newer(_) => done,
+            // A write that timed out may have been done after all.
+            Err(StoreError::Superseded) => {
+                self.find_own(term).await?;
+                term.revision = self.office.store.write(&name, record, term.revision).await?;
+                note(&mut self.seen, self.office.clock.now(), record.clone(), term.revision);
+                Ok(())
+            }
+            Err(unavailable @ StoreError::Unavailable(_)) => Err(unavailable),
         }
+    }
+
+    /// Takes the revision of the record, if nobody but this term has written it. If it is gone, or older than it should be,
+    /// what this term knows is still true, and is written once more. Whoever else has written it may be granting.
+    async fn find_own(&mut self, term: &mut Term) -> Result<(), StoreError> {
+        let Found { revision, state } = self.office.store.read(self.resource.name()).await?;
+        match state {
+            FoundState::Record(found) if found.nonce == term.nonce => {}
+            FoundState::Nothing | FoundState::Damaged(..) => {
+                tracing::error!(resource = %self.resource.name(), "the stored state is gone or damaged; writing it anew");
+            }
+            FoundState::Record(_) | FoundState::Newer(_) => return Err(StoreError::Superseded),
+        }
+        if revision < term.revision {
+            tracing::error!(resource = %self.resource.name(), revision, known = term.revision, "the store went back");
+        }
+        term.revision = revision;
+        Ok(())
+    }
+
+    /// How often the connection was made.
+    pub(super) fn connects(&self) -> u64 {
+        self.office.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Sends everybody elsewhere and writes down all that a successor must know.
-    async fn hand_over(&self, term: Term) {
-        self.duty(Duty::Stopping);
+    async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
+        self.duty(if successor.is_some() { Duty::Standby } else { Duty::Stopping });
         let (to, handover) = oneshot::channel();
         if term.orders.send(Order::HandOver(to)).await.is_err() {
             return;
         }
         let Ok(handover) = handover.await else { return };
-        match self.save_all(&term, handover).await {
+        match self.save_all(&mut term, handover, successor).await {
             Ok(permits) => tracing::info!(resource = %self.resource.name(), permits, "state is saved"),
             Err(error) => {
                 tracing::error!(resource = %self.resource.name(), %error, "the last state could not be saved");
             }
         }
-        drop(term.orders);
-        term.running.await.ok();
+        self.office.roster.vacant(self.resource.name());
+        ended(term).await;
     }
 
-    async fn save_all(&self, term: &Term, handover: Handover) -> Result<usize, StoreError> {
-        let name = self.resource.name();
+    async fn save_all(
+        &mut self,
+        term: &mut Term,
+        handover: Handover,
+        successor: Option<String>,
+    ) -> Result<usize, StoreError> {
         let permits: Vec<PermitRecord> = handover.snapshot.permits.iter().map(PermitRecord::of).collect();
-        let parts = self.office.store.write_permits(name, handover.epoch, &permits).await?;
-        let pulse = Pulse { levels: handover.snapshot.levels, epoch: handover.epoch, unix_ms: handover.unix_ms };
-        self.save(&self.record(&pulse, parts), term.revision).await?;
+        let permit_parts = self.office.store.write_permits(self.resource.name(), handover.epoch, &permits).await?;
+        let record = StateRecord {
+            epoch: handover.epoch,
+            leader: self.office.leader.clone(),
+            nonce: term.nonce,
+            mark: u64::MAX,
+            released: true,
+            successor,
+            saved: handover.moment,
+            permit_parts,
+            levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
+            keys: KeysRecord::of(&handover.snapshot.keys),
+            rules: handover.rules,
+        };
+        self.save(term, &record).await?;
         Ok(permits.len())
     }
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+/// The outcome of a write. The term's loop hears when it is late: it need not wait until the write is given up.
+async fn told_if_late<T>(write: impl Future<Output = T>, orders: &mpsc::Sender<Order>, told: &mut bool) -> T {
+    let mut write = std::pin::pin!(write);
+    if let Ok(outcome) = tokio::time::timeout(LATE, &mut write).await {
+        return outcome;
+    }
+    tell_once(orders, told).await;
+    write.await
+}
+
+/// Says that the store is lost, once for each mark.
+async fn tell_once(orders: &mpsc::Sender<Order>, told: &mut bool) {
+    if !std::mem::replace(told, true) {
+        orders.send(Order::StoreLost).await.ok();
+    }
+}
+
+/// Lets the term's loop say its last words.
+async fn ended(term: Term) {
+    let Term { orders, running, .. } = term;
+    drop(orders);
+    running.await.ok();
+}
+
+/// Returns when `stop` says so.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stop| *stop).await.ok();
 }

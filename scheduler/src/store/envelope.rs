@@ -11,6 +11,9 @@ pub enum Damage {
     /// It does not begin as our values do.
     #[error("not a value of rampmeter's")]
     Foreign,
+    /// It was deleted.
+    #[error("somebody has deleted it")]
+    Deleted,
     /// It is of a later version.
     #[error("written in format {0}, this build reads {VERSION}")]
     Newer(u32),

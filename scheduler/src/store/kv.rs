@@ -2,9 +2,12 @@
 
 use super::envelope::{self, Damage};
 use super::record::{PermitRecord, StateRecord};
-use async_nats::jetstream::kv::{self, Operation, UpdateErrorKind};
-use async_nats::jetstream::{self, stream::StorageType};
+use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
+use async_nats::jetstream::{self, ErrorCode, stream::StorageType};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -14,8 +17,18 @@ const PERMITS_PER_PART: usize = 1000;
 /// Most values with permits of one resource: 250 000 permits, the latest starts first. Those left
 /// out stay paid, but can't be taken back.
 const MAX_PARTS: usize = 250;
+/// Most permits that a record remembers.
+pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
+/// Parts that are written or read at a time: a handover is short because they are.
+const PARTS_AT_ONCE: usize = 16;
 /// How long one operation may take; an election of the store's leader takes longer and is retried.
-const OPERATION: Duration = Duration::from_secs(2);
+pub(super) const OPERATION: Duration = Duration::from_secs(2);
+/// Values of each key that are kept: the present one, and one to fall back to.
+const HISTORY: i64 = 2;
+/// How keys of state records begin.
+const STATE_KEYS: &str = "state.";
+/// Written and read back to learn the store's time.
+const CLOCK_KEY: &str = "clock";
 
 /// The KV bucket with the state of all resources.
 #[derive(Clone, Debug)]
@@ -28,13 +41,22 @@ pub type Revision = u64;
 
 /// What the store knows of a resource.
 #[derive(Debug)]
-pub enum Found {
-    /// Nothing: it never knew it.
-    Nothing(Revision),
-    /// A record, and its permits.
-    State(Box<StateRecord>, Vec<PermitRecord>, Revision),
-    /// A record that can't be used, and why.
-    Damaged(Damage, Revision),
+pub struct Found {
+    /// The revision that the next write has to name.
+    pub revision: Revision,
+    /// What it has.
+    pub state: FoundState,
+}
+
+/// The state of a resource, as far as it can be read.
+#[derive(Debug)]
+pub enum FoundState {
+    /// Nothing: the store never knew it.
+    Nothing,
+    /// A record.
+    Record(Box<StateRecord>),
+    /// One that can't be used, and the record before it, if that can.
+    Damaged(Damage, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
 }
@@ -63,7 +85,7 @@ impl Store {
         let config = kv::Config {
             bucket: prefix.to_string(),
             description: "state of Rampmeter's resources".to_owned(),
-            history: 2,
+            history: HISTORY,
             storage: StorageType::File,
             num_replicas: replicas,
             ..kv::Config::default()
@@ -72,24 +94,58 @@ impl Store {
         Ok(Store { bucket })
     }
 
+    /// The bucket called `prefix`, if it exists.
+    ///
+    /// # Errors
+    /// If `JetStream` is off, or does not answer.
+    pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
+        let jetstream = jetstream::new(client.clone());
+        if is_missing(&jetstream, prefix).await {
+            return Ok(None);
+        }
+        let bucket = jetstream.get_key_value(&**prefix).await.map_err(unavailable)?;
+        Ok(Some(Store { bucket }))
+    }
+
+    /// Why nothing can be written, where a look at the server tells: `None` if the bucket is there.
+    pub async fn trouble(client: &async_nats::Client, prefix: &Name) -> Option<String> {
+        let missing = is_missing(&jetstream::new(client.clone()), prefix).await;
+        missing.then(|| format!("the KV bucket `{prefix}` is gone; `rampmeter state init` makes a new one"))
+    }
+
+    /// The resources that have a record.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn resources(&self) -> Result<Vec<Name>, StoreError> {
+        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
+        let mut names: Vec<Name> =
+            keys.iter().filter_map(|key| Name::new(key.strip_prefix(STATE_KEYS)?).ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
     /// What is known of `resource`.
     ///
     /// # Errors
     /// If the store can't be read.
     pub async fn read(&self, resource: &Name) -> Result<Found, StoreError> {
         let entry = within(self.bucket.entry(state_key(resource))).await?;
-        let Some(entry) = entry else { return Ok(Found::Nothing(0)) };
-        if entry.operation != Operation::Put {
-            return Ok(Found::Damaged(Damage::Foreign, entry.revision));
-        }
-        match decode::<StateRecord>(&entry.value) {
-            Ok(state) => {
-                let permits = self.read_permits(resource, &state).await?;
-                Ok(Found::State(Box::new(state), permits, entry.revision))
-            }
-            Err(Damage::Newer(version)) => Ok(Found::Newer(version)),
-            Err(damage) => Ok(Found::Damaged(damage, entry.revision)),
-        }
+        let Some(entry) = entry else { return Ok(Found { revision: 0, state: FoundState::Nothing }) };
+        let state = match parse(&entry) {
+            Ok(record) => FoundState::Record(Box::new(record)),
+            Err(Damage::Newer(version)) => FoundState::Newer(version),
+            Err(damage) => FoundState::Damaged(damage, self.record_before(&entry).await),
+        };
+        Ok(Found { revision: entry.revision, state })
+    }
+
+    /// Every change of the record of `resource` from now on, the present one first.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn watch(&self, resource: &Name) -> Result<kv::Watch, StoreError> {
+        within(self.bucket.watch_with_history(state_key(resource))).await
     }
 
     /// Writes the record if nobody else has since `revision`.
@@ -111,6 +167,19 @@ impl Store {
         }
     }
 
+    /// How long ago the record at `revision` was written, by the clock of the store.
+    ///
+    /// # Errors
+    /// If the store can't be read or written.
+    pub async fn age(&self, resource: &Name, revision: Revision) -> Result<Span, StoreError> {
+        let entry = within(self.bucket.entry_for_revision(state_key(resource), revision)).await?;
+        let now = within(self.bucket.put(CLOCK_KEY, "".into())).await?;
+        let now = within(self.bucket.entry_for_revision(CLOCK_KEY, now)).await?;
+        let (Some(entry), Some(now)) = (entry, now) else { return Ok(Span::ZERO) };
+        let nanos = (now.created - entry.created).whole_nanoseconds();
+        Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+    }
+
     /// Writes remembered permits, the first of them if there are too many, and says into how many
     /// values. They count once a record names that number.
     ///
@@ -124,31 +193,77 @@ impl Store {
     ) -> Result<usize, StoreError> {
         let parts = permits.chunks(PERMITS_PER_PART).take(MAX_PARTS);
         let count = parts.len();
+        let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
             let value = encode(&(epoch, part));
-            within(self.bucket.put(permits_key(resource, index), value.into())).await?;
+            writes.push(self.write_part(permits_key(resource, index), value).boxed());
         }
+        stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         Ok(count)
     }
 
-    /// A part that is missing or damaged is passed over: its permits stay paid.
-    async fn read_permits(&self, resource: &Name, state: &StateRecord) -> Result<Vec<PermitRecord>, StoreError> {
-        let mut permits = Vec::new();
+    /// The permits that `state` remembers. A part that is missing or damaged is passed over: its permits stay paid.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn read_permits(&self, resource: &Name, state: &StateRecord) -> Result<Vec<PermitRecord>, StoreError> {
+        let mut reads = Vec::new();
         for index in 0..state.permit_parts.min(MAX_PARTS) {
-            let value = within(self.bucket.get(permits_key(resource, index))).await?;
-            let part = value.and_then(|value| decode::<(u64, Vec<PermitRecord>)>(&value).ok());
-            if let Some((epoch, part)) = part
-                && epoch == state.epoch
-            {
-                permits.extend(part);
+            reads.push(self.read_part(permits_key(resource, index), state.epoch).boxed());
+        }
+        stream::iter(reads).buffered(PARTS_AT_ONCE).try_concat().await
+    }
+
+    async fn write_part(&self, key: String, value: Vec<u8>) -> Result<Revision, StoreError> {
+        within(self.bucket.put(key, value.into())).await
+    }
+
+    async fn read_part(&self, key: String, of_epoch: u64) -> Result<Vec<PermitRecord>, StoreError> {
+        let value = within(self.bucket.get(key)).await?;
+        let part = value.and_then(|value| decode::<(u64, Vec<PermitRecord>)>(&value).ok());
+        Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
+    }
+
+    /// The last record of the key before `entry` that can be read.
+    async fn record_before(&self, entry: &Entry) -> Option<Box<StateRecord>> {
+        let mut history = within(self.bucket.history(&entry.key)).await.ok()?;
+        let mut before = None;
+        while let Some(Ok(older)) = history.next().await {
+            if older.revision < entry.revision {
+                before = parse(&older).ok().map(Box::new).or(before);
             }
         }
-        Ok(permits)
+        before
+    }
+}
+
+/// The record in an entry.
+///
+/// # Errors
+/// Why there is none.
+pub fn parse(entry: &Entry) -> Result<StateRecord, Damage> {
+    match entry.operation {
+        Operation::Put => decode(&entry.value),
+        Operation::Delete | Operation::Purge => Err(Damage::Deleted),
+    }
+}
+
+/// Whether the server itself says that there is no such bucket: during an election of its leader it says nothing.
+pub(super) async fn is_missing(jetstream: &jetstream::Context, bucket: &str) -> bool {
+    let stream = tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{bucket}"))).await;
+    match stream {
+        Ok(Err(error)) => match error.kind() {
+            GetStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::STREAM_NOT_FOUND,
+            GetStreamErrorKind::EmptyName | GetStreamErrorKind::Request | GetStreamErrorKind::InvalidStreamName => {
+                false
+            }
+        },
+        Ok(Ok(_)) | Err(_) => false,
     }
 }
 
 fn state_key(resource: &Name) -> String {
-    format!("state.{resource}")
+    format!("{STATE_KEYS}{resource}")
 }
 
 fn permits_key(resource: &Name, part: usize) -> String {
@@ -164,13 +279,15 @@ fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
 }
 
-async fn within<T, E: std::fmt::Display>(operation: impl Future<Output = Result<T, E>>) -> Result<T, StoreError> {
+pub(super) async fn within<T, E: std::fmt::Display>(
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, StoreError> {
     match tokio::time::timeout(OPERATION, operation).await {
         Ok(done) => done.map_err(unavailable),
         Err(elapsed) => Err(unavailable(elapsed)),
     }
 }
 
-fn unavailable(error: impl std::fmt::Display) -> StoreError {
+pub(super) fn unavailable(error: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }

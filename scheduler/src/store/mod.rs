@@ -1,12 +1,18 @@
 //! The state of resources in JetStream KV.
 //!
-//! One value per resource says who leads it and what its buckets hold; it is written by
+//! One value per resource says who leads it and what a successor has to count as spent; it is written by
 //! compare-and-set, so that of two schedulers only one goes on. Remembered permits are written
-//! beside it on a graceful stop.
+//! beside it on a graceful stop. Rules that people apply while schedulers run have a bucket of their own.
 
 mod envelope;
 mod kv;
+mod moment;
 mod record;
+mod rules;
 
-pub use kv::{Found, Revision, Store, StoreError};
-pub use record::{PermitRecord, StateRecord};
+pub use envelope::Damage;
+pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, StoreError, parse};
+pub(crate) use moment::boot_ms;
+pub use moment::{BootTime, Moment};
+pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord};
+pub use rules::{Edition, RuleStore};

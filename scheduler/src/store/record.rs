@@ -1,24 +1,92 @@
 //! What is written, apart from the core's types so that each can change alone.
 
+use super::moment::Moment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::snapshot::{Fate, LevelMark, PermitMark, Snapshot};
+use rampmeter_scheduler_core::snapshot::{
+    Fate, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// The state of a resource.
+/// The state of a resource, with everything that its writer may still grant counted as spent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
     /// Grows with every change of leader.
     pub epoch: u64,
     /// Who wrote this.
     pub leader: String,
-    /// Wall clock at writing.
-    pub saved_unix_ms: u64,
+    /// Drawn anew for each term: after a power loss a revision can come twice, and this tells whose it is.
+    pub nonce: u64,
+    /// The number of the mark that this is, within the term.
+    pub mark: u64,
+    /// Whether its writer grants nothing any more: anybody may go on.
+    pub released: bool,
+    /// Who is to go on first, where its writer knows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub successor: Option<String>,
+    /// When it was written.
+    pub saved: Moment,
     /// How many values hold remembered permits; they count only with the epoch of this record.
     pub permit_parts: usize,
-    /// Levels in millionths by limit, every promise paid.
-    pub levels: Vec<(Name, i64)>,
+    /// All buckets without keys.
+    pub levels: Vec<LevelRecord>,
+    /// Those of keys.
+    #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
+    pub keys: KeysRecord,
+    /// The edition of the rules under which it was written; 0 where there were none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub rules: u64,
+}
+
+/// The buckets of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeysRecord {
+    /// Limit, key and level in millionths, everything promised paid.
+    listed: Vec<(Name, String, i64)>,
+    /// By limit and key, what is taken of those that count something else than tokens.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    taken: Vec<(Name, String, TakenRecord)>,
+    /// In how many nanoseconds from the writing on the others are empty; full where this is left out.
+    others_empty_in: Option<i64>,
+}
+
+/// A bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelRecord {
+    limit: Name,
+    /// In millionths, every promise paid, and what may still be granted.
+    micros: i64,
+    /// What may still be granted, in millionths.
+    budget: u64,
+    /// Until when, in nanoseconds from the writing on, how many millionths are withheld for promises.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    withheld: Vec<(u64, u64)>,
+    /// What is taken, where the limit counts something else than tokens.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    taken: Option<TakenRecord>,
+}
+
+/// What is taken of a limit that counts something else than tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TakenRecord {
+    /// Wall time of the writing, by the writer's reckoning.
+    unix_nanos: u64,
+    /// From when on, until when, in nanoseconds from the writing on, and how many millionths.
+    spans: Vec<(i64, i64, u64)>,
+}
+
+impl TakenRecord {
+    fn of(taken: &Taken) -> Self {
+        let span = |span: &TakenSpan| (span.from_nanos, span.until_nanos, span.micros);
+        TakenRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
+    }
+
+    fn taken(&self) -> Taken {
+        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| TakenSpan { from_nanos, until_nanos, micros };
+        Taken { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
+    }
 }
 
 /// One remembered permit.
@@ -28,6 +96,9 @@ pub struct PermitRecord {
     start_nanos: i64,
     class: Name,
     bill: Vec<(Name, u64)>,
+    /// By limit and key.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    keyed: Vec<(Name, String, u64)>,
     fate: FateRecord,
 }
 
@@ -40,24 +111,132 @@ enum FateRecord {
 }
 
 impl StateRecord {
-    /// The levels as the core has them.
-    #[must_use]
-    pub fn level_marks(&self) -> Vec<LevelMark> {
-        let mark = |(limit, micros): &(Name, i64)| LevelMark { limit: limit.clone(), micros: i128::from(*micros) };
-        self.levels.iter().map(mark).collect()
-    }
-
-    /// The core's levels as they are written; what is too low for 64 bits is as low as can be.
-    #[must_use]
-    pub fn levels_of(marks: &[LevelMark]) -> Vec<(Name, i64)> {
-        let level = |mark: &LevelMark| (mark.limit.clone(), i64::try_from(mark.micros).unwrap_or(i64::MIN));
-        marks.iter().map(level).collect()
-    }
-
     /// The core's snapshot of this record and these permits.
     #[must_use]
     pub fn snapshot(&self, permits: &[PermitRecord]) -> Snapshot {
-        Snapshot { levels: self.level_marks(), permits: permits.iter().map(PermitRecord::mark).collect() }
+        let levels = self.levels.iter().map(|level| level.mark(i128::from(level.micros)));
+        Snapshot {
+            levels: levels.collect(),
+            keys: self.keys.marks(),
+            permits: permits.iter().map(PermitRecord::mark).collect(),
+        }
+    }
+
+    /// A snapshot for a successor that knows only that there were later records: debts are remembered, stock is not, and what
+    /// could be granted under this record counts as granted once more.
+    #[must_use]
+    pub fn cautious_snapshot(&self) -> Snapshot {
+        let level = |level: &LevelRecord| {
+            let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
+            LevelMark { taken: mark.taken.map(doubted), ..mark }
+        };
+        Snapshot {
+            levels: self.levels.iter().map(level).collect(),
+            keys: self.keys.cautious_marks(),
+            permits: Vec::new(),
+        }
+    }
+}
+
+impl KeysRecord {
+    /// How they are written.
+    #[must_use]
+    pub fn of(marks: &KeyMarks) -> Self {
+        let listed = marks.listed.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), saturated(mark.micros)));
+        let taken = marks.listed.iter().filter_map(|mark| {
+            let taken = mark.taken.as_ref()?;
+            Some((mark.limit.clone(), mark.key.clone(), TakenRecord::of(taken)))
+        });
+        KeysRecord { listed: listed.collect(), taken: taken.collect(), others_empty_in: marks.others_empty_in }
+    }
+
+    /// Limits, keys and levels in millionths, as far as they are listed.
+    #[must_use]
+    pub fn listed(&self) -> &[(Name, String, i64)] {
+        &self.listed
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == KeysRecord::default()
+    }
+
+    /// Debts are remembered, stock is not.
+    fn cautious_marks(&self) -> KeyMarks {
+        let mut marks = self.marks();
+        for mark in &mut marks.listed {
+            (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
+        }
+        KeyMarks { others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
+    }
+
+    fn marks(&self) -> KeyMarks {
+        let taken: BTreeMap<(&Name, &str), &TakenRecord> =
+            self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
+        let mark = |(limit, key, micros): &(Name, String, i64)| KeyMark {
+            limit: limit.clone(),
+            key: key.clone(),
+            micros: i128::from(*micros),
+            taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
+        };
+        KeyMarks { listed: self.listed.iter().map(mark).collect(), others_empty_in: self.others_empty_in }
+    }
+}
+
+/// Somebody may have taken more.
+fn doubted(taken: Taken) -> Taken {
+    Taken { doubted: true, ..taken }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(revision: &u64) -> bool {
+    *revision == 0
+}
+
+/// What is too low for 64 bits is as low as can be.
+fn saturated(micros: i128) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MIN)
+}
+
+impl LevelRecord {
+    /// Its limit.
+    #[must_use]
+    pub fn limit(&self) -> &Name {
+        &self.limit
+    }
+
+    /// The level that a successor begins with, in millionths.
+    #[must_use]
+    pub fn micros(&self) -> i64 {
+        self.micros
+    }
+
+    /// What its writer may still grant, in millionths: the level would be higher by this otherwise.
+    #[must_use]
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// The core's levels as they are written, with what may still be granted by limit, if anything may.
+    #[must_use]
+    pub fn all_of(marks: &[LevelMark], budget: &[u64]) -> Vec<Self> {
+        let budget = budget.iter().copied().chain(std::iter::repeat(0));
+        marks.iter().zip(budget).map(|(mark, budget)| LevelRecord::of(mark, budget)).collect()
+    }
+
+    fn of(mark: &LevelMark, budget: u64) -> Self {
+        LevelRecord {
+            limit: mark.limit.clone(),
+            micros: saturated(mark.micros),
+            budget,
+            withheld: mark.withheld.iter().map(|step| (step.nanos, step.micros)).collect(),
+            taken: mark.taken.as_ref().map(TakenRecord::of),
+        }
+    }
+
+    fn mark(&self, micros: i128) -> LevelMark {
+        let step = |(nanos, micros): &(u64, u64)| WithheldMark { nanos: *nanos, micros: *micros };
+        let taken = self.taken.as_ref().map(TakenRecord::taken);
+        LevelMark { limit: self.limit.clone(), micros, taken, withheld: self.withheld.iter().map(step).collect() }
     }
 }
 
@@ -70,6 +249,11 @@ impl PermitRecord {
             start_nanos: mark.start_nanos,
             class: mark.class.clone(),
             bill: mark.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
+            keyed: mark
+                .keyed
+                .iter()
+                .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
+                .collect(),
             fate: match mark.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
@@ -80,11 +264,15 @@ impl PermitRecord {
 
     fn mark(&self) -> PermitMark {
         let charge = |(limit, micros): &(Name, u64)| Some((limit.clone(), Amount::from_micros(*micros).ok()?));
+        let key_charge = |(limit, key, micros): &(Name, String, u64)| {
+            Some((limit.clone(), key.clone(), Amount::from_micros(*micros).ok()?))
+        };
         PermitMark {
             id: self.id.clone(),
             start_nanos: self.start_nanos,
             class: self.class.clone(),
             bill: self.bill.iter().filter_map(charge).collect(),
+            keyed: self.keyed.iter().filter_map(key_charge).collect(),
             fate: match self.fate {
                 FateRecord::Open => Fate::Open,
                 FateRecord::Settled => Fate::Settled,
@@ -97,6 +285,7 @@ impl PermitRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::moment::BootTime;
 
     #[test]
     fn the_format_stays_as_it_is() {
@@ -104,18 +293,35 @@ mod tests {
         let state = StateRecord {
             epoch: 7,
             leader: "host-1-2f".to_owned(),
-            saved_unix_ms: 1_795_000_000_000,
+            nonce: 99,
+            mark: 3,
+            released: false,
+            successor: None,
+            saved: Moment { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },
             permit_parts: 1,
-            levels: vec![(name("per-minute"), -12_500_000)],
+            levels: vec![LevelRecord {
+                limit: name("per-minute"),
+                micros: -12_500_000,
+                budget: 300_000,
+                withheld: vec![(5_000_000_000, 2_000_000)],
+                taken: None,
+            }],
+            keys: KeysRecord {
+                listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],
+                taken: Vec::new(),
+                others_empty_in: Some(2_500_000_000),
+            },
+            rules: 12,
         };
         let permit = PermitRecord {
             id: PermitId::new("a").unwrap(),
             start_nanos: -5,
             class: name("bulk"),
             bill: vec![(name("per-minute"), 1_000_000)],
+            keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","saved_unix_ms":1795000000000,"permit_parts":1,"levels":[["per-minute",-12500000]]},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }

@@ -1,6 +1,7 @@
 //! The bare echo: what NATS and the client library cost without us.
 
 use super::thread::alone;
+use crate::config::NatsTable;
 use crate::connection::connect;
 use futures::StreamExt;
 use tokio::sync::oneshot;
@@ -35,7 +36,7 @@ impl Echo {
 }
 
 async fn respond(url: String, ready: oneshot::Sender<()>, mut stop: oneshot::Receiver<()>) -> anyhow::Result<()> {
-    let client = connect(&url, None, "echo").await?;
+    let client = connect(&NatsTable::at(&url), "echo").await?;
     let mut requests = client.subscribe(SUBJECT).await?;
     client.flush().await?;
     ready.send(()).ok();

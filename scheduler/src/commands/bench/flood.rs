@@ -3,6 +3,7 @@
 use super::case::{Case, Path};
 use super::round::{Round, RoundTrips};
 use super::thread::alone;
+use crate::config::NatsTable;
 use crate::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Subject, Subscriber};
@@ -27,7 +28,7 @@ pub(super) async fn round(
     let (url, subject) = (url.to_owned(), Subject::from(subject));
     let (in_flight, array) = (case.in_flight, case.array);
     alone("load", move || async move {
-        let client = connect(&url, None, "load").await?;
+        let client = connect(&NatsTable::at(&url), "load").await?;
         let mut flood = Flood::start(client, subject, in_flight, array).await?;
         flood.run(length, path == Path::Scheduler).await
     })

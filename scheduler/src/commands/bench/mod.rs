@@ -121,8 +121,9 @@ fn configuration(url: &str) -> String {
     };
     let limits =
         [("a", "requests"), ("b", "processing-units"), ("c", "processing-units")].map(|(name, unit)| limit(name, unit));
-    let resources =
-        CASES.iter().map(|case| format!("[[resource]]\nname = \"{}\"\n{}", case.resource(), limits.concat()));
+    let resources = CASES
+        .iter()
+        .map(|case| format!("[[resource]]\nname = \"{}\"\nstart = \"full\"\n{}", case.resource(), limits.concat()));
     let resources: String = resources.collect();
     format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{resources}")
 }

@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::round::{Round, RoundTrips};
 use super::thread::alone;
+use crate::config::NatsTable;
 use crate::connection::connect;
 use futures::stream::{FuturesUnordered, StreamExt};
 use rampmeter_protocol::clock::Clock;
@@ -17,7 +18,7 @@ const REQUEST: &str =
 pub(super) async fn round(url: &str, subject: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
     let (url, subject, calls) = (url.to_owned(), subject.to_owned(), case.in_flight * case.array);
     alone("load", move || async move {
-        let client = connect(&url, None, "load").await?;
+        let client = connect(&NatsTable::at(&url), "load").await?;
         let clock = Clock::start();
         let request = || async {
             let sent = clock.now();

@@ -11,7 +11,6 @@ mod coordination;
 mod figures;
 mod fleet;
 mod observation;
-mod open_files;
 mod phase;
 mod progress;
 mod scenario;
@@ -24,6 +23,7 @@ pub use class::{ByClass, Class};
 pub use figures::{Comparison, Figures, Wait};
 pub use progress::Progress;
 
+use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use coordination::Coordination;
 use phase::Phase;
@@ -85,7 +85,7 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
 /// If there is no nats-server to be had, something of the demo cannot be started, or a call fails with
 /// anything else than 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
-    open_files::allow_many();
+    allow_many_files();
     progress.say("starting NATS and a scheduler");
     // Before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;

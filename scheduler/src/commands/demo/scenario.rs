@@ -46,7 +46,7 @@ pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> 
 pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
     let text = format!(
         "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"\"\n\
-         [[resource]]\nname = \"{RESOURCE}\"\nclasses = [{}]\n{}",
+         [[resource]]\nname = \"{RESOURCE}\"\ndialect = \"sentinel-hub\"\nclasses = [{}]\n{}",
         Class::ALL.map(class_entry).join(", "),
         LIMITS.each_ref().map(limit_table).concat(),
     );
@@ -70,7 +70,7 @@ mod tests {
     fn upstream_and_scheduler_are_told_the_same() {
         assert!(upstream(1).is_ok());
         let config = configuration("nats://127.0.0.1:1").unwrap();
-        let resource = &config.resources[0];
+        let resource = config.resources[0].resource().unwrap();
         assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", ""));
         assert_eq!(resource.classes().len(), Class::ALL.len());
         assert_eq!(resource.limits().iter().map(|limit| limit.capacity().units()).collect::<Vec<_>>(), [250.0, 500.0]);

@@ -1,17 +1,15 @@
 //! Health, readiness and metrics over HTTP.
 
-use super::health::Health;
-use super::metrics;
-use super::tenure::Reporter;
-use anyhow::Context;
+use crate::serve::health::Health;
+use crate::serve::metrics;
+use crate::serve::rulebook::Read;
+use crate::serve::tenure::Reporter;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 
 /// The content type of the `OpenMetrics` text that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -23,29 +21,21 @@ pub struct Pages {
     pub health: Arc<Health>,
     /// One for each resource.
     pub reporters: Vec<Reporter>,
+    /// The rules that count, and why later ones do not.
+    pub rules: Read,
     /// The connection whose state counts for readiness.
     pub client: async_nats::Client,
 }
 
-/// Listens at `listen`, and serves until the process ends.
-///
-/// # Errors
-/// If the address can't be had.
-pub async fn start(listen: &str, pages: Pages) -> anyhow::Result<SocketAddr> {
-    let listener =
-        TcpListener::bind(listen).await.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
-    let address = listener.local_addr()?;
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(pages);
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "HTTP has ended");
-        }
-    });
-    Ok(address)
+impl Pages {
+    /// The pages. They are open to everybody who gets here.
+    pub(super) fn router(self) -> Router {
+        Router::new()
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(ready))
+            .route("/metrics", get(metrics))
+            .with_state(self)
+    }
 }
 
 /// 200 while every resource is led by somebody; 503 with the reasons otherwise.
@@ -53,7 +43,11 @@ async fn ready(State(pages): State<Pages>) -> Response {
     let connected = pages.client.connection_state() == async_nats::connection::State::Connected;
     let ready = connected && pages.health.is_ready();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = serde_json::json!({"ready": ready, "nats": connected, "resources": pages.health.duties()});
+    let mut body = serde_json::json!({"ready": ready, "nats": connected, "resources": pages.health.duties()});
+    let rules = pages.rules.borrow().clone();
+    if rules.has_news() {
+        body["rules"] = serde_json::json!(rules);
+    }
     (status, Json(body)).into_response()
 }
 
@@ -62,6 +56,6 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     for reporter in &pages.reporters {
         reports.extend(reporter.report().await);
     }
-    let text = metrics::render(&reports, &pages.health);
+    let text = metrics::render(&reports, &pages.health, &pages.rules.borrow());
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
 }

@@ -1,0 +1,98 @@
+//! The IETF's structured fields (RFC 9651): `RateLimit` and `RateLimit-Policy`.
+
+use crate::number;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::observation::{Reading, Scope};
+use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
+
+/// One policy: `"burst";q=100;w=60;qu="tokens"`.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    name: Option<String>,
+    capacity: Option<Amount>,
+    unit: Option<String>,
+}
+
+/// The policies of `RateLimit-Policy`; nothing if it is not a structured field.
+pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
+    let policy = |item: &Item| Policy {
+        name: text_of(&item.bare_item),
+        capacity: item.params.get("q").and_then(amount),
+        unit: item.params.get("qu").and_then(text_of),
+    };
+    Some(items(text)?.iter().map(policy).collect())
+}
+
+/// What `RateLimit` says, beside the policies: `"burst";r=50;t=30`, or `limit=100, remaining=50, reset=30` as an earlier draft had
+/// it; nothing if it is neither.
+pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> {
+    match items(text) {
+        Some(items) => Some(items.iter().filter_map(|item| reading(item, policies)).collect()),
+        None => earlier(text).map(|reading| vec![reading]),
+    }
+}
+
+/// An item without what remains tells nothing.
+fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
+    let name = text_of(&item.bare_item);
+    let policy = policies.iter().find(|policy| policy.name == name);
+    Some(Reading {
+        scope: scope(name, policy.and_then(|policy| policy.unit.clone())),
+        remaining: amount(item.params.get("r")?)?,
+        capacity: policy.and_then(|policy| policy.capacity),
+        reset: reset(&item.params),
+    })
+}
+
+/// By its unit where the policy states one: what is left of tokens says nothing of requests, whatever the name. By its name
+/// otherwise.
+fn scope(name: Option<String>, unit: Option<String>) -> Scope {
+    let valid = |name: String| Name::new(&name).is_ok().then_some(name);
+    let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Limit);
+    unit.and_then(valid).map_or(named, Scope::Unit)
+}
+
+fn reset(params: &Parameters) -> Option<Span> {
+    params.get("t").and_then(number_of).and_then(|seconds| number::span(seconds * 1000.0))
+}
+
+fn earlier(text: &str) -> Option<Reading> {
+    let fields: Dictionary = Parser::new(text).parse().ok()?;
+    let field = |name| match fields.get(name) {
+        Some(ListEntry::Item(item)) => number_of(&item.bare_item),
+        Some(ListEntry::InnerList(_)) | None => None,
+    };
+    Some(Reading {
+        scope: Scope::Unnamed,
+        remaining: number::left(field("remaining")?)?,
+        capacity: field("limit").and_then(number::left),
+        reset: field("reset").and_then(|seconds| number::span(seconds * 1000.0)),
+    })
+}
+
+fn items(text: &str) -> Option<Vec<Item>> {
+    let list: List = Parser::new(text).parse().ok()?;
+    let item = |entry| match entry {
+        ListEntry::Item(item) => Some(item),
+        ListEntry::InnerList(_) => None,
+    };
+    Some(list.into_iter().filter_map(item).collect())
+}
+
+fn text_of(value: &BareItem) -> Option<String> {
+    let string = value.as_string().map(|text| text.as_str().to_owned());
+    string.or_else(|| value.as_token().map(|token| token.as_str().to_owned()))
+}
+
+fn amount(value: &BareItem) -> Option<Amount> {
+    number::left(number_of(value)?)
+}
+
+/// A negative number is none of ours.
+fn number_of(value: &BareItem) -> Option<f64> {
+    let whole = value.as_integer().map(|number| i64::from(number) as f64);
+    let number = whole.or_else(|| Some(i64::from(value.as_decimal()?.as_integer_scaled_1000()) as f64 / 1000.0));
+    number.filter(|number| *number >= 0.0)
+}

@@ -1,0 +1,136 @@
+//! The dialects, as data.
+
+use crate::dialect::RetryAfterUnit;
+use crate::table::{Bucket, Fields, Means, Objection, Of, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When};
+
+const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
+const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::Told, means: Means::Overloaded };
+
+pub(crate) static PLAIN: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
+    remarks: &[],
+    buckets: &[],
+    fields: None,
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};
+
+pub(crate) static SENTINEL_HUB: Table = Table {
+    retry_after: RetryAfterUnit::Milliseconds,
+    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::Told, means: Means::Exhausted }],
+    remarks: &[],
+    buckets: &[],
+    fields: None,
+    spent: &[Spent { header: "x-processingunits-spent", unit: "processing-units" }],
+    quotas: Quotas::Monthly,
+};
+
+pub(crate) static IETF: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
+    remarks: &[],
+    buckets: &[Bucket {
+        of: Of::Nobody,
+        remaining: "ratelimit-remaining",
+        capacity: "ratelimit-limit",
+        reset: ("ratelimit-reset", Syntax::Seconds),
+        refill: Refill::AtOnce,
+    }],
+    fields: Some(Fields { state: "ratelimit", policy: "ratelimit-policy" }),
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};
+
+pub(crate) static DISCORD: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS],
+    remarks: &[
+        Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
+        Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
+        Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::Others },
+    ],
+    buckets: &[Bucket {
+        of: Of::Limit("x-ratelimit-bucket"),
+        remaining: "x-ratelimit-remaining",
+        capacity: "x-ratelimit-limit",
+        reset: ("x-ratelimit-reset-after", Syntax::Seconds),
+        refill: Refill::AtOnce,
+    }],
+    fields: None,
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};
+
+pub(crate) static OPENAI: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS],
+    remarks: &[],
+    buckets: &[
+        Bucket {
+            of: Of::Unit("requests"),
+            remaining: "x-ratelimit-remaining-requests",
+            capacity: "x-ratelimit-limit-requests",
+            reset: ("x-ratelimit-reset-requests", Syntax::Duration),
+            refill: Refill::Gradually,
+        },
+        Bucket {
+            of: Of::Unit("tokens"),
+            remaining: "x-ratelimit-remaining-tokens",
+            capacity: "x-ratelimit-limit-tokens",
+            reset: ("x-ratelimit-reset-tokens", Syntax::Duration),
+            refill: Refill::Gradually,
+        },
+    ],
+    fields: None,
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};
+
+pub(crate) static ANTHROPIC: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS],
+    remarks: &[],
+    buckets: &[
+        Bucket {
+            of: Of::Unit("requests"),
+            remaining: "anthropic-ratelimit-requests-remaining",
+            capacity: "anthropic-ratelimit-requests-limit",
+            reset: ("anthropic-ratelimit-requests-reset", Syntax::Rfc3339),
+            refill: Refill::Gradually,
+        },
+        Bucket {
+            of: Of::Unit("input-tokens"),
+            remaining: "anthropic-ratelimit-input-tokens-remaining",
+            capacity: "anthropic-ratelimit-input-tokens-limit",
+            reset: ("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339),
+            refill: Refill::Gradually,
+        },
+        Bucket {
+            of: Of::Unit("output-tokens"),
+            remaining: "anthropic-ratelimit-output-tokens-remaining",
+            capacity: "anthropic-ratelimit-output-tokens-limit",
+            reset: ("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339),
+            refill: Refill::Gradually,
+        },
+    ],
+    fields: None,
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};
+
+pub(crate) static GITHUB: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::ToldOrEmpty, means: Means::Limited }],
+    remarks: &[],
+    buckets: &[Bucket {
+        of: Of::Limit("x-ratelimit-resource"),
+        remaining: "x-ratelimit-remaining",
+        capacity: "x-ratelimit-limit",
+        reset: ("x-ratelimit-reset", Syntax::Epoch),
+        refill: Refill::AtOnce,
+    }],
+    fields: None,
+    spent: &[],
+    quotas: Quotas::NobodyKnows,
+};

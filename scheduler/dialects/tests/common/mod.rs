@@ -1,0 +1,73 @@
+//! Answers and what they tell, as texts.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use rampmeter_dialects::{Dialect, Heard, Reader};
+use rampmeter_protocol::settle::{Headers, Response};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::observation::{Reading, Scope, Verdict};
+
+/// Wed, 21 Oct 2026 07:28:00 GMT
+pub(crate) const NOW: u64 = 1_792_567_680_000;
+
+/// Reads `answer`, a status and its headers, one in each line. What it tells is, in lines too: the verdict, each reading, each cost, and
+/// what could not be read.
+pub(crate) fn check(reader: Reader, answer: &str, told: &str) {
+    let expected: Vec<_> = told.lines().map(str::trim).collect();
+    assert_eq!(text(&reader.read(&response(answer), NOW)), expected, "{reader:?}\n{answer}");
+}
+
+/// The same in the dialect as it is.
+pub(crate) fn check_plainly(dialect: Dialect, answer: &str, told: &str) {
+    check(Reader::of(dialect), answer, told);
+}
+
+/// The answer of an upstream, from a text: a status, which `quota spent` may follow, and headers.
+pub(crate) fn response(answer: &str) -> Response<'static> {
+    let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+    let status = lines.next().expect("an answer has a status");
+    let (status, rest) = status.split_once(' ').unwrap_or((status, ""));
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':').expect("a header has a colon");
+        (Text::from(name.to_ascii_lowercase()), Text::from(value.to_owned()))
+    };
+    let status = status.parse().expect("a status is a number");
+    Response { status, headers: Headers::first_of(lines.map(header)), quota_spent: rest == "quota spent" }
+}
+
+fn text(heard: &Heard) -> Vec<String> {
+    let observation = &heard.observation;
+    let readings = observation.readings.iter().map(reading);
+    let spent = observation.spent.iter().map(|(unit, amount)| format!("spent {amount} {unit}"));
+    let unreadable = heard.unreadable.iter().map(|header| format!("unreadable {header}"));
+    [verdict(&observation.verdict)].into_iter().chain(readings).chain(spent).chain(unreadable).collect()
+}
+
+fn verdict(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Passed => "passed".to_owned(),
+        Verdict::Limited { scope: of, retry_after, others } => {
+            let by = if *others { " by others" } else { "" };
+            format!("limited {} for {}{by}", scope(of), span(*retry_after))
+        }
+        Verdict::Exhausted { scope: of, reset } => format!("exhausted {} for {}", scope(of), span(*reset)),
+    }
+}
+
+fn reading(reading: &Reading) -> String {
+    let of = reading.capacity.map_or_else(|| "?".to_owned(), |capacity| capacity.to_string());
+    format!("{} {}/{of} reset {}", scope(&reading.scope), reading.remaining, span(reading.reset))
+}
+
+fn scope(scope: &Scope) -> String {
+    match scope {
+        Scope::Unnamed => "unnamed".to_owned(),
+        Scope::Unit(unit) => format!("unit={unit}"),
+        Scope::Limit(name) => format!("limit={name}"),
+    }
+}
+
+fn span(span: Option<Span>) -> String {
+    span.map_or_else(|| "?".to_owned(), |span| span.to_string())
+}

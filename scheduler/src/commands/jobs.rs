@@ -1,0 +1,137 @@
+//! `rampmeter jobs`
+
+use super::nats_arg::NatsArg;
+use super::table::{right_aligned, table};
+use crate::connection::login;
+use crate::servers::Servers;
+use rampmeter_protocol::name::Name;
+use rampmeter_worker_sdk::jobs::{DeadLetter, GroupStatus, Queue};
+use serde_json::{Value, json};
+
+/// Characters of a payload that are shown.
+const SHOWN: usize = 40;
+
+/// What `jobs` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Count what is delayed, runs and is dead, by group.
+    Status(QueueArgs),
+    /// Show jobs that nobody tries any more, the oldest first.
+    Dead(DeadArgs),
+    /// Take a job or a dead letter away, delayed or not; one that runs goes on to its end.
+    Delete(DeleteArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct QueueArgs {
+    /// The queue.
+    queue: Name,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeadArgs {
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    most: usize,
+    #[command(flatten)]
+    queue: QueueArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeleteArgs {
+    /// The queue.
+    queue: Name,
+    /// The job's place in the stream, as it was told when the job was published, or as `rampmeter jobs dead` shows it.
+    sequence: u64,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// Looks at a queue, or takes something away from it.
+///
+/// # Errors
+/// If there is no such queue, or NATS does not answer.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    match args.action {
+        Action::Status(args) => {
+            let groups = open(&args.nats, &args.queue).await?.status().await?;
+            match args.json {
+                true => println!("{}", serde_json::to_string_pretty(&groups)?),
+                false => println!("{}", render_groups(&groups)),
+            }
+        }
+        Action::Dead(DeadArgs { most, queue: args }) => {
+            let letters = open(&args.nats, &args.queue).await?.dead_letters(most).await?;
+            match args.json {
+                true => println!("{}", serde_json::to_string_pretty(&letters.iter().map(as_json).collect::<Vec<_>>())?),
+                false => println!("{}", render_letters(&letters)),
+            }
+        }
+        Action::Delete(args) => {
+            let DeleteArgs { queue, sequence, nats } = args;
+            match open(&nats, &queue).await?.delete(sequence).await? {
+                true => println!("job {sequence} is deleted"),
+                false => anyhow::bail!("there is no job {sequence} in `{queue}`"),
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
+    let servers: Servers = nats.nats.parse()?;
+    let options = login(&nats.table(), &servers).await?.name("rampmeter-jobs");
+    Ok(Queue::builder().options(options).prefix(&*nats.prefix).existing(servers.to_string(), name).await?)
+}
+
+fn render_groups(groups: &[GroupStatus]) -> String {
+    if groups.is_empty() {
+        return "no jobs".to_owned();
+    }
+    let mut rows = right_aligned(table(&["group", "class", "delayed", "running", "dead"]), 2..5);
+    for GroupStatus { group, class, delayed, running, dead, .. } in groups {
+        let class = class.as_deref().unwrap_or("-").to_owned();
+        rows.add_row([group.clone(), class, delayed.to_string(), running.to_string(), dead.to_string()]);
+    }
+    let sum = |of: fn(&GroupStatus) -> usize| groups.iter().map(of).sum::<usize>().to_string();
+    rows.add_row(["all".to_owned(), String::new(), sum(|g| g.delayed), sum(|g| g.running), sum(|g| g.dead)]);
+    rows.to_string()
+}
+
+fn render_letters(letters: &[DeadLetter]) -> String {
+    if letters.is_empty() {
+        return "no dead letters".to_owned();
+    }
+    let mut rows = table(&["sequence", "group", "class", "attempts", "why", "job"]);
+    for letter in letters {
+        let class = letter.class.as_deref().unwrap_or("-").to_owned();
+        let payload: String = String::from_utf8_lossy(&letter.payload).chars().take(SHOWN).collect();
+        let (sequence, attempts) = (letter.sequence.to_string(), letter.attempts.to_string());
+        rows.add_row([sequence, letter.group.clone(), class, attempts, letter.reason.clone(), payload]);
+    }
+    rows.to_string()
+}
+
+fn as_json(letter: &DeadLetter) -> Value {
+    json!({
+        "sequence": letter.sequence,
+        "group": letter.group,
+        "class": letter.class,
+        "id": letter.id,
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "payload": String::from_utf8_lossy(&letter.payload),
+    })
+}

@@ -1,0 +1,184 @@
+//! `rampmeter pu`
+
+use super::table::{right_aligned, table};
+use anyhow::Context;
+use clap::ValueEnum;
+use comfy_table::Table;
+use rampmeter_processing_units::{
+    Api, Correction, Count, Deployment, Estimate, Format, Fusion, Given, MAX_BODY, Parameters, Rules, Size,
+};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What `pu` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  rampmeter pu --width 512 --height 512 --bands 3
+  rampmeter pu --width 1024 --height 1024 --bands 4 --format float32 --samples 2 --orthorectified
+  rampmeter pu --width 512 --height 512 --bands 3 --fusion 2+1
+  rampmeter pu --body request.json
+  rampmeter pu --body request.json --api statistical --samples 3 --json
+
+With a body, options go before what the body says. Its evalscript is evaluated as far as `setup()` needs it, with
+bounds on time and memory, and can do nothing but compute. What the body leaves open counts as the dearer.")]
+pub struct Args {
+    /// The API: process (OGC too), statistical, async or batch.
+    #[arg(long, default_value_t)]
+    api: Api,
+    /// Read the request's body, as JSON, from this file, or from standard input if it is `-`.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// The width of the output, or of one tile, in pixels.
+    #[arg(long, value_name = "PX", requires = "height", required_unless_present = "body")]
+    width: Option<Count>,
+    /// The height.
+    #[arg(long, value_name = "PX", requires = "width", required_unless_present = "body")]
+    height: Option<Count>,
+    /// The input bands; `dataMask` counts only if there is no other.
+    #[arg(long, value_name = "N", required_unless_present = "body")]
+    bands: Option<Count>,
+    /// How values are given back.
+    #[arg(long, value_enum)]
+    format: Option<FormatArg>,
+    /// The samples of data that each pixel is made of, such as acquisitions with mosaicking ORBIT.
+    #[arg(long, value_name = "N")]
+    samples: Option<Count>,
+    /// The intervals of time that statistics are made of.
+    #[arg(long, value_name = "N")]
+    intervals: Option<Count>,
+    /// The tiles of a batch request.
+    #[arg(long, value_name = "N")]
+    tiles: Option<Count>,
+    /// The collections of data fusion: those at the deployment that is asked, and those elsewhere.
+    #[arg(long, value_name = "LOCAL+REMOTE", value_parser = fusion, conflicts_with = "body")]
+    fusion: Option<Fusion>,
+    /// Sentinel-1 is orthorectified.
+    #[arg(long, conflicts_with = "body")]
+    orthorectified: bool,
+    /// Sentinel-1 is corrected radiometrically for terrain.
+    #[arg(long, conflicts_with = "body")]
+    terrain_corrected: bool,
+    /// Sentinel-1's speckle is filtered.
+    #[arg(long, conflicts_with = "body")]
+    speckle_filter: bool,
+    /// The deployment that is asked, by its host: collections of a body that are elsewhere count twice.
+    #[arg(long, value_name = "HOST", requires = "body")]
+    deployment: Option<Deployment>,
+    /// A collection of a body that is at that deployment, by the `type` of its data; give several.
+    #[arg(long, value_name = "TYPE", requires = "body")]
+    local: Vec<String>,
+    /// The version of the rules; the latest otherwise.
+    #[arg(long, value_name = "VERSION", value_parser = Rules::named)]
+    rules: Option<&'static Rules>,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How values are given back.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArg {
+    /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
+    Integer,
+    /// TIFF of 32-bit floats.
+    Float32,
+    /// `application/octet-stream`.
+    OctetStream,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Integer => Format::Integer,
+            FormatArg::Float32 => Format::Float32,
+            FormatArg::OctetStream => Format::OctetStream,
+        }
+    }
+}
+
+fn fusion(text: &str) -> Result<Fusion, String> {
+    let counts = text.split_once('+').and_then(|(local, remote)| Some((local.parse().ok()?, remote.parse().ok()?)));
+    let (local, remote) = counts.ok_or("give two numbers, such as 2+1")?;
+    Fusion::new(local, remote).map_err(|error| error.to_string())
+}
+
+/// Prints what a request costs.
+///
+/// # Errors
+/// If the body can't be read, is wrong, or does not tell: what to correct or to pass.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let estimate = match &args.body {
+        Some(path) => {
+            let body = read(path).with_context(|| format!("can't read {}", path.display()))?;
+            Estimate::of_body(args.api, body, &args.given()).with_context(|| path.display().to_string())?
+        }
+        None => args.rules.unwrap_or_else(Rules::latest).estimate(args.api, &args.parameters())?,
+    };
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&estimate)?),
+        false => print!("{}", render(&estimate)),
+    }
+    Ok(())
+}
+
+/// No more than can be a body, and one byte that shows if there is more.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let source: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) };
+    let mut body = Vec::new();
+    source.take(MAX_BODY as u64 + 1).read_to_end(&mut body)?;
+    Ok(body)
+}
+
+impl Args {
+    fn size(&self) -> Option<Size> {
+        Some(Size::of(self.width?, self.height?))
+    }
+
+    fn given(&self) -> Given {
+        let given = Given::default()
+            .rules(self.rules)
+            .deployment(self.deployment.unwrap_or_default())
+            .size(self.size())
+            .tiles(self.tiles)
+            .bands(self.bands)
+            .format(self.format.map(Format::from))
+            .samples(self.samples)
+            .intervals(self.intervals);
+        self.local.iter().fold(given, |given, collection| given.local(collection))
+    }
+
+    fn parameters(&self) -> Parameters {
+        let correction = match (self.terrain_corrected, self.orthorectified) {
+            (true, _) => Correction::TerrainCorrected,
+            (false, true) => Correction::Orthorectified,
+            (false, false) => Correction::None,
+        };
+        // Clap has seen to it that there are these three.
+        let size = self.size().unwrap_or(Size::of(Count::ONE, Count::ONE));
+        let parameters = Parameters::new(size, self.bands.unwrap_or(Count::ONE))
+            .format(self.format.map_or(Format::default(), Format::from))
+            .samples(self.samples.unwrap_or(Count::ONE))
+            .intervals(self.intervals.unwrap_or(Count::ONE))
+            .tiles(self.tiles.unwrap_or(Count::ONE));
+        parameters.fusion(self.fusion).correction(correction).speckle_filter(self.speckle_filter)
+    }
+}
+
+fn render(estimate: &Estimate) -> String {
+    let (amount, api, least) = (estimate.amount(), estimate.api(), estimate.minimum());
+    let total = format!("{amount} processing units ({api}, at least {least}; rules {})", estimate.rules());
+    let notes: String = estimate.notes().iter().map(|note| format!("note: {note}\n")).collect();
+    format!("{}\n{total}\n{notes}", factors(estimate))
+}
+
+fn factors(estimate: &Estimate) -> Table {
+    let mut table = table(&["factor", "×", "why"]);
+    for factor in estimate.factors() {
+        table.add_row([factor.name.to_owned(), factor.value.to_string(), factor.why.clone()]);
+    }
+    right_aligned(table, 1..2)
+}

@@ -1,0 +1,144 @@
+//! Writing another edition of the rules, and seeing it come into force.
+
+use super::rules_diff::{Paint, diff};
+use super::status::ask_leader;
+use crate::config::{Rules, parse_rules};
+use crate::store::{RuleStore, StoreError};
+use anyhow::{Context, bail};
+use async_nats::Client;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::time::Span;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+/// What the rules of the store are called in messages.
+const STORED: &str = "rules in the store";
+/// How long schedulers are given to go on under new rules. They take milliseconds.
+const IN_FORCE: Span = Span::from_secs(2);
+/// How often they are asked.
+const LOOK: Duration = Duration::from_millis(20);
+/// What stands above the text in the store.
+const HEAD: &str = "# Written by `rampmeter apply`: limits in place of the configuration's.\n\n";
+
+/// The rules as they are in the store.
+#[derive(Debug)]
+pub(super) struct Present {
+    /// Of the latest edition, be it valid or not.
+    pub(super) revision: u64,
+    /// The latest ones that are valid.
+    pub(super) rules: Rules,
+    /// Why the latest edition is not, if it is not.
+    pub(super) refused: Option<String>,
+}
+
+/// What to do with other rules.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) dry_run: bool,
+    /// The revision that they were made for.
+    pub(super) if_revision: Option<u64>,
+}
+
+impl Present {
+    /// What the store holds.
+    pub(super) async fn read(store: &RuleStore) -> anyhow::Result<Self> {
+        let editions = store.editions().await?;
+        let mut present = Present { revision: 0, rules: Rules::default(), refused: None };
+        for (index, edition) in editions.iter().enumerate() {
+            if index == 0 {
+                present.revision = edition.revision;
+            }
+            let Some(text) = &edition.text else { break };
+            match parse_rules(Path::new(STORED), &String::from_utf8_lossy(text)) {
+                Ok(rules) => {
+                    present.rules = rules;
+                    break;
+                }
+                Err(error) => {
+                    present.refused.get_or_insert(error.to_string());
+                }
+            }
+        }
+        Ok(present)
+    }
+}
+
+/// Shows what `after` changes, writes it if nobody has written anything meanwhile, and waits until it counts.
+///
+/// # Errors
+/// If somebody has, or the store does not take it.
+#[expect(clippy::print_stdout, reason = "what the commands are for")]
+pub(super) async fn replace(
+    (client, prefix, store): (&Client, &Name, &RuleStore),
+    present: &Present,
+    after: &Rules,
+    terms: Terms,
+) -> anyhow::Result<()> {
+    let revision = present.revision;
+    if let Some(expected) = terms.if_revision.filter(|expected| *expected != revision) {
+        bail!(
+            "the rules are of revision {revision}, not {expected}: somebody has changed them; look at the difference again"
+        );
+    }
+    if let Some(reason) = &present.refused {
+        println!("note: revision {revision} is not valid and does not count: {reason}");
+    }
+    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let difference = diff(&present.rules, after, Paint { coloured });
+    if difference.is_empty() && present.refused.is_none() {
+        println!("nothing changes; the rules of revision {revision} count");
+        return Ok(());
+    }
+    print!("{difference}");
+    if terms.dry_run {
+        println!("valid; nothing was written, and the rules of revision {revision} go on to count");
+        return Ok(());
+    }
+    let written = match after.resources.is_empty() {
+        true => store.delete(revision).await,
+        false => store.write(&format!("{HEAD}{}", after.text()), revision).await,
+    };
+    let superseded = "somebody else has changed the rules meanwhile; nothing was written, look at the difference again";
+    let new = match written {
+        Err(StoreError::Superseded) => bail!(superseded),
+        written => written.context("the rules could not be written")?,
+    };
+    println!("written as revision {new}, in place of {revision}");
+    let changed = after.resources.iter().chain(&present.rules.resources).map(|rules| &rules.name);
+    let mut changed: Vec<&Name> = changed.filter(|name| !is_same(&present.rules, after, name)).collect();
+    changed.sort();
+    changed.dedup();
+    for name in changed {
+        println!("{}", in_force(client, prefix, name, new).await?);
+    }
+    Ok(())
+}
+
+fn is_same(before: &Rules, after: &Rules, name: &Name) -> bool {
+    let limits = |rules: &Rules| rules.of(name).map(|rules| rules.limits.clone());
+    limits(before) == limits(after)
+}
+
+/// Asks whoever leads `name` until it goes by this revision, and says what came of it.
+async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: u64) -> anyhow::Result<String> {
+    let (subjects, clock) = (Subjects::new(prefix)?, Clock::start());
+    let begun = clock.now();
+    loop {
+        let status = ask_leader(client, subjects.status(name), name).await;
+        let waited = clock.now().since(begun);
+        let known = |status: &rampmeter_protocol::status::Status| {
+            status.rules.as_ref().is_some_and(|rules| rules.revision >= revision)
+        };
+        match status {
+            Ok(status) if known(&status) => {
+                return Ok(format!("`{name}` goes by it after {waited}, led by {}", status.leader));
+            }
+            Ok(_) if waited < IN_FORCE => tokio::time::sleep(LOOK).await,
+            Ok(status) => return Ok(format!("`{name}` does not go by it after {waited}; ask {}", status.leader)),
+            Err(error) => return Ok(format!("`{name}`: {error}; the rules count once a scheduler leads it")),
+        }
+    }
+}

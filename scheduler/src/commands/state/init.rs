@@ -1,0 +1,107 @@
+//! Writing fresh state.
+
+use super::{InitArgs, Level};
+use crate::commands::rules_edit::Present;
+use crate::config::{self, Configured, Rules};
+use crate::connection::connect;
+use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore, StateRecord, Store};
+use anyhow::{Context, bail};
+use async_nats::{Client, RequestErrorKind};
+use rampmeter_protocol::clock::{Clock, unix_ms};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::ResourceSpec;
+use std::time::Duration;
+
+/// Who the records say wrote them.
+const WRITER: &str = "rampmeter-state-init";
+/// How long a leader has to answer.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Writes what resources start with.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
+    let mut config = config::load(&args.config)?;
+    if let Some(url) = &args.nats {
+        config.nats.url.clone_from(url);
+    }
+    let client = connect(&config.nats, "rampmeter-state").await?;
+    let rules = match RuleStore::existing(&client, &config.nats.prefix).await? {
+        Some(store) => Present::read(&store).await?.rules,
+        None => Rules::default(),
+    };
+    let resources = chosen(&config.resources, args.resource.as_ref(), &rules)?;
+    let subjects = Subjects::new(&config.nats.prefix)?;
+    if !args.force {
+        for resource in &resources {
+            check_vacant(&client, &subjects, resource.name()).await?;
+        }
+    }
+    let store = Store::open(&client, &config.nats.prefix, config.nats.replicas).await?;
+    for resource in resources {
+        let (name, epoch) = (resource.name().clone(), write(&store, resource, args.level).await?);
+        println!("{name} starts {} in epoch {}", if args.level == Level::Full { "full" } else { "empty" }, epoch + 1);
+    }
+    Ok(())
+}
+
+/// Resources with the limits that count: those that were applied, where there are some.
+fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Result<Vec<Resource>> {
+    let chosen = all.iter().filter(|configured| name.is_none_or(|name| configured.name() == name));
+    let chosen = chosen.map(|configured| {
+        let no_limits =
+            || format!("the limits of `{}` are its provider's; write them to be able to set levels", configured.name());
+        match rules.of(configured.name()) {
+            Some(own) => Ok(Resource::new(&ResourceSpec { limits: own.limits.clone(), ..configured.spec.clone() })?),
+            None => configured.resource().with_context(no_limits),
+        }
+    });
+    let chosen = chosen.collect::<anyhow::Result<Vec<Resource>>>()?;
+    match (chosen.is_empty(), name) {
+        (true, Some(name)) => bail!("the configuration has no resource `{name}`"),
+        (true, None) => bail!("the configuration has no resource"),
+        (false, _) => Ok(chosen),
+    }
+}
+
+/// Nobody's state is taken from under them unless they are told to let go.
+async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyhow::Result<()> {
+    let answer = client.request(subjects.status(name), "".into());
+    match tokio::time::timeout(ANSWER, answer).await {
+        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Ok(()),
+        Ok(Ok(_)) => bail!("a scheduler leads `{name}`; stop it first, or use --force"),
+        Ok(Err(error)) => Err(error).with_context(|| format!("nobody knows whether `{name}` is led")),
+        Err(_) => bail!("a scheduler of `{name}` is there and does not answer; stop it first, or use --force"),
+    }
+}
+
+/// Nobody has led in a higher epoch than the wall clock's; whoever did in a lower one is shown to be of the past.
+async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<u64> {
+    let Found { revision, state } = store.read(resource.name()).await?;
+    let known = if let FoundState::Record(record) = &state { record.epoch } else { 0 };
+    let epoch = unix_ms().max(known + 1);
+    let name = resource.name().clone();
+    let now = Clock::start().now();
+    let mut scheduler = match level {
+        Level::Full => Scheduler::<()>::full(resource, epoch, now),
+        Level::Empty => Scheduler::<()>::cautious(resource, epoch, now),
+    };
+    let state = scheduler.snapshot(now, 0);
+    let record = StateRecord {
+        epoch,
+        leader: WRITER.to_owned(),
+        nonce: rand::random(),
+        mark: 0,
+        released: true,
+        successor: None,
+        saved: Moment::now(),
+        permit_parts: 0,
+        levels: LevelRecord::all_of(&state.levels, &[]),
+        keys: KeysRecord::of(&state.keys),
+        rules: 0,
+    };
+    store.write(&name, &record, revision).await.with_context(|| format!("`{name}`"))?;
+    Ok(epoch)
+}

@@ -1,0 +1,91 @@
+//! What the store holds.
+
+use super::super::table::{right_aligned, table};
+use super::ShowArgs;
+use crate::connection::connect;
+use crate::store::{Found, FoundState, Moment, StateRecord, Store};
+use anyhow::Context;
+use comfy_table::Table;
+use rampmeter_protocol::name::Name;
+use serde_json::{Value, json};
+
+/// Prints the records of resources.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
+    let client = connect(&args.nats.table(), "rampmeter-state").await?;
+    let store = Store::existing(&client, &args.nats.prefix).await?.with_context(|| {
+        format!(
+            "there is no KV bucket `{}`: no scheduler has run on this server, or somebody has deleted it; \
+             `rampmeter state init` makes a new one",
+            args.nats.prefix
+        )
+    })?;
+    let names = match args.resource {
+        Some(name) => vec![name],
+        None => store.resources().await?,
+    };
+    let mut all = Vec::new();
+    for name in names {
+        let found = store.read(&name).await?;
+        all.push((name, found));
+    }
+    if args.json {
+        let records: Vec<Value> = all.iter().map(|(name, found)| as_json(name, found)).collect();
+        println!("{}", serde_json::to_string_pretty(&records)?);
+    } else {
+        all.iter().for_each(|(name, found)| println!("{}", as_text(name, found)));
+    }
+    Ok(())
+}
+
+fn as_json(name: &Name, Found { revision, state }: &Found) -> Value {
+    match state {
+        FoundState::Record(record) => json!({"resource": name, "revision": revision, "record": record}),
+        FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
+            json!({"resource": name, "revision": revision, "trouble": trouble(state)})
+        }
+    }
+}
+
+fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
+    match state {
+        FoundState::Record(record) => format!("{}\n{}\n", headline(name, *revision, record), levels(record)),
+        FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
+            format!("{name} · {}\n", trouble(state))
+        }
+    }
+}
+
+fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
+    let who = if record.released { "handed over by" } else { "led by" };
+    let age = Moment::now().unix_ms.saturating_sub(record.saved.unix_ms);
+    format!(
+        "{name} · epoch {} · {who} {} · mark {} at revision {revision}, written {:.1} s ago",
+        record.epoch,
+        record.leader,
+        record.mark,
+        age as f64 / 1e3
+    )
+}
+
+fn levels(record: &StateRecord) -> Table {
+    let mut table = table(&["limit", "level for a successor", "set aside in it"]);
+    for level in &record.levels {
+        let units = |micros: i128| format!("{:.2}", micros as f64 / 1e6);
+        let budget = units(i128::from(level.budget()));
+        table.add_row([level.limit().to_string(), units(i128::from(level.micros())), budget]);
+    }
+    right_aligned(table, 1..3)
+}
+
+fn trouble(state: &FoundState) -> String {
+    match state {
+        FoundState::Nothing => "the store does not know it".to_owned(),
+        FoundState::Newer(version) => format!("in format {version}, which a newer build wrote"),
+        FoundState::Damaged(damage, None) => format!("damaged: {damage}; a scheduler starts with empty buckets"),
+        FoundState::Damaged(damage, Some(_)) => {
+            format!("damaged: {damage}; a scheduler goes on from the debts of the record before")
+        }
+        FoundState::Record(_) => "none".to_owned(),
+    }
+}

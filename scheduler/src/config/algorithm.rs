@@ -1,0 +1,185 @@
+//! How a limit counts, and how fast.
+
+use super::load::{amount, span};
+use super::place::{ConfigError, Source};
+use super::table::LimitTable;
+use jiff::tz::TimeZone;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, MAX_PERIOD};
+use toml::Spanned;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+/// As long as days and months mostly are: what the rates of their limits are taken from, and no window.
+const DAY: Span = Span::from_secs(86_400);
+const MONTH: Span = Span::from_secs(30 * 86_400);
+
+/// The algorithm by its name; a token bucket where none is given.
+pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm, ConfigError> {
+    let name = table.algorithm.as_ref().map_or("token-bucket", |name| name.get_ref().as_str());
+    let algorithm = match name {
+        "token-bucket" => Algorithm::TokenBucket,
+        "leaky-bucket" => Algorithm::LeakyBucket,
+        "sliding-window" => Algorithm::SlidingWindow,
+        "concurrency" => Algorithm::Concurrency,
+        "fixed-window" => {
+            Algorithm::FixedWindow(alignment(source, table, table.aligned.as_ref())?.unwrap_or(Alignment::Epoch))
+        }
+        "quota" => Algorithm::Quota(alignment(source, table, table.resets.as_ref())?),
+        unknown => {
+            let names: Vec<String> = Algorithm::NAMES.iter().map(|known| format!("`{known}`")).collect();
+            let reason = format!("algorithm `{unknown}` is not known; there are {}", names.join(", "));
+            return Err(fault(source, table.algorithm.as_ref(), table, reason));
+        }
+    };
+    check_keys(source, table, &algorithm)?;
+    Ok(algorithm)
+}
+
+/// Keys that mean something to other algorithms only.
+fn check_keys(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<(), ConfigError> {
+    let words = [
+        ("aligned", &table.aligned, matches!(algorithm, Algorithm::FixedWindow(_)), "fixed-window"),
+        ("resets", &table.resets, matches!(algorithm, Algorithm::Quota(_)), "quota"),
+        ("time_to_live", &table.time_to_live, *algorithm == Algorithm::Concurrency, "concurrency"),
+    ];
+    for (key, given, fits, name) in words {
+        if let Some(given) = given.as_ref().filter(|_| !fits) {
+            return Err(source.fault(&given.span(), format!("`{key}` is for `algorithm = \"{name}\"`; leave it out")));
+        }
+    }
+    let tokens = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    match (&table.zone, calendar(algorithm)) {
+        (Some(zone), None) => Err(source
+            .fault(&zone.span(), "`zone` says whose days and months are meant; leave it out where there are none")),
+        (Some(_) | None, _) => match &table.refill_interval {
+            Some(interval) if !tokens => {
+                Err(source.fault(&interval.span(), "`refill_interval` is for buckets of tokens; give a `period`"))
+            }
+            Some(_) | None => Ok(()),
+        },
+    }
+}
+
+/// About how long the windows of a calendar are.
+fn calendar(algorithm: &Algorithm) -> Option<Span> {
+    match algorithm {
+        Algorithm::FixedWindow(Alignment::Day(_)) | Algorithm::Quota(Some(Alignment::Day(_))) => Some(DAY),
+        Algorithm::FixedWindow(Alignment::Month(_)) | Algorithm::Quota(Some(Alignment::Month(_))) => Some(MONTH),
+        Algorithm::FixedWindow(Alignment::Epoch | Alignment::FirstUse)
+        | Algorithm::Quota(Some(Alignment::Epoch | Alignment::FirstUse) | None)
+        | Algorithm::TokenBucket
+        | Algorithm::LeakyBucket
+        | Algorithm::SlidingWindow
+        | Algorithm::Concurrency => None,
+    }
+}
+
+/// When windows begin, by its word.
+fn alignment(
+    source: &Source,
+    table: &LimitTable,
+    word: Option<&Spanned<String>>,
+) -> Result<Option<Alignment>, ConfigError> {
+    let Some(word) = word else { return Ok(None) };
+    Ok(match word.get_ref().as_str() {
+        "epoch" => Some(Alignment::Epoch),
+        "first-use" => Some(Alignment::FirstUse),
+        "day" => Some(Alignment::Day(zone(source, table)?)),
+        "month" => Some(Alignment::Month(zone(source, table)?)),
+        "never" if table.resets.is_some() => None,
+        other => {
+            let reason =
+                format!("`{other}` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`");
+            return Err(source.fault(&word.span(), reason));
+        }
+    })
+}
+
+/// UTC where no zone is given.
+fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
+    let Some(zone) = &table.zone else { return Ok(TimeZone::UTC) };
+    let unknown = |_| {
+        let reason =
+            format!("there is no time zone `{}`; zones are called like `Europe/Berlin` or `UTC`", zone.get_ref());
+        source.fault(&zone.span(), reason)
+    };
+    TimeZone::get(zone.get_ref()).map_err(unknown)
+}
+
+/// In which time an empty bucket fills: the period, or the time for one token times the capacity, or what drains in a second; or as
+/// long as windows of a calendar are, or calls are in flight.
+pub(super) fn period(
+    source: &Source,
+    table: &LimitTable,
+    algorithm: &Algorithm,
+    capacity: Amount,
+) -> Result<Span, ConfigError> {
+    if let Some(length) = length_of_its_own(source, table, algorithm)? {
+        return Ok(length);
+    }
+    match (&table.period, &table.refill_interval, &table.drain_velocity) {
+        (None, None, Some(velocity)) if *algorithm == Algorithm::LeakyBucket => {
+            let drained = amount(source, velocity)?;
+            if drained == Amount::ZERO {
+                return Err(source.fault(&velocity.span(), "a `drain_velocity` is above 0, in units per second"));
+            }
+            Ok(rounded_up(u128::from(capacity.micros()) * NANOS_PER_SECOND, drained))
+        }
+        (_, _, Some(velocity)) => Err(source.fault(
+            &velocity.span(),
+            "`drain_velocity` is for `algorithm = \"leaky-bucket\"`, in place of a `period` or a `refill_interval`",
+        )),
+        (Some(period), None, None) => span(source, period),
+        (None, Some(interval), None) => {
+            let nanos = u128::from(span(source, interval)?.nanos()) * u128::from(capacity.micros());
+            Ok(rounded_up(nanos, Amount::ONE))
+        }
+        (Some(_), Some(interval), None) => {
+            Err(source.fault(&interval.span(), "give `period` or `refill_interval`, not both"))
+        }
+        (None, None, None) => Err(source.fault(&table.capacity.span(), missing(algorithm))),
+    }
+}
+
+/// The length of what is cut by something else than a period.
+fn length_of_its_own(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<Option<Span>, ConfigError> {
+    let length = match algorithm {
+        Algorithm::Concurrency => match &table.time_to_live {
+            Some(time) => Some((span(source, time)?, "`time_to_live`")),
+            None => None,
+        },
+        Algorithm::Quota(None) => Some((MAX_PERIOD, "a quota that is never reset (`resets` says when one is)")),
+        Algorithm::TokenBucket
+        | Algorithm::LeakyBucket
+        | Algorithm::SlidingWindow
+        | Algorithm::FixedWindow(_)
+        | Algorithm::Quota(Some(_)) => calendar(algorithm).map(|length| (length, "the calendar")),
+    };
+    match (length, &table.period) {
+        (Some((_, word)), Some(period)) => {
+            Err(source.fault(&period.span(), format!("`period` has no meaning beside {word}; leave it out")))
+        }
+        (length, _) => Ok(length.map(|(length, _)| length)),
+    }
+}
+
+fn missing(algorithm: &Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => "the limit needs a `period` or a `refill_interval`",
+        Algorithm::Concurrency => {
+            "the limit needs a `time_to_live`: how long a call may be in flight of which nobody hears"
+        }
+        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => "the limit needs a `period`",
+    }
+}
+
+fn fault(source: &Source, at: Option<&Spanned<String>>, table: &LimitTable, reason: String) -> ConfigError {
+    source.fault(&at.map_or(table.name.span(), Spanned::span), reason)
+}
+
+/// Never in favour of the caller.
+fn rounded_up(nanos_and_micros: u128, by: Amount) -> Span {
+    let nanos = nanos_and_micros.div_ceil(u128::from(by.micros()));
+    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,22 @@
+//! How the answers of a resource's upstream are read.
+
+use super::place::{ConfigError, Source};
+use super::table::ResourceTable;
+use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
+use std::fmt::Display;
+use std::str::FromStr;
+use toml::Spanned;
+
+/// `dialect` and `retry_after_unit`; what nobody says is `usual`.
+pub(super) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> Result<Reader, ConfigError> {
+    let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
+    let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;
+    Ok(dialect.map_or(usual, Reader::of).counting_in(unit))
+}
+
+fn parsed<T: FromStr<Err: Display>>(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<T>, ConfigError> {
+    let parse = |text: &Spanned<String>| {
+        text.get_ref().parse().map_err(|error: T::Err| source.fault(&text.span(), error.to_string()))
+    };
+    text.map(parse).transpose()
+}

@@ -1,0 +1,160 @@
+//! Who is asked for a resource's limits, as it is written.
+
+use super::place::{ConfigError, Source};
+use super::range::within;
+use crate::provider::sentinel_hub::{self, Credentials};
+use crate::provider::{Contract, Kind, ProvidedLimit, SecretPlace, Settings};
+use http::Uri;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::spec::LimitSpec;
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// Contracts change a few times a year; who has just bought a larger one does not want to wait for long.
+const DEFAULT_CONTRACT_EVERY: Span = Span::from_secs(300);
+/// Far longer than an answer takes, and short beside the time between two questions.
+const DEFAULT_TIMEOUT: Span = Span::from_secs(10);
+/// More often than once in a second is a load on the provider, and less often than once in a day is hardly a schedule.
+const EVERY: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
+/// Nobody answers over TLS in less, and nobody who takes longer ever will.
+const TIMEOUT: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(60);
+
+/// `provider = { kind = "…", … }`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderTable {
+    kind: Spanned<KindTable>,
+    base_url: Option<Spanned<String>>,
+    token_url: Option<Spanned<String>>,
+    client_id_env: Option<Spanned<String>>,
+    client_secret_env: Option<Spanned<String>>,
+    client_secret_file: Option<Spanned<String>>,
+    contract_every: Option<Spanned<String>>,
+    levels_every: Option<Spanned<String>>,
+    timeout: Option<Spanned<String>>,
+    allow_http: Option<Spanned<bool>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum KindTable {
+    Static,
+    SentinelHub,
+}
+
+/// Whom `table` says to ask about a resource whose limits are written as `limits`.
+pub(super) fn settings(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Result<Settings, ConfigError> {
+    let kind = match table.kind.get_ref() {
+        KindTable::Static => Kind::Static(contract(source, table, limits)?),
+        KindTable::SentinelHub => Kind::SentinelHub(sentinel_hub(source, table)?),
+    };
+    let contract_every = within(source, table.contract_every.as_ref(), &EVERY)?.unwrap_or(DEFAULT_CONTRACT_EVERY);
+    let levels_every = within(source, table.levels_every.as_ref(), &EVERY)?;
+    Ok(Settings { kind, contract_every, levels_every })
+}
+
+/// What the file says is what there is: nothing else may be said.
+fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Result<Contract, ConfigError> {
+    let ProviderTable { kind, base_url, token_url, client_id_env, client_secret_env, client_secret_file, .. } = table;
+    let ProviderTable { contract_every, levels_every, timeout, allow_http, .. } = table;
+    let texts = [
+        base_url,
+        token_url,
+        client_id_env,
+        client_secret_env,
+        client_secret_file,
+        contract_every,
+        levels_every,
+        timeout,
+    ];
+    let spans = texts.into_iter().flatten().map(Spanned::span).chain(allow_http.iter().map(Spanned::span));
+    if let Some(span) = spans.min_by_key(|span| span.start) {
+        return Err(source.fault(&span, "`kind = \"static\"` means the limits of this file; nobody is asked for them"));
+    }
+    if limits.is_empty() {
+        return Err(source.fault(&kind.span(), "`kind = \"static\"` needs limits in this file: [[resource.limit]]"));
+    }
+    let limits = limits.iter().map(|limit| ProvidedLimit {
+        unit: limit.unit.clone(),
+        capacity: limit.capacity,
+        period: limit.period,
+    });
+    Ok(Contract { limits: limits.collect(), notes: Vec::new() })
+}
+
+fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::Settings, ConfigError> {
+    let allow_http = table.allow_http.as_ref().is_some_and(|allow| *allow.get_ref());
+    let base_url = needed(source, table, "base_url", table.base_url.as_ref())?;
+    let token_url = needed(source, table, "token_url", table.token_url.as_ref())?;
+    let client_id = needed(source, table, "client_id_env", table.client_id_env.as_ref())?;
+    url(source, base_url, allow_http)?;
+    let credentials = Credentials {
+        token_url: url(source, token_url, allow_http)?,
+        client_id: SecretPlace::Env(variable(source, client_id)?),
+        client_secret: client_secret(source, table)?,
+    };
+    let timeout = within(source, table.timeout.as_ref(), &TIMEOUT)?.unwrap_or(DEFAULT_TIMEOUT);
+    let base_url = base_url.get_ref().trim_end_matches('/').to_owned();
+    Ok(sentinel_hub::Settings { base_url, credentials, timeout })
+}
+
+fn needed<'a>(
+    source: &Source,
+    table: &ProviderTable,
+    key: &str,
+    value: Option<&'a Spanned<String>>,
+) -> Result<&'a Spanned<String>, ConfigError> {
+    let reason = || format!("a provider of this kind needs `{key}`");
+    value.ok_or_else(|| source.fault(&table.kind.span(), reason()))
+}
+
+fn client_secret(source: &Source, table: &ProviderTable) -> Result<SecretPlace, ConfigError> {
+    match (&table.client_secret_env, &table.client_secret_file) {
+        (Some(name), None) => Ok(SecretPlace::Env(variable(source, name)?)),
+        (None, Some(path)) => Ok(SecretPlace::File(path.get_ref().into())),
+        (Some(_), Some(path)) => {
+            Err(source.fault(&path.span(), "give `client_secret_env` or `client_secret_file`, not both"))
+        }
+        (None, None) => {
+            let reason = "a provider of this kind needs `client_secret_env` or `client_secret_file`";
+            Err(source.fault(&table.kind.span(), reason))
+        }
+    }
+}
+
+/// The name of an environment variable. Whoever writes the secret itself in its place is not shown it again.
+pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let text = name.get_ref();
+    if text.is_empty() || !text.bytes().all(is_name) || text.starts_with(|first: char| first.is_ascii_digit()) {
+        let reason = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
+        return Err(source.fault(&name.span(), reason));
+    }
+    Ok(text.clone())
+}
+
+/// A URL of which anybody may read everything.
+fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri, ConfigError> {
+    let fault = |reason: &str| source.fault(&text.span(), reason);
+    let uri: Uri = text.get_ref().parse().map_err(|_| fault("a URL is written like \"https://host/path\""))?;
+    let authority = uri.authority().ok_or_else(|| fault("a URL is written like \"https://host/path\""))?;
+    if authority.as_str().contains('@') || uri.query().is_some() || text.get_ref().contains('#') {
+        return Err(fault("the URL has neither a user nor a query: it is shown in logs"));
+    }
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if allow_http || is_loopback(authority.host()) => Ok(uri),
+        Some("http") => Err(fault(
+            "client id, secret and token would go over the network for all to read; use https://, or say \
+             `allow_http = true` where the network is private",
+        )),
+        Some(_) | None => Err(fault("a URL is written like \"https://host/path\"")),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}

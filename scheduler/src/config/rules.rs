@@ -1,0 +1,189 @@
+//! Rules: the limits of resources as they can be changed while schedulers run, in the words of the configuration.
+
+use super::load::{limit_field, limit_spec, name};
+use super::place::{ConfigError, Source};
+use super::table::LimitTable;
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::spec::{LimitSpec, Place, ResourceSpec, SpecError};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::path::Path;
+use toml::{Spanned, Table, Value};
+
+/// Largest text with rules: half of what fits into one message of a server with its usual bound, so that rules of several files can be
+/// kept together.
+const MAX_TEXT: usize = 512 * 1024;
+
+/// How the parser ends when it names what there is in a resource with rules.
+const RESOURCE_KEYS: &str = "expected one of `name`, `applied`, `limit`";
+/// What it can't know.
+const BELONGS_ELSEWHERE: &str = "; all else of a resource belongs to the configuration";
+
+/// Valid limits of some resources. Wrong ones can't be built: one fault anywhere, and there are none.
+///
+/// ```
+/// use rampmeter_scheduler::config::parse_rules;
+/// use std::path::Path;
+///
+/// let text = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
+/// let rules = parse_rules(Path::new("rules.toml"), text).unwrap();
+/// assert_eq!(rules.resources.len(), 1);
+/// let error = parse_rules(Path::new("rules.toml"), &text.replace("10", "0")).unwrap_err();
+/// assert_eq!(error.to_string(), "rules.toml:5:12: a capacity is above 0");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// One for each resource that has rules, none twice.
+    pub resources: Vec<ResourceRules>,
+}
+
+/// The limits of a resource: all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceRules {
+    /// The resource.
+    pub name: Name,
+    /// At least one.
+    pub limits: Vec<LimitSpec>,
+    /// Who has applied them, if `rampmeter apply` was used.
+    pub applied: Option<Applied>,
+    /// The limits as they are written, for people.
+    pub written: Vec<Table>,
+}
+
+/// Who has applied rules, when, and from what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Applied {
+    /// The user.
+    pub by: String,
+    /// The time, in UTC (RFC 3339).
+    pub at: String,
+    /// The file.
+    pub file: String,
+    /// The SHA-256 of its text, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// The text as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RulesTable {
+    #[serde(default)]
+    resource: Vec<Spanned<ResourceRulesTable>>,
+}
+
+/// `[[resource]]`: of a resource, only limits can be changed while schedulers run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a resource")]
+struct ResourceRulesTable {
+    name: Spanned<String>,
+    applied: Option<Applied>,
+    #[serde(default)]
+    limit: Vec<Spanned<LimitTable>>,
+}
+
+impl Rules {
+    /// The rules of `resource`, if it has some.
+    #[must_use]
+    pub fn of(&self, resource: &Name) -> Option<&ResourceRules> {
+        self.resources.iter().find(|rules| rules.name == *resource)
+    }
+
+    /// These rules, with those of `others` in place of the same resources' and beside the rest.
+    #[must_use]
+    pub fn with(&self, others: &Rules) -> Rules {
+        let kept = self.resources.iter().filter(|rules| others.of(&rules.name).is_none());
+        let mut resources: Vec<ResourceRules> = kept.chain(&others.resources).cloned().collect();
+        resources.sort_by(|a, b| a.name.cmp(&b.name));
+        Rules { resources }
+    }
+
+    /// These rules without those of `resource`.
+    #[must_use]
+    pub fn without(&self, resource: &Name) -> Rules {
+        Rules { resources: self.resources.iter().filter(|rules| rules.name != *resource).cloned().collect() }
+    }
+
+    /// As they are written and [read again](parse_rules).
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.resources.iter().map(ResourceRules::text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl ResourceRules {
+    fn text(&self) -> String {
+        let limits = self.written.iter().map(|limit| format!("\n[[resource.limit]]\n{}", limit_text(limit)));
+        let applied = self.applied.as_ref().map(|applied| {
+            let table = Table::try_from(applied).expect("strings can be written");
+            format!("\n[resource.applied]\n{table}")
+        });
+        let head = format!("[[resource]]\nname = \"{}\"\n", self.name);
+        std::iter::once(head).chain(applied).chain(limits).collect()
+    }
+}
+
+/// The name first, then the rest in the order of the alphabet.
+fn limit_text(limit: &Table) -> String {
+    let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
+    // A table inside is written in braces: what follows its head would belong to it otherwise.
+    let line = |(key, value): (&String, &Value)| format!("{key} = {value}\n");
+    name.iter().chain(rest.iter()).map(line).collect()
+}
+
+/// Checks the rules in `text`, which is said to come from `path`. There have to be some.
+///
+/// # Errors
+/// The first fault in it.
+pub fn parse_rules(path: &Path, text: &str) -> Result<Rules, ConfigError> {
+    let source = Source { path, text };
+    if text.len() > MAX_TEXT {
+        return Err(source.fault(&(0..0), format!("rules have at most {MAX_TEXT} bytes, not {}", text.len())));
+    }
+    let wrong = |error: toml::de::Error| {
+        let rest = if error.message().ends_with(RESOURCE_KEYS) { BELONGS_ELSEWHERE } else { "" };
+        source.fault(&error.span().unwrap_or(0..0), format!("{}{rest}", error.message()))
+    };
+    let tables: RulesTable = toml::from_str(text).map_err(wrong)?;
+    let written: Table = toml::from_str(text).map_err(wrong)?;
+    if tables.resource.is_empty() {
+        return Err(source.fault(&(0..0), "there is no [[resource]]"));
+    }
+    let mut resources: Vec<ResourceRules> = Vec::new();
+    for (index, table) in tables.resource.iter().enumerate() {
+        let rules = resource_rules(&source, table.get_ref(), limits_in(&written, index))?;
+        if resources.iter().any(|other| other.name == rules.name) {
+            let reason = format!("there are two resources `{}`", rules.name);
+            return Err(source.fault(&table.get_ref().name.span(), reason));
+        }
+        resources.push(rules);
+    }
+    Ok(Rules { resources })
+}
+
+fn resource_rules(
+    source: &Source,
+    table: &ResourceRulesTable,
+    written: Vec<Table>,
+) -> Result<ResourceRules, ConfigError> {
+    let name = name(source, &table.name)?;
+    let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<Vec<_>, _>>()?;
+    let spec = ResourceSpec::new(name.clone(), limits.clone());
+    Resource::new(&spec).map_err(|error| source.fault(&place_of(table, &error), error.to_string()))?;
+    Ok(ResourceRules { name, limits, applied: table.applied.clone(), written })
+}
+
+fn place_of(table: &ResourceRulesTable, error: &SpecError) -> Range<usize> {
+    match error.place {
+        Place::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
+        Place::Resource(_) | Place::Class(..) => table.name.span(),
+    }
+}
+
+/// The limits of the resource with this index, as they are written.
+fn limits_in(text: &Table, resource: usize) -> Vec<Table> {
+    let resource = text.get("resource").and_then(|resources| resources.get(resource));
+    let limits = resource.and_then(|resource| resource.get("limit")).and_then(Value::as_array);
+    limits.into_iter().flatten().filter_map(Value::as_table).cloned().collect()
+}

@@ -1,0 +1,22 @@
+//! What a crash may cost, and what happens without the store.
+
+use super::load::optional_span;
+use super::place::{ConfigError, Source};
+use super::table::{OnKvLoss, ResourceTable};
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::spec::OnStoreLoss;
+
+/// How long `ride` goes on where nobody says: longer than an election of the store's leader, and than a server's restart.
+const DEFAULT_RIDE: Span = Span::from_secs(30);
+
+/// `on_kv_loss` and `ride_for`.
+pub(super) fn on_store_loss(source: &Source, table: &ResourceTable) -> Result<OnStoreLoss, ConfigError> {
+    let ride_for = optional_span(source, table.ride_for.as_ref())?;
+    match (table.on_kv_loss.unwrap_or(OnKvLoss::Hold), &table.ride_for) {
+        (OnKvLoss::Ride, _) => Ok(OnStoreLoss::Ride(ride_for.unwrap_or(DEFAULT_RIDE))),
+        (OnKvLoss::Hold, None) => Ok(OnStoreLoss::Hold),
+        (OnKvLoss::Hold, Some(ride_for)) => {
+            Err(source.fault(&ride_for.span(), "`ride_for` is for `on_kv_loss = \"ride\"`"))
+        }
+    }
+}

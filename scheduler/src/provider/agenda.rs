@@ -1,0 +1,175 @@
+//! When to ask a provider what. Time is an argument, and so is chance.
+
+use super::Settings;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Pause after a first failure; it doubles with each that follows.
+const FIRST_PAUSE: Span = Span::from_secs(1);
+/// Longest pause after failures. What comes back is noticed within a minute, and what is away is not stormed.
+const LONGEST_PAUSE: Span = Span::from_secs(60);
+
+/// What there is to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// The limits.
+    Contract,
+    /// The levels.
+    Levels,
+}
+
+/// When which question is due: each as often as the settings say, at first at once. After a failure nothing at all is asked for a
+/// while, since a provider that refuses one question is not helped by another.
+///
+/// ```
+/// use rampmeter_protocol::{time::{Span, Time}};
+/// use rampmeter_scheduler::provider::{Contract, Kind, Settings, agenda::{Agenda, Topic}};
+///
+/// let kind = Kind::Static(Contract::default());
+/// let settings = Settings { kind, contract_every: Span::from_secs(300), levels_every: None };
+/// let mut agenda = Agenda::new(&settings, Time::ORIGIN);
+/// assert_eq!(agenda.next(), (Time::ORIGIN, Topic::Contract));
+/// agenda.failed(Time::ORIGIN, Topic::Contract, 1.0);
+/// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(1), Topic::Contract));
+/// agenda.succeeded(Time::ORIGIN + Span::from_secs(1), Topic::Contract);
+/// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(301), Topic::Contract));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Agenda {
+    contract: Item,
+    levels: Option<Item>,
+    /// Failures since all was well.
+    failures: u32,
+    /// Nothing is asked before.
+    quiet_until: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    due: Time,
+    every: Span,
+    failing: bool,
+}
+
+impl Agenda {
+    /// Everything is due at `now`.
+    #[must_use]
+    pub fn new(settings: &Settings, now: Time) -> Self {
+        let item = |every| Item { due: now, every, failing: false };
+        Agenda {
+            contract: item(settings.contract_every),
+            levels: settings.levels_every.map(item),
+            failures: 0,
+            quiet_until: now,
+        }
+    }
+
+    /// What to ask next, and when. Of two that are due at once the contract goes first.
+    #[must_use]
+    pub fn next(&self) -> (Time, Topic) {
+        let contract = self.contract.due.max(self.quiet_until);
+        match self.levels.as_ref().map(|levels| levels.due.max(self.quiet_until)) {
+            Some(levels) if levels < contract => (levels, Topic::Levels),
+            Some(_) | None => (contract, Topic::Contract),
+        }
+    }
+
+    /// `topic` was answered at `now`.
+    pub fn succeeded(&mut self, now: Time, topic: Topic) {
+        let item = self.item(topic);
+        item.failing = false;
+        item.due = now + item.every;
+        if self.is_well() {
+            self.failures = 0;
+        }
+    }
+
+    /// `topic` was not answered at `now`. With `jitter`, from a half to one, many resources don't come back together.
+    pub fn failed(&mut self, now: Time, topic: Topic, jitter: f64) {
+        let doubled = FIRST_PAUSE.nanos() << self.failures.min(16);
+        let pause = doubled.min(LONGEST_PAUSE.nanos()) as f64 * jitter.clamp(0.5, 1.0);
+        self.failures = self.failures.saturating_add(1);
+        self.quiet_until = now + Span::from_nanos(pause as u64);
+        let quiet_until = self.quiet_until;
+        let item = self.item(topic);
+        item.failing = true;
+        item.due = quiet_until;
+    }
+
+    /// Whether the last answer to everything was one.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        !self.contract.failing && !self.levels.as_ref().is_some_and(|levels| levels.failing)
+    }
+
+    fn item(&mut self, topic: Topic) -> &mut Item {
+        match (topic, &mut self.levels) {
+            (Topic::Levels, Some(levels)) => levels,
+            (Topic::Levels, None) | (Topic::Contract, _) => &mut self.contract,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Contract, Kind};
+
+    fn at(secs: u64) -> Time {
+        Time::ORIGIN + Span::from_secs(secs)
+    }
+
+    fn agenda(levels_every: Option<u64>) -> Agenda {
+        let levels_every = levels_every.map(Span::from_secs);
+        let kind = Kind::Static(Contract::default());
+        Agenda::new(&Settings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
+    }
+
+    #[test]
+    fn each_question_has_its_own_pace() {
+        let mut agenda = agenda(Some(100));
+        let expected = [
+            (0, Topic::Contract),
+            (0, Topic::Levels),
+            (100, Topic::Levels),
+            (200, Topic::Levels),
+            (300, Topic::Contract),
+            (300, Topic::Levels),
+            (400, Topic::Levels),
+        ];
+        for (secs, topic) in expected {
+            assert_eq!(agenda.next(), (at(secs), topic));
+            agenda.succeeded(at(secs), topic);
+        }
+    }
+
+    #[test]
+    fn failures_double_the_pause_up_to_a_minute() {
+        let mut agenda = agenda(None);
+        let mut now = 0;
+        for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
+            agenda.failed(at(now), Topic::Contract, 1.0);
+            now += pause;
+            assert_eq!(agenda.next(), (at(now), Topic::Contract));
+        }
+        agenda.succeeded(at(now), Topic::Contract);
+        agenda.failed(at(now), Topic::Contract, 0.0);
+        assert_eq!(
+            agenda.next().0,
+            at(now) + Span::from_millis(500),
+            "at least half of the pause, which is short again"
+        );
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_asked() {
+        let mut agenda = agenda(Some(1));
+        agenda.failed(at(0), Topic::Contract, 1.0);
+        assert_eq!(agenda.next(), (at(1), Topic::Contract));
+        assert!(!agenda.is_well());
+        agenda.succeeded(at(1), Topic::Contract);
+        assert!(agenda.is_well());
+        agenda.failed(at(1), Topic::Levels, 1.0);
+        agenda.failed(at(2), Topic::Levels, 1.0);
+        assert_eq!((agenda.next(), agenda.is_well()), ((at(4), Topic::Levels), false));
+    }
+}

@@ -1,0 +1,230 @@
+//! Sentinel Hub's contract: from its JSON to limits that make sense.
+
+use super::error::{FailureKind, ProviderError, Question};
+use super::{Contract, ProvidedLimit};
+use crate::config::parse_duration;
+use rampmeter_protocol::amount::{Amount, AmountError};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::spec::{MAX_LIMITS, MAX_PERIOD};
+use serde::Deserialize;
+
+/// By how much `nanosBetweenRefills` may differ from `samplingPeriod / capacity`, as one in so many: it is rounded.
+const ROUNDING: u64 = 1000;
+
+#[derive(Deserialize)]
+struct Body {
+    data: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    r#type: Type,
+    policies: Vec<Policy>,
+}
+
+#[derive(Deserialize)]
+struct Type {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    capacity: f64,
+    sampling_period: String,
+    nanos_between_refills: Option<f64>,
+}
+
+/// Reads a contract. Whatever is wrong with any part of it, none of it is believed; parts that this version can't keep to are noted.
+///
+/// # Errors
+/// If it is not of the documented form, or makes no sense.
+pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
+    let mut contract = Contract::default();
+    for entry in parse(body)?.data {
+        let Some(unit) = unit_of(&entry.r#type.name) else {
+            contract.notes.push(unknown(&entry.r#type.name));
+            continue;
+        };
+        for policy in &entry.policies {
+            take(&mut contract, &unit, policy)?;
+        }
+    }
+    match contract.limits.len() {
+        0 => Err(implausible("it has no limit that can be kept to")),
+        1..=MAX_LIMITS => Ok(contract),
+        more => Err(implausible(format!("it has {more} limits; a resource has {MAX_LIMITS} at most"))),
+    }
+}
+
+/// What a type of Sentinel Hub's counts.
+pub(super) fn unit_of(type_name: &str) -> Option<Name> {
+    let unit = match type_name {
+        "REQUESTS" => "requests",
+        "PROCESSING_UNITS" => "processing-units",
+        _ => return None,
+    };
+    Name::new(unit).ok()
+}
+
+fn parse(body: &[u8]) -> Result<Body, ProviderError> {
+    let json = &mut serde_json::Deserializer::from_slice(body);
+    // Where, not what: the path has no other names than ours.
+    serde_path_to_error::deserialize(json).map_err(|error| {
+        let reason = format!("not of the documented form at `{}`", error.path());
+        ProviderError::new(Question::Contract, FailureKind::Malformed, reason)
+    })
+}
+
+fn take(contract: &mut Contract, unit: &Name, policy: &Policy) -> Result<(), ProviderError> {
+    let period = parse_duration(&policy.sampling_period)
+        .map_err(|_| implausible(format!("a sampling period of `{unit}` is no duration")))?;
+    let capacity = capacity(unit, policy.capacity)?;
+    if period == Span::ZERO {
+        contract.notes.push(format!("{capacity} {unit} once and for all: a quota, which no token bucket can keep to"));
+        return Ok(());
+    }
+    if period > MAX_PERIOD {
+        return Err(implausible(format!("a sampling period of `{unit}` is longer than 366 days")));
+    }
+    check_interval(unit, capacity, period, policy.nanos_between_refills)?;
+    if contract.limits.iter().any(|other| other.unit == *unit && other.period == period) {
+        return Err(implausible(format!("there are two limits of `{unit}` in {period}")));
+    }
+    contract.limits.push(ProvidedLimit { unit: unit.clone(), capacity, period });
+    Ok(())
+}
+
+fn capacity(unit: &Name, units: f64) -> Result<Amount, ProviderError> {
+    match round_down(units) {
+        Ok(Amount::ZERO) => Err(implausible(format!("a capacity of `{unit}` is 0"))),
+        Ok(capacity) => Ok(capacity),
+        Err(error) => Err(implausible(format!("a capacity of `{unit}`: {error}"))),
+    }
+}
+
+/// Rounded so that nobody gets more than there is.
+pub(super) fn round_down(units: f64) -> Result<Amount, AmountError> {
+    let above = Amount::round_up(units)?;
+    let below = Amount::from_micros(above.micros().saturating_sub(1))?;
+    Ok(if above.units() > units { below } else { above })
+}
+
+/// A refill interval that says something else than capacity and period do: nobody knows which of them is true.
+fn check_interval(unit: &Name, capacity: Amount, period: Span, nanos: Option<f64>) -> Result<(), ProviderError> {
+    let Some(nanos) = nanos else { return Ok(()) };
+    let expected = period.nanos() as f64 / capacity.units();
+    let tolerance = (expected / ROUNDING as f64).max(1.0);
+    if (nanos - expected).abs() <= tolerance {
+        return Ok(());
+    }
+    let reason = format!("`{unit}`: {capacity} in {period} and a refill every {nanos} ns contradict each other");
+    Err(implausible(reason))
+}
+
+/// A name of ours is shown; anything else may be anything.
+fn unknown(type_name: &str) -> String {
+    match Name::new(type_name) {
+        Ok(name) => format!("limits of the unknown type `{name}` are ignored"),
+        Err(_) => "limits of an unknown type are ignored".to_owned(),
+    }
+}
+
+fn implausible(reason: impl Into<String>) -> ProviderError {
+    ProviderError::new(Question::Contract, FailureKind::Implausible, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A contract with these policies of requests.
+    fn requests(policies: &str) -> String {
+        format!(r#"{{"data":[{{"type":{{"name":"REQUESTS"}},"policies":[{policies}]}}]}}"#)
+    }
+
+    fn limit(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
+        let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());
+        ProvidedLimit { unit, capacity, period: Span::from_secs(secs) }
+    }
+
+    #[test]
+    fn a_contract_is_read() {
+        let body = r#"{"data":[
+            {"id": 7, "type": {"id": 1, "name": "PROCESSING_UNITS"}, "policies": [
+                {"capacity": 1000, "samplingPeriod": "PT1M", "nanosBetweenRefills": 60000000},
+                {"capacity": 400000, "samplingPeriod": "PT744H", "nanosBetweenRefills": 6696000000},
+                {"capacity": 30000, "samplingPeriod": "PT0S", "nanosBetweenRefills": 0}]},
+            {"type": {"name": "REQUESTS"}, "policies": [
+                {"capacity": 300.00000049, "samplingPeriod": "PT7M", "nanosBetweenRefills": 1400000000}]},
+            {"type": {"name": "DOWNLOADS"}, "policies": [{"capacity": 1, "samplingPeriod": "PT1S"}]},
+            {"type": {"name": "a.b.c"}, "policies": []}],
+            "links": {}}"#;
+        let contract = read(body.as_bytes()).unwrap();
+        let month = 744 * 3600;
+        let limits = [
+            limit("processing-units", 1000.0, 60),
+            limit("processing-units", 400_000.0, month),
+            limit("requests", 300.0, 420),
+        ];
+        assert_eq!(contract.limits, limits);
+        let notes = [
+            "30000 processing-units once and for all: a quota, which no token bucket can keep to",
+            "limits of the unknown type `DOWNLOADS` are ignored",
+            "limits of an unknown type are ignored",
+        ];
+        assert_eq!(contract.notes, notes);
+    }
+
+    #[test]
+    fn what_is_no_contract_is_told_apart() {
+        use FailureKind::{Implausible, Malformed};
+        let policy = |capacity: &str, period: &str| {
+            requests(&format!(r#"{{"capacity":{capacity},"samplingPeriod":"{period}"}}"#))
+        };
+        let minute = r#"{"capacity":1,"samplingPeriod":"PT1M"}"#;
+        let many: Vec<String> =
+            (1..=65).map(|secs| format!(r#"{{"capacity":1,"samplingPeriod":"PT{secs}S"}}"#)).collect();
+        let interval = |nanos: &str| {
+            requests(&format!(r#"{{"capacity":1000,"samplingPeriod":"PT1M","nanosBetweenRefills":{nanos}}}"#))
+        };
+        #[rustfmt::skip]
+        let table = [
+            (String::new(),                                     Malformed,   "not of the documented form at `.`"),
+            ("canary".to_owned(),                               Malformed,   "not of the documented form at `.`"),
+            (r#"{"data":"canary"}"#.to_owned(),                 Malformed,   "not of the documented form at `data`"),
+            (r#"{"error":"canary"}"#.to_owned(),                Malformed,   "not of the documented form at `.`"),
+            (policy("\"canary\"", "PT1M"),                      Malformed,   "not of the documented form at `data[0].policies[0].capacity`"),
+            (policy("NaN", "PT1M"),                             Malformed,   "not of the documented form at `data[0].policies[0].capacity`"),
+            (policy("1e999", "PT1M"),                           Malformed,   "not of the documented form at `data[0].policies[0].capacity`"),
+            (policy("null", "PT1M"),                            Malformed,   "not of the documented form at `data[0].policies[0].capacity`"),
+            (r#"{"data":[]}"#.to_owned(),                       Implausible, "it has no limit that can be kept to"),
+            (requests(""),                                      Implausible, "it has no limit that can be kept to"),
+            (policy("5", "PT0S"),                               Implausible, "it has no limit that can be kept to"),
+            (requests(&many.join(",")),                         Implausible, "it has 65 limits; a resource has 64 at most"),
+            (policy("0", "PT1M"),                               Implausible, "a capacity of `requests` is 0"),
+            (policy("1e-7", "PT1M"),                            Implausible, "a capacity of `requests` is 0"),
+            (policy("-1000", "PT1M"),                           Implausible, "a capacity of `requests`: an amount is a number from 0 to 1e9, not -1e3"),
+            (policy("1e300", "PT1M"),                           Implausible, "a capacity of `requests`: an amount is a number from 0 to 1e9, not 1e300"),
+            (policy("1", "canary"),                             Implausible, "a sampling period of `requests` is no duration"),
+            (policy("1", "-PT1M"),                              Implausible, "a sampling period of `requests` is no duration"),
+            (policy("1", "PT10000H"),                           Implausible, "a sampling period of `requests` is longer than 366 days"),
+            (requests(&[minute, minute].join(",")),             Implausible, "there are two limits of `requests` in 60s"),
+            (interval("59000000"),                              Implausible, "`requests`: 1000 in 60s and a refill every 59000000 ns contradict each other"),
+            (interval("0"),                                     Implausible, "`requests`: 1000 in 60s and a refill every 0 ns contradict each other"),
+            (interval("-60000000"),                             Implausible, "`requests`: 1000 in 60s and a refill every -60000000 ns contradict each other"),
+        ];
+        for (body, kind, reason) in table {
+            let error = read(body.as_bytes()).map(drop).expect_err(&body);
+            assert_eq!((error.kind, error.reason.as_str()), (kind, reason), "{body}");
+        }
+    }
+
+    #[test]
+    fn nobody_gets_more_than_there_is() {
+        for (units, micros) in [(0.0, 0), (1.0, 1_000_000), (0.1, 100_000), (2.5, 2_500_000), (1.0 / 3.0, 333_333)] {
+            assert_eq!(round_down(units).map(Amount::micros), Ok(micros), "{units}");
+        }
+    }
+}

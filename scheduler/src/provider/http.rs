@@ -1,0 +1,91 @@
+//! One request, one bounded answer, over HTTPS.
+
+use super::error::{FailureKind, ProviderError, Question};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rampmeter_protocol::time::Span;
+
+/// Longest answer that is read, in bytes. A contract has about one thousand.
+const MAX_BODY: usize = 1 << 20;
+
+/// Asks with a deadline for everything from connecting to the last byte. Redirects are not followed: what is asked of one host is
+/// no other's to know.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    client: AnyClient,
+    timeout: Span,
+}
+
+#[derive(Clone, Debug)]
+enum AnyClient {
+    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    /// For a trial on one machine, which may have no certificates.
+    Plain(Client<HttpConnector, Full<Bytes>>),
+}
+
+impl Http {
+    /// A client that trusts whom the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`). Without `tls` it speaks `http://` only.
+    ///
+    /// # Errors
+    /// If the system trusts nobody.
+    pub(super) fn new(timeout: Span, tls: bool) -> std::io::Result<Self> {
+        let client = Client::builder(TokioExecutor::new());
+        if !tls {
+            return Ok(Http { client: AnyClient::Plain(client.build_http()), timeout });
+        }
+        let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1().build();
+        Ok(Http { client: AnyClient::Tls(client.build(connector)), timeout })
+    }
+
+    /// The body of a successful answer.
+    ///
+    /// # Errors
+    /// Everything else, by kind.
+    pub(super) async fn send(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
+        match tokio::time::timeout(self.timeout.duration(), self.answer(question, request)).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => {
+                let reason = format!("no answer within {}", self.timeout);
+                Err(ProviderError::new(question, FailureKind::Timeout, reason))
+            }
+        }
+    }
+
+    async fn answer(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
+        let asking = match &self.client {
+            AnyClient::Tls(client) => client.request(request),
+            AnyClient::Plain(client) => client.request(request),
+        };
+        let response = asking.await.map_err(|error| {
+            let reason = format!("no connection: {:#}", anyhow::Error::new(error));
+            ProviderError::new(question, FailureKind::Unreachable, reason)
+        })?;
+        if !response.status().is_success() {
+            return Err(refused(question, response.status()));
+        }
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|_| {
+            let reason = format!("the answer breaks off, or has more than {MAX_BODY} bytes");
+            ProviderError::new(question, FailureKind::Malformed, reason)
+        })?;
+        Ok(body.to_bytes())
+    }
+}
+
+/// What a status that is no success means.
+fn refused(question: Question, status: StatusCode) -> ProviderError {
+    let (kind, meaning) = match status.as_u16() {
+        // OAuth's word for a client that is not known.
+        400 if question == Question::Token => (FailureKind::Unauthorized, "client id or secret are not accepted"),
+        401 | 403 => (FailureKind::Unauthorized, "client id, secret or token are not accepted"),
+        404 | 410 => (FailureKind::Missing, "there is no such endpoint any more"),
+        429 => (FailureKind::RateLimited, "asked too often"),
+        300..=399 => (FailureKind::Status, "redirects are not followed"),
+        _ => (FailureKind::Status, "no success"),
+    };
+    ProviderError::new(question, kind, format!("answered {}, {meaning}", status.as_u16()))
+}

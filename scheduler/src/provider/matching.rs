@@ -1,0 +1,175 @@
+//! Which of a resource's limits a provider speaks of: those of the same unit and period.
+
+use super::{Contract, ProvidedLevel, ProvidedLimit};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::limit::Limit;
+use rampmeter_scheduler_core::spec::LimitSpec;
+use std::fmt;
+
+/// Periods that have a name of their own; a month of Sentinel Hub's has 31 days.
+const NAMED: [(Span, &str); 5] = [
+    (Span::from_secs(1), "second"),
+    (Span::from_secs(60), "minute"),
+    (Span::from_secs(3600), "hour"),
+    (Span::from_secs(86_400), "day"),
+    (Span::from_secs(744 * 3600), "month"),
+];
+
+/// A limit that the provider gives another capacity than it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLimit {
+    /// Its name in the resource.
+    pub name: Name,
+    /// What it has.
+    pub known: Amount,
+    /// What the provider gives.
+    pub capacity: Amount,
+    /// In which time an empty bucket fills, which is the same.
+    pub period: Span,
+}
+
+impl fmt::Display for NewLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is {} in {}, not {}", self.name, self.capacity, self.period, self.known)
+    }
+}
+
+/// What a provider says of the level of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLevel {
+    /// The limit's name in the resource.
+    pub name: Name,
+    /// What its bucket holds there.
+    pub remaining: Amount,
+}
+
+/// Where a contract gives another capacity than `limits` have.
+#[must_use]
+pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
+    let changed = limits.iter().filter_map(|limit| {
+        let provided = contract.limits.iter().find(|provided| speaks_of(provided, limit))?;
+        (provided.capacity != limit.capacity()).then(|| NewLimit {
+            name: limit.name().clone(),
+            known: limit.capacity(),
+            capacity: provided.capacity,
+            period: limit.period(),
+        })
+    });
+    changed.collect()
+}
+
+/// What a contract has and `limits` have not.
+#[must_use]
+pub fn unmatched<'a>(limits: &[Limit], contract: &'a Contract) -> Vec<&'a ProvidedLimit> {
+    let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| speaks_of(provided, limit));
+    contract.limits.iter().filter(|provided| !is_matched(provided)).collect()
+}
+
+/// The levels of those `limits` of which the provider tells one.
+#[must_use]
+pub fn new_levels(limits: &[Limit], levels: &[ProvidedLevel]) -> Vec<NewLevel> {
+    let told = limits.iter().filter_map(|limit| {
+        let level = levels
+            .iter()
+            .find(|level| limit.is_for_everything() && level.unit == *limit.unit() && level.period == limit.period())?;
+        Some(NewLevel { name: limit.name().clone(), remaining: level.remaining })
+    });
+    told.collect()
+}
+
+fn speaks_of(provided: &ProvidedLimit, limit: &Limit) -> bool {
+    limit.is_for_everything() && provided.unit == *limit.unit() && provided.period == limit.period()
+}
+
+/// The limits of a resource that has none of its own, with names like `requests-per-minute`.
+#[must_use]
+pub fn limits_of(contract: &Contract) -> Vec<LimitSpec> {
+    contract.limits.iter().map(spec).collect()
+}
+
+fn spec(provided: &ProvidedLimit) -> LimitSpec {
+    let ProvidedLimit { unit, capacity, period } = provided.clone();
+    LimitSpec::new(name(&unit, period), unit, capacity, period)
+}
+
+/// A unit that leaves no room for its period keeps its name: a resource that gets two of them is refused.
+fn name(unit: &Name, period: Span) -> Name {
+    let named = NAMED.iter().find(|(known, _)| *known == period).map(|(_, name)| (*name).to_owned());
+    let period = named.unwrap_or_else(|| match period.nanos().is_multiple_of(1_000_000_000) {
+        true => format!("{}s", period.nanos() / 1_000_000_000),
+        false => format!("{}ns", period.nanos()),
+    });
+    Name::new(&format!("{unit}-per-{period}")).unwrap_or_else(|_| unit.clone())
+}
+
+impl fmt::Display for ProvidedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} in {}", self.capacity, self.unit, self.period)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_scheduler_core::resource::Resource;
+    use rampmeter_scheduler_core::spec::ResourceSpec;
+
+    fn provided(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
+        let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());
+        ProvidedLimit { unit, capacity, period: Span::from_secs(secs) }
+    }
+
+    fn contract(limits: &[ProvidedLimit]) -> Contract {
+        Contract { limits: limits.to_vec(), notes: Vec::new() }
+    }
+
+    fn resource(limits: &[ProvidedLimit]) -> Resource {
+        Resource::new(&ResourceSpec::new(Name::new("hub").unwrap(), limits_of(&contract(limits)))).unwrap()
+    }
+
+    #[test]
+    fn limits_get_names_of_their_unit_and_period() {
+        #[rustfmt::skip]
+        let table = [
+            (provided("requests", 1.0, 1),                  "requests-per-second"),
+            (provided("requests", 1.0, 60),                 "requests-per-minute"),
+            (provided("requests", 1.0, 3600),               "requests-per-hour"),
+            (provided("requests", 1.0, 86_400),             "requests-per-day"),
+            (provided("processing-units", 1.0, 2_678_400),  "processing-units-per-month"),
+            (provided("requests", 1.0, 10),                 "requests-per-10s"),
+            (provided(&"u".repeat(64), 1.0, 10),            &"u".repeat(64)),
+        ];
+        for (provided, expected) in table {
+            assert_eq!(&*spec(&provided).name, expected);
+        }
+    }
+
+    #[test]
+    fn a_contract_speaks_of_limits_with_the_same_unit_and_period() {
+        let known = resource(&[provided("requests", 300.0, 60), provided("processing-units", 300.0, 60)]);
+        let news = contract(&[
+            provided("requests", 300.0, 1),
+            provided("requests", 500.0, 60),
+            provided("processing-units", 300.0, 60),
+        ]);
+        let texts: Vec<String> = new_limits(known.limits(), &news).iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["`requests-per-minute` is 500 in 60s, not 300"]);
+        let texts: Vec<String> = unmatched(known.limits(), &news).iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["300 requests in 1s"]);
+    }
+
+    #[test]
+    fn levels_go_to_limits_with_the_same_unit_and_period() {
+        let known = resource(&[provided("requests", 300.0, 60), provided("processing-units", 300.0, 60)]);
+        let level = |secs, micros| ProvidedLevel {
+            unit: Name::new("requests").unwrap(),
+            period: Span::from_secs(secs),
+            remaining: Amount::from_micros(micros).unwrap(),
+        };
+        let levels = new_levels(known.limits(), &[level(1, 1), level(60, 2)]);
+        let remaining = Amount::from_micros(2).unwrap();
+        assert_eq!(levels, [NewLevel { name: Name::new("requests-per-minute").unwrap(), remaining }]);
+    }
+}

@@ -1,0 +1,95 @@
+//! An access token for client credentials, kept for as long as it is good.
+
+use super::error::{FailureKind, ProviderError, Question};
+use super::http::Http;
+use super::secret::SecretPlace;
+use super::token::AccessToken;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Request, Uri};
+use http_body_util::Full;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rampmeter_protocol::clock::{Clock, unix_ms};
+use secrecy::{ExposeSecret, SecretString};
+
+/// Who asks, and where for a token.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The token endpoint.
+    pub token_url: Uri,
+    /// Where the client's id is.
+    pub client_id: SecretPlace,
+    /// Where its secret is.
+    pub client_secret: SecretPlace,
+}
+
+impl Credentials {
+    /// Looks whether both can be read, and who else may.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.client_id.read()?;
+        self.client_secret.read()?;
+        if self.client_secret.is_open_to_all() {
+            tracing::warn!("everybody may read {}; `chmod o-r` it", self.client_secret);
+        }
+        Ok(())
+    }
+
+    /// OAuth's form of a request by client credentials (RFC 6749, 4.4.2).
+    fn form(&self) -> Result<SecretString, String> {
+        let (id, secret) = (self.client_id.read()?, self.client_secret.read()?);
+        let [id, secret] =
+            [id, secret].map(|text| utf8_percent_encode(text.expose_secret(), NON_ALPHANUMERIC).to_string());
+        Ok(format!("grant_type=client_credentials&client_id={id}&client_secret={secret}").into())
+    }
+}
+
+/// Gives the token that is good now. There is one owner, so that no two ask at once.
+#[derive(Debug)]
+pub(super) struct OAuth {
+    http: Http,
+    clock: Clock,
+    credentials: Credentials,
+    token: Option<AccessToken>,
+}
+
+impl OAuth {
+    pub(super) fn new(http: Http, clock: Clock, credentials: Credentials) -> Self {
+        OAuth { http, clock, credentials, token: None }
+    }
+
+    /// The token in hand, or a new one shortly before its end.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn token(&mut self) -> Result<AccessToken, ProviderError> {
+        let now = self.clock.now();
+        if let Some(token) = self.token.as_ref().filter(|token| now < token.refresh_at) {
+            return Ok(token.clone());
+        }
+        let request =
+            self.request().map_err(|reason| ProviderError::new(Question::Token, FailureKind::Credentials, reason))?;
+        let body = self.http.send(Question::Token, request).await?;
+        let token = AccessToken::read(&body, now, unix_ms())?;
+        self.token = Some(token.clone());
+        Ok(token)
+    }
+
+    /// The API does not accept the token in hand.
+    pub(super) fn forget(&mut self) {
+        self.token = None;
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, String> {
+        let form = self.credentials.form()?;
+        let mut request = Request::post(&self.credentials.token_url)
+            .body(Full::from(form.expose_secret().to_owned()))
+            .map_err(|error| error.to_string())?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        Ok(request)
+    }
+}

@@ -1,0 +1,131 @@
+//! Where secrets are kept, and reading them.
+
+use secrecy::SecretString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Longest secret that is read, in bytes: a key in PEM fits many times over, a file that was named by mistake does not.
+const MAX_SECRET: u64 = 64 * 1024;
+
+/// Where a secret is kept. It is read when it is needed, so that one which is replaced is taken without a restart, and no part of
+/// the configuration ever holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// In the environment variable of this name.
+    Env(String),
+    /// In this file.
+    File(PathBuf),
+}
+
+impl SecretPlace {
+    /// The secret, without the newline that ends a file.
+    ///
+    /// # Errors
+    /// Why there is none, without any of it.
+    pub(crate) fn read(&self) -> Result<SecretString, String> {
+        let text = match self {
+            SecretPlace::Env(name) => std::env::var(name).map_err(|error| match error {
+                std::env::VarError::NotPresent => format!("{self} is not set"),
+                std::env::VarError::NotUnicode(_) => format!("{self} is not UTF-8"),
+            })?,
+            SecretPlace::File(path) => self.read_file(path)?,
+        };
+        let secret = text.trim_end_matches(['\r', '\n']);
+        if secret.is_empty() {
+            return Err(format!("{self} is empty"));
+        }
+        Ok(SecretString::from(secret))
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, String> {
+        let cannot = |error: std::io::Error| format!("{self} can't be read: {error}");
+        let length = std::fs::metadata(path).map_err(cannot)?.len();
+        if length > MAX_SECRET {
+            return Err(format!("{self} has {length} bytes; a secret has {MAX_SECRET} at most"));
+        }
+        std::fs::read_to_string(path).map_err(cannot)
+    }
+
+    /// Whether everybody on this machine may read it.
+    #[cfg(unix)]
+    pub(crate) fn is_open_to_all(&self) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        match self {
+            SecretPlace::Env(_) => false,
+            SecretPlace::File(path) => std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0),
+        }
+    }
+
+    /// Whether everybody on this machine may read it; this system does not tell.
+    #[cfg(not(unix))]
+    pub(crate) fn is_open_to_all(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretPlace::Env(name) => write!(f, "the environment variable `{name}`"),
+            SecretPlace::File(path) => write!(f, "the file {}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(content: &[u8]) -> Result<String, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        let place = SecretPlace::File(file.path().to_owned());
+        place.read().map(|secret| secret.expose_secret().to_owned())
+    }
+
+    #[test]
+    fn a_file_holds_a_secret_and_perhaps_a_newline() {
+        let long = vec![b'x'; 64 * 1024 + 1];
+        #[rustfmt::skip]
+        let table: [(&[u8], Result<&str, &str>); 8] = [
+            (b"canary",         Ok("canary")),
+            (b"canary\n",       Ok("canary")),
+            (b"canary\r\n",     Ok("canary")),
+            (b" can ary \n",    Ok(" can ary ")),
+            (b"",               Err("is empty")),
+            (b"\n",             Err("is empty")),
+            (b"canary\xff",     Err("can't be read: stream did not contain valid UTF-8")),
+            (&long,             Err("has 65537 bytes; a secret has 65536 at most")),
+        ];
+        for (content, expected) in table {
+            match (read(content), expected) {
+                (Ok(secret), Ok(expected)) => assert_eq!(secret, expected),
+                (Err(error), Err(expected)) => {
+                    assert!(error.ends_with(expected) && !error.contains("canary"), "{error}");
+                }
+                (found, expected) => panic!("{found:?} instead of {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let nowhere = SecretPlace::File("/nowhere/secret".into());
+        assert!(nowhere.read().unwrap_err().starts_with("the file /nowhere/secret can't be read: "));
+        let unset = SecretPlace::Env("RAMPMETER_NOBODY_SETS_THIS".to_owned());
+        let expected = "the environment variable `RAMPMETER_NOBODY_SETS_THIS` is not set";
+        assert_eq!(unset.read().unwrap_err(), expected);
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_read_is_noticed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let place = SecretPlace::File(file.path().to_owned());
+        for (mode, open) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(place.is_open_to_all(), open, "{mode:o}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Sentinel Hub, and Copernicus Data Space, which runs the same software.
+//!
+//! Both endpoints were announced to go away, so that nothing depends on them: what they don't tell is in the configuration.
+
+use super::contract;
+use super::error::{FailureKind, ProviderError, Question};
+use super::http::Http;
+pub use super::oauth::Credentials;
+use super::oauth::OAuth;
+use super::token_counts;
+use super::{Contract, ProvidedLevel, Provider};
+use anyhow::Context;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::uri::Scheme;
+use http::{HeaderValue, Request};
+use http_body_util::Full;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+
+/// What stays as it is in a user's id; nothing that would end a path or a query's value does.
+const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// Where the service is, and who asks.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What comes before `/aux/ratelimit`: a URL without a slash at its end.
+    pub base_url: String,
+    /// Who asks.
+    pub credentials: Credentials,
+    /// How long an answer may take.
+    pub timeout: Span,
+}
+
+/// Sentinel Hub's service of rate limits.
+#[derive(Debug)]
+pub struct SentinelHub {
+    http: Http,
+    oauth: OAuth,
+    base_url: String,
+}
+
+impl SentinelHub {
+    pub(super) fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Self> {
+        settings.credentials.check().map_err(anyhow::Error::msg)?;
+        let tls =
+            settings.base_url.starts_with("https") || settings.credentials.token_url.scheme() == Some(&Scheme::HTTPS);
+        let http = Http::new(settings.timeout, tls).context("no certificates to check a provider's with")?;
+        let oauth = OAuth::new(http.clone(), clock, settings.credentials.clone());
+        Ok(SentinelHub { http, oauth, base_url: settings.base_url.clone() })
+    }
+
+    /// Asks, and once more with a new token if the one in hand is not accepted: it may have been revoked.
+    async fn get(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
+        match self.get_once(question, path).await {
+            Err(error) if error.kind == FailureKind::Unauthorized && error.question == question => {
+                self.oauth.forget();
+                self.get_once(question, path).await
+            }
+            answered => answered,
+        }
+    }
+
+    async fn get_once(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
+        let token = self.oauth.token().await?;
+        let subject = utf8_percent_encode(&token.subject, ID).to_string();
+        let request = Request::get(format!("{}{}", self.base_url, path(&subject)))
+            .header(AUTHORIZATION, token.authorization)
+            .header(ACCEPT, HeaderValue::from_static("application/json"))
+            .body(Full::default())
+            .map_err(|error| ProviderError::new(question, FailureKind::Malformed, error.to_string()))?;
+        self.http.send(question, request).await
+    }
+}
+
+impl Provider for SentinelHub {
+    async fn limits(&mut self) -> Result<Contract, ProviderError> {
+        let path = |subject: &str| format!("/aux/ratelimit/contract?userId=eq:{subject}");
+        contract::read(&self.get(Question::Contract, path).await?)
+    }
+
+    async fn levels(&mut self) -> Result<Option<Vec<ProvidedLevel>>, ProviderError> {
+        let path = |subject: &str| format!("/aux/ratelimit/statistics/tokenCounts/{subject}");
+        match self.get(Question::Levels, path).await {
+            Ok(body) => token_counts::read(&body).map(Some),
+            Err(error) if error.question == Question::Levels && error.kind == FailureKind::Missing => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

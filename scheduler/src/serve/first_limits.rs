@@ -1,0 +1,39 @@
+//! The limits of a resource that has none in the configuration: nothing is granted before its provider has told some.
+
+use super::health::Duty;
+use super::tenure::Office;
+use crate::config::Configured;
+use crate::provider::agenda::{Agenda, Topic};
+use crate::provider::matching::limits_of;
+use crate::provider::{Contract, Provider};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::spec::ResourceSpec;
+
+/// Asks until there is an answer, and shows meanwhile why the resource can't be led.
+pub(super) async fn wait_for(configured: &Configured, provider: &mut impl Provider, office: &Office) -> Resource {
+    let settings = configured.provider.as_ref().expect("who has a provider has settings for it");
+    let clock = office.clock;
+    let mut agenda = Agenda::new(settings, clock.now());
+    loop {
+        let (at, _contract) = agenda.next();
+        tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;
+        let told = provider.limits().await.map_err(|error| error.to_string());
+        match told.and_then(|contract| resource(configured, &contract)) {
+            Ok(resource) => return resource,
+            Err(reason) => {
+                let reason = format!("it has no limits but its provider's, and that fails: {reason}");
+                tracing::warn!(resource = %configured.name(), reason, "could not take the resource over");
+                office.health.set(configured.name(), Duty::Troubled { reason });
+                agenda.failed(clock.now(), Topic::Contract, rand::random_range(0.5..=1.0));
+            }
+        }
+    }
+}
+
+fn resource(configured: &Configured, contract: &Contract) -> Result<Resource, String> {
+    for note in &contract.notes {
+        tracing::warn!(resource = %configured.name(), "{note}");
+    }
+    let spec = ResourceSpec { limits: limits_of(contract), ..configured.spec.clone() };
+    Resource::new(&spec).map_err(|error| error.to_string())
+}

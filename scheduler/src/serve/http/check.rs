@@ -1,0 +1,101 @@
+//! `/check`: what reverse proxies ask before they let a request through.
+
+use super::door::Guest;
+use super::element::{Answered, Outcome};
+use super::front::{Front, one};
+use super::origin::Origin;
+use super::rate_limit::Policies;
+use super::settings::{CheckSettings, OnUnavailable};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Everything that an answer to a proxy takes.
+#[derive(Debug)]
+pub(super) struct Check {
+    front: Arc<Front>,
+    settings: CheckSettings,
+    policies: Policies,
+    /// Whether nobody answered the last time: the log tells of changes, not of every request.
+    is_alone: AtomicBool,
+}
+
+impl Check {
+    pub(super) fn new(front: Arc<Front>, settings: CheckSettings) -> Self {
+        let policies = Policies::new(front.asker().clone(), settings.resource.clone());
+        Check { front, settings, policies, is_alone: AtomicBool::new(false) }
+    }
+
+    async fn ask(&self, labels: Labels<'_>) -> Answered {
+        let request = PermitRequest {
+            class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
+            labels,
+            mode: self.settings.throttle.map_or(Mode::Allow, |_| Mode::Wait),
+            max_wait_ms: self.settings.throttle.map(Millis::from),
+            ..PermitRequest::default()
+        };
+        let answers = self.front.permits(&self.settings.resource, [Ok(request)]).await;
+        answers.into_iter().next().expect("every element is answered")
+    }
+
+    async fn respond(&self, answered: Answered) -> Response {
+        let refused = match &answered.outcome {
+            Outcome::Granted(delay) => {
+                wait_out(*delay).await;
+                None
+            }
+            Outcome::Settled => None,
+            Outcome::Refused(refused) => Some(refused.clone()),
+        };
+        let nobody = refused.as_ref().is_some_and(|refused| is_nobody(refused.code));
+        self.tell(nobody);
+        match (nobody, self.settings.on_unavailable) {
+            (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
+            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
+            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => {
+                (self.policies.fields(refused.as_ref()), one(answered)).into_response()
+            }
+        }
+    }
+
+    fn tell(&self, is_alone: bool) {
+        if self.is_alone.swap(is_alone, Ordering::Relaxed) == is_alone {
+            return;
+        }
+        let (resource, policy) = (&self.settings.resource, self.settings.on_unavailable);
+        match is_alone {
+            true => tracing::warn!(%resource, on_unavailable = ?policy, "no scheduler answers what proxies ask"),
+            false => tracing::info!(%resource, "a scheduler answers what proxies ask"),
+        }
+    }
+}
+
+/// The proxy goes on at once: what is left of the delay passes here. A timer of no time at all takes a millisecond.
+async fn wait_out(delay: Span) {
+    if delay > Span::ZERO {
+        tokio::time::sleep(delay.duration()).await;
+    }
+}
+
+/// Whether that is the front's own word: no scheduler has spoken.
+fn is_nobody(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::UnknownResource)
+}
+
+/// Any request to `/check` or below it.
+pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
+    let (asked, _body) = request.into_parts();
+    let peer = asked.extensions.get::<Guest>().expect("the door lets nobody in without").address();
+    match Origin::new(&asked, peer, &check.settings.trusted_proxies).labels(&check.settings) {
+        Ok(labels) => check.respond(check.ask(labels).await).await,
+        Err(contradiction) => (StatusCode::BAD_REQUEST, format!("{contradiction}\n")).into_response(),
+    }
+}

@@ -1,0 +1,130 @@
+//! Asking until everything is answered, or it is clear that nobody does.
+
+use super::asker::{Asker, Exchange};
+use super::batch::Batch;
+use super::element::{Answered, Ask, Word, refuse, words};
+use async_nats::Subject;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::inbox::Reply;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How long nobody may have answered before a client is told so. A successor of a scheduler that was killed answers after
+/// 0.3 s, of one that hangs after a second.
+const PATIENCE: Span = Span::from_secs(1);
+/// Whoever does not wait in line is answered at once; after this the question is asked again.
+const AT_ONCE: Duration = Duration::from_millis(400);
+/// Who waits in line hears of it every five seconds. Asking again costs nobody a place.
+const IN_LINE: Duration = Duration::from_secs(6);
+/// The longest pauses before asking again, doubled from the first to the last; jitter keeps clients apart.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
+/// When to come back if nobody answers.
+const COME_BACK: Span = Span::from_secs(1);
+
+/// One batch on its way. When it is dropped before it is answered, as its client is gone, what it was granted is given back.
+pub(super) struct Conversation<'a, A: Ask> {
+    asker: &'a Asker,
+    subject: Subject,
+    /// Where permits of the resource are given back.
+    settle: String,
+    exchange: Exchange,
+    batch: Batch<A>,
+}
+
+impl<'a, A: Ask> Conversation<'a, A> {
+    /// About `resource`, on `subject`.
+    pub(super) fn new(asker: &'a Asker, resource: &Name, subject: String, batch: Batch<A>) -> Self {
+        let (exchange, settle) = (asker.exchange(), asker.subjects.settle(resource));
+        Conversation { asker, subject: subject.into(), settle, exchange, batch }
+    }
+
+    /// All answers, in order; what nobody answers gets a refusal of `code` and `message`. Ends at once when `stopped` does.
+    pub(super) async fn answers(
+        mut self,
+        stopped: impl Future<Output = ()>,
+        code: Code,
+        message: &str,
+    ) -> Vec<Answered> {
+        tokio::select! {
+            biased;
+            () = self.ask_until_answered() => {}
+            () = stopped => {}
+        }
+        if let Some(payload) = self.batch.withdrawal(false) {
+            self.asker.tell(self.settle.clone(), payload).await;
+        }
+        let come_back = (code == Code::Unavailable).then_some(COME_BACK);
+        self.batch.give_up(|id: Option<&PermitId>| refuse(id, code, message.to_owned(), come_back));
+        self.batch.take_answers()
+    }
+
+    async fn ask_until_answered(&mut self) {
+        let clock = self.asker.clock;
+        let (begun, mut heard, mut attempts) = (clock.now(), clock.now(), 0);
+        while !self.batch.is_done() && clock.now().since(heard) < PATIENCE {
+            if attempts > 0 {
+                tokio::time::sleep(pause(attempts)).await;
+            }
+            let waited = if attempts == 0 { Span::ZERO } else { clock.now().since(begun) };
+            attempts += 1;
+            self.batch.forget_places();
+            if self.exchange.ask(&self.subject, self.batch.payload(waited)).await
+                && let Some(word_at) = self.listen(begun).await
+            {
+                (heard, attempts) = (word_at, 1);
+            }
+        }
+    }
+
+    /// Takes answers until there are no more to come, or it is time to ask again. Until when somebody was there, if so.
+    async fn listen(&mut self, begun: Time) -> Option<Time> {
+        let clock = self.asker.clock;
+        let mut heard = None;
+        while !self.batch.is_done() {
+            let silence = self.silence(clock.now().since(begun));
+            let reply = tokio::time::timeout(silence, self.exchange.next()).await;
+            if self.batch.is_queued() {
+                // From one who said that the request waits in line, nothing was owed until now.
+                heard = Some(clock.now());
+            }
+            let Ok(Reply::Answer(payload)) = reply else { break };
+            let words = words(&payload);
+            let goes_on = !words.is_empty() && words.iter().all(|word| *word != Word::Unavailable);
+            self.batch.take(words);
+            if !goes_on {
+                break;
+            }
+            heard = Some(clock.now());
+        }
+        heard
+    }
+
+    /// How long nothing has to be heard after so long a wait.
+    fn silence(&self, waited: Span) -> Duration {
+        if !self.batch.is_queued() {
+            return AT_ONCE;
+        }
+        let deadline = self.batch.longest_wait().map(|most| most.saturating_sub(waited).duration() + AT_ONCE);
+        deadline.map_or(IN_LINE, |deadline| deadline.min(IN_LINE))
+    }
+}
+
+impl<A: Ask> Drop for Conversation<'_, A> {
+    fn drop(&mut self) {
+        // Where the runtime is at its end, nobody is left to tell it.
+        if let (Some(payload), Ok(runtime)) = (self.batch.withdrawal(true), Handle::try_current()) {
+            let (asker, settle) = (self.asker.clone(), std::mem::take(&mut self.settle));
+            runtime.spawn(async move { asker.tell(settle, payload).await });
+        }
+    }
+}
+
+/// Before the next attempt.
+fn pause(attempts: u32) -> Duration {
+    let (shortest, longest) = PAUSES;
+    let most = longest.min(shortest * (1 << attempts.min(10)));
+    most.mul_f64(rand::random_range(0.1..1.0))
+}

@@ -1,0 +1,180 @@
+//! Connections: how many, how slow, and how they end.
+
+use super::reading::{MAX_HEAD, READ_HEAD};
+use axum::Router;
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+use tower_service::Service;
+
+/// How long answers may take to leave at the end.
+const LEAVE: Duration = Duration::from_secs(1);
+/// After the system has refused a connection, as when there are no more files to be had.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Who are told so at once, each for so long; more are just not let in.
+const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
+/// What one is told who finds every place taken by somebody who is owed an answer.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Lets clients in. When all places are taken, whoever has been there for the longest without being owed an answer has to
+/// leave: slow and idle clients keep nobody out.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    places: usize,
+    /// By their numbers, the first who came first. The lock guards the map, for one look through it.
+    inside: Arc<Mutex<BTreeMap<u64, Inside>>>,
+    turned_away: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    guest: Guest,
+    task: JoinHandle<()>,
+}
+
+/// One client's connection.
+#[derive(Clone, Debug)]
+pub(super) struct Guest {
+    address: IpAddr,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_owed: AtomicBool,
+    /// Asked to leave.
+    leave: Notify,
+    is_leaving: AtomicBool,
+}
+
+/// An answer that is owed, until this is dropped.
+pub(super) struct Owed(Arc<State>);
+
+impl Door {
+    pub(super) fn new(places: usize) -> Self {
+        Door { places, inside: Arc::default(), turned_away: Arc::new(Semaphore::new(TURNED_AWAY.0)) }
+    }
+
+    /// Lets clients in for ever.
+    pub(super) async fn open(self, listener: TcpListener, router: Router) {
+        for number in 0.. {
+            match listener.accept().await {
+                Ok((stream, address)) => self.admit(number, stream, address, &router),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not to be had");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Sends everybody away who is inside, once those who are owed an answer have it.
+    pub(super) async fn clear(&self) {
+        let inside = std::mem::take(&mut *self.lock());
+        inside.values().for_each(|inside| inside.guest.send_away());
+        let leaving = inside.into_values().map(|inside| inside.task);
+        tokio::time::timeout(LEAVE, futures::future::join_all(leaving)).await.ok();
+    }
+
+    fn admit(&self, number: u64, stream: TcpStream, address: SocketAddr, router: &Router) {
+        let mut inside = self.lock();
+        if inside.len() >= self.places && !make_room(&inside) {
+            self.turn_away(stream);
+            return;
+        }
+        stream.set_nodelay(true).ok();
+        let guest = Guest { address: address.ip().to_canonical(), state: Arc::default() };
+        let (door, router, served) = (self.clone(), router.clone(), guest.clone());
+        // It can't leave before it is noted: for that it needs the lock.
+        let task = tokio::spawn(async move {
+            served.serve(stream, router).await;
+            door.lock().remove(&number);
+        });
+        inside.insert(number, Inside { guest, task });
+    }
+
+    fn turn_away(&self, mut stream: TcpStream) {
+        let Ok(place) = self.turned_away.clone().try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let telling = async {
+                // Clients take no answer to what they have not asked yet, nor one that comes before a reset.
+                stream.peek(&mut [0]).await?;
+                stream.write_all(FULL).await?;
+                stream.shutdown().await?;
+                tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+            };
+            tokio::time::timeout(TURNED_AWAY.1, telling).await.map(drop).ok();
+            drop(place);
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Inside>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether somebody was there who could be sent away.
+fn make_room(inside: &BTreeMap<u64, Inside>) -> bool {
+    let idle = inside.values().map(|inside| &inside.guest).find(|guest| guest.is_idle());
+    idle.map(Guest::send_away).is_some()
+}
+
+impl Guest {
+    /// The address of the other end.
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// It has asked something.
+    pub(super) fn owe(&self) -> Owed {
+        self.state.is_owed.store(true, Ordering::Relaxed);
+        Owed(self.state.clone())
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.state.is_owed.load(Ordering::Relaxed) && !self.state.is_leaving.load(Ordering::Relaxed)
+    }
+
+    fn send_away(&self) {
+        self.state.is_leaving.store(true, Ordering::Relaxed);
+        self.state.leave.notify_one();
+    }
+
+    /// Answers whatever comes on `stream`.
+    async fn serve(self, stream: TcpStream, router: Router) {
+        let guest = self.clone();
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(guest.clone());
+            router.clone().call(request.map(Body::new))
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(READ_HEAD).max_buf_size(MAX_HEAD);
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            // How a client ends its connection is its own affair.
+            _ended = connection.as_mut() => return,
+            () = self.state.leave.notified() => {}
+        }
+        if self.state.is_owed.load(Ordering::Relaxed) {
+            connection.as_mut().graceful_shutdown();
+            connection.await.ok();
+        }
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.0.is_owed.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,174 @@
+//! What an HTTP client asks for, and what it is answered.
+
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// Something that a scheduler answers, and that may be asked again under the same id.
+pub(super) trait Ask: Serialize + Sized {
+    /// Sees to it that it has an id, or it would be charged for twice when it is asked again.
+    fn with_id(self, make: impl FnOnce() -> PermitId) -> Self;
+
+    /// Its id.
+    fn id(&self) -> Option<&PermitId>;
+
+    /// How long it may wait, if that has a bound.
+    fn longest_wait(&self) -> Option<Span>;
+
+    /// The same after it has waited so long already.
+    fn after(&self, waited: Span) -> Self;
+
+    /// Whether it is charged for, so that it has to be given back if nobody is there to take it.
+    fn is_charged(&self) -> bool;
+}
+
+impl Ask for PermitRequest<'_> {
+    /// Who waits is told that it waits: from the silence of a scheduler nobody learns whether it is there.
+    fn with_id(self, make: impl FnOnce() -> PermitId) -> Self {
+        let progress = self.mode == Mode::Wait;
+        PermitRequest { id: Some(self.id.unwrap_or_else(make)), progress, ..self }
+    }
+
+    fn id(&self) -> Option<&PermitId> {
+        self.id.as_ref()
+    }
+
+    fn longest_wait(&self) -> Option<Span> {
+        self.max_wait_ms.map(Millis::span)
+    }
+
+    fn after(&self, waited: Span) -> Self {
+        let max_wait_ms = self.max_wait_ms.map(|most| Millis::from(most.span().saturating_sub(waited)));
+        PermitRequest { max_wait_ms, age_ms: Millis::from(self.age_ms.span() + waited), ..self.clone() }
+    }
+
+    fn is_charged(&self) -> bool {
+        true
+    }
+}
+
+impl Ask for Settle<'_> {
+    fn with_id(self, _make: impl FnOnce() -> PermitId) -> Self {
+        self
+    }
+
+    fn id(&self) -> Option<&PermitId> {
+        Some(&self.id)
+    }
+
+    fn longest_wait(&self) -> Option<Span> {
+        Some(Span::ZERO)
+    }
+
+    fn after(&self, _waited: Span) -> Self {
+        self.clone()
+    }
+
+    fn is_charged(&self) -> bool {
+        false
+    }
+}
+
+/// The answer to one element, as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answered {
+    /// The JSON.
+    pub(super) text: String,
+    /// What it means.
+    pub(super) outcome: Outcome,
+}
+
+/// What an answer means to HTTP.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Outcome {
+    /// The call may start after so long.
+    Granted(Span),
+    /// The settle was taken.
+    Settled,
+    /// Neither.
+    Refused(Refused),
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused {
+    /// Why.
+    pub(super) code: Code,
+    /// When to come back, if that is of use.
+    pub(super) retry_after: Option<Span>,
+    /// The limit in the way.
+    pub(super) limited_by: Option<String>,
+}
+
+/// A word of a scheduler's.
+#[derive(Debug, PartialEq)]
+pub(super) enum Word {
+    /// The answer.
+    Final(Option<PermitId>, Answered),
+    /// The request waits in line.
+    Queued(Option<PermitId>),
+    /// This scheduler does not answer any more; another will.
+    Unavailable,
+}
+
+impl Word {
+    /// Reads one answer; nothing if it is none.
+    pub(super) fn read(text: &str) -> Option<Word> {
+        let answer: Answer<'_> = serde_json::from_str(text).ok()?;
+        let answered = |outcome| Answered { text: text.to_owned(), outcome };
+        Some(match answer {
+            Answer::Granted { id, delay_ms, .. } => {
+                Word::Final(permit_id(&id), answered(Outcome::Granted(span(delay_ms)?)))
+            }
+            Answer::Queued { id, .. } => Word::Queued(permit_id(&id)),
+            Answer::Refused { code: Code::Unavailable, .. } => Word::Unavailable,
+            Answer::Refused { id, code, retry_after_ms, limited_by, .. } => {
+                let retry_after = retry_after_ms.and_then(span);
+                let refused = Refused { code, retry_after, limited_by: limited_by.map(|limit| limit.to_string()) };
+                Word::Final(id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
+            }
+            Answer::Settled { id } => Word::Final(permit_id(&id), answered(Outcome::Settled)),
+        })
+    }
+}
+
+fn permit_id(id: &Text<'_>) -> Option<PermitId> {
+    PermitId::new(id).ok()
+}
+
+fn span(millis: f64) -> Option<Span> {
+    Millis::new(millis).ok().map(Millis::span)
+}
+
+/// A refusal of the front's own. No scheduler has spoken, so that it has no epoch.
+pub(super) fn refuse(id: Option<&PermitId>, code: Code, message: String, retry_after: Option<Span>) -> Answered {
+    let answer = Answer::Refused {
+        id: id.map(|id| Text::from(id.as_str())),
+        code,
+        message: Text::from(message),
+        retry_after_ms: retry_after.map(Span::millis),
+        limited_by: None,
+        epoch: 0,
+    };
+    let text = serde_json::to_string(&answer).expect("answers are plain data");
+    Answered { text, outcome: Outcome::Refused(Refused { code, retry_after, limited_by: None }) }
+}
+
+/// What an array or a single answer holds; what is neither holds nothing.
+pub(super) fn words(payload: &[u8]) -> Vec<Word> {
+    let text = std::str::from_utf8(payload).unwrap_or_default();
+    match text.starts_with('[') {
+        true => {
+            let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+            elements.into_iter().filter_map(|element| Word::read(element.get())).collect()
+        }
+        false => Word::read(text).into_iter().collect(),
+    }
+}

@@ -1,0 +1,164 @@
+//! The protocol over HTTP: `POST /v1/permit/<resource>` and `POST /v1/settle/<resource>`.
+
+use super::asker::Asker;
+use super::batch::Batch;
+use super::conversation::Conversation;
+use super::element::{Answered, Ask, Outcome, refuse};
+use crate::serve::tenure::stopped;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::Span;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// Whom HTTP clients ask.
+#[derive(Debug)]
+pub(super) struct Front {
+    asker: Asker,
+    /// The resources of this scheduler's own configuration: of these it is certain that they exist.
+    known: BTreeSet<Name>,
+    stopping: watch::Receiver<bool>,
+    ids: Ids,
+}
+
+/// Names for permits whose clients give none.
+#[derive(Debug)]
+struct Ids {
+    prefix: u64,
+    count: AtomicU64,
+}
+
+impl Front {
+    pub(super) fn new(asker: Asker, known: BTreeSet<Name>, stopping: watch::Receiver<bool>) -> Self {
+        Front { asker, known, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
+    }
+
+    /// The connection that it asks on.
+    pub(super) fn asker(&self) -> &Asker {
+        &self.asker
+    }
+
+    /// The answers to requests for permits of `resource`.
+    pub(super) async fn permits(
+        &self,
+        resource: &Name,
+        asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
+    ) -> Vec<Answered> {
+        self.answers(resource, self.asker.subjects.permit(resource), asks).await
+    }
+
+    async fn answers<A: Ask>(
+        &self,
+        resource: &Name,
+        subject: String,
+        asks: impl IntoIterator<Item = Result<A, Answered>>,
+    ) -> Vec<Answered> {
+        let asks = asks.into_iter().map(|ask| ask.map(|ask| ask.with_id(|| self.ids.next())));
+        let conversation = Conversation::new(&self.asker, resource, subject, Batch::new(asks));
+        let (code, message) = match self.known.contains(resource) {
+            true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
+            false => (
+                Code::UnknownResource,
+                format!(
+                    "no scheduler answers for resource `{resource}`, and this one's configuration has none of that name"
+                ),
+            ),
+        };
+        let mut stopping = self.stopping.clone();
+        conversation.answers(stopped(&mut stopping), code, &message).await
+    }
+
+    /// The response to what `body` asks on `subject`.
+    async fn respond<'a, A: Ask + Deserialize<'a>>(
+        &self,
+        resource: &Name,
+        subject: String,
+        body: &'a [u8],
+    ) -> Response {
+        match Incoming::<A>::parse(body) {
+            Incoming::One(ask) => {
+                let answers = self.answers(resource, subject, [ask.map_err(invalid)]).await;
+                answers.into_iter().next().map(one).expect("every element is answered")
+            }
+            Incoming::Many(asks) => {
+                many(&self.answers(resource, subject, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
+            }
+        }
+    }
+}
+
+impl Ids {
+    fn next(&self) -> PermitId {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        PermitId::new(&format!("http-{:016x}-{count}", self.prefix)).expect("a valid id")
+    }
+}
+
+/// `POST /v1/permit/<resource>`
+pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
+    match Name::new(&resource) {
+        Ok(name) => front.respond::<PermitRequest<'_>>(&name, front.asker.subjects.permit(&name), &body).await,
+        Err(error) => one(unknown(&error)),
+    }
+}
+
+/// `POST /v1/settle/<resource>`
+pub(super) async fn settle(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
+    match Name::new(&resource) {
+        Ok(name) => front.respond::<Settle<'_>>(&name, front.asker.subjects.settle(&name), &body).await,
+        Err(error) => one(unknown(&error)),
+    }
+}
+
+fn unknown(error: &rampmeter_protocol::name::NameError) -> Answered {
+    refuse(None, Code::UnknownResource, format!("no resource has such a name: {error}"), None)
+}
+
+fn invalid(invalid: Invalid) -> Answered {
+    refuse(invalid.id.as_ref(), Code::InvalidRequest, invalid.to_string(), None)
+}
+
+/// The response that is one answer.
+pub(super) fn one(answered: Answered) -> Response {
+    let (status, headers) = match &answered.outcome {
+        Outcome::Granted(_) | Outcome::Settled => (StatusCode::OK, HeaderMap::new()),
+        Outcome::Refused(refused) => (status(refused.code), retry_after(refused.retry_after)),
+    };
+    (status, [json()], headers, answered.text).into_response()
+}
+
+/// The response to an array: each element says for itself how it went.
+fn many(answers: &[Answered]) -> Response {
+    let texts: Vec<&str> = answers.iter().map(|answered| answered.text.as_str()).collect();
+    ([json()], format!("[{}]", texts.join(","))).into_response()
+}
+
+fn json() -> (header::HeaderName, HeaderValue) {
+    (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
+}
+
+/// The protocol's number of a refusal.
+pub(super) fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
+}
+
+/// `Retry-After`, where coming back is of use. It has whole seconds; rounded up, or the next attempt would be too early.
+fn retry_after(after: Option<Span>) -> HeaderMap {
+    after.map(|after| (header::RETRY_AFTER, HeaderValue::from(whole_seconds(after)))).into_iter().collect()
+}
+
+/// Rounded up.
+pub(super) fn whole_seconds(span: Span) -> u64 {
+    span.nanos().div_ceil(Span::from_secs(1).nanos())
+}

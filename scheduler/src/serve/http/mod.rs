@@ -1,0 +1,144 @@
+//! Everything that is served over HTTP.
+//!
+//! [`pages`] show how the scheduler is doing. The front gives permits to those without NATS: `front` speaks the
+//! protocol, `check` answers reverse proxies, and both ask over NATS like any client (`asker`, `conversation`, `batch`), so that
+//! they work on every scheduler, whoever leads. `door`, `reading` and `token` say who gets as far as that.
+
+mod asker;
+mod batch;
+mod check;
+mod conversation;
+mod door;
+mod element;
+mod front;
+mod origin;
+pub mod pages;
+mod rate_limit;
+mod reading;
+pub mod settings;
+mod token;
+
+use anyhow::Context;
+use asker::Asker;
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{any, post};
+use check::Check;
+use door::Door;
+use front::Front;
+use pages::Pages;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use settings::Settings;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use token::Guard;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// An address of our own, at which nobody is served yet.
+#[derive(Debug)]
+pub struct Socket {
+    listener: TcpListener,
+    address: SocketAddr,
+    guard: Guard,
+    settings: Settings,
+}
+
+/// What the front needs.
+#[derive(Debug)]
+pub struct Backing {
+    /// A connection of its own.
+    pub client: async_nats::Client,
+    /// What to ask on it.
+    pub subjects: Subjects,
+    /// The resources of this scheduler's configuration.
+    pub known: BTreeSet<Name>,
+    /// Tells that the process stops.
+    pub stopping: watch::Receiver<bool>,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// HTTP that is served.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    door: Door,
+    asker: Option<Asker>,
+}
+
+impl Socket {
+    /// Listens where `settings` say, unless they say nowhere.
+    ///
+    /// # Errors
+    /// If the address can't be had, the token can't be read, or others than this host would reach the front without one.
+    pub async fn bind(settings: Settings) -> anyhow::Result<Option<Self>> {
+        if settings.listen.is_empty() {
+            return Ok(None);
+        }
+        let guard = Guard::new(settings.token.as_ref().filter(|_| settings.front))?;
+        let listen = &settings.listen;
+        let bound = TcpListener::bind(listen).await;
+        let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
+        let address = listener.local_addr()?;
+        settings.check_reach(address.ip())?;
+        Ok(Some(Socket { listener, address, guard, settings }))
+    }
+
+    /// Whether permits are given here.
+    #[must_use]
+    pub fn has_front(&self) -> bool {
+        self.settings.front
+    }
+
+    /// Serves until the process ends; the front where there is a `backing`.
+    ///
+    /// # Errors
+    /// If the front can't listen for answers.
+    pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
+        let mut router = pages.router();
+        let mut asker = None;
+        if let Some(backing) = backing {
+            let asking = Asker::start(backing.client, backing.subjects, backing.clock).await?;
+            let front = Front::new(asking.clone(), backing.known, backing.stopping);
+            router = router.merge(routes(Arc::new(front), &self.settings, self.guard));
+            asker = Some(asking);
+        }
+        let door = Door::new(self.settings.max_connections);
+        tokio::spawn(door.clone().open(self.listener, router.layer(from_fn(reading::whole))));
+        Ok(Serving { address: self.address, door, asker })
+    }
+}
+
+/// The front's.
+fn routes(front: Arc<Front>, settings: &Settings, guard: Guard) -> Router {
+    let mut router = Router::new()
+        .route("/v1/permit/{resource}", post(front::permit))
+        .route("/v1/settle/{resource}", post(front::settle))
+        .with_state(front.clone());
+    if let Some(settings) = &settings.check {
+        let check = Arc::new(Check::new(front, settings.clone()));
+        let checks = Router::new().route("/check", any(check::check)).route("/check/{*path}", any(check::check));
+        router = router.merge(checks.with_state(check));
+    }
+    router.route_layer(from_fn_with_state(guard, token::guard))
+}
+
+impl Serving {
+    /// Where.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends everybody away who is connected, after their answers. Whoever comes later still sees how the scheduler is doing.
+    pub async fn clear(&self) {
+        self.door.clear().await;
+        if let Some(asker) = &self.asker {
+            asker.flush().await;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
+
+use super::asker::Asker;
+use super::element::Refused;
+use super::front::whole_seconds;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{LimitStatus, Status};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::inbox::Reply;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// Limits change by hand, or with an account's contract.
+const FRESH: Span = Span::from_secs(10);
+/// A status is answered at once, or not by anybody.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// More would not fit into the headers that proxies take from whom they ask.
+const MAX_POLICIES: usize = 8;
+
+/// What is known of a resource's limits. They are asked for beside the requests, and nobody waits for them.
+#[derive(Debug)]
+pub(super) struct Policies {
+    asker: Asker,
+    resource: Name,
+    /// The lock guards what is known, for the time of a copy.
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    policies: Option<HeaderValue>,
+    asked: Option<Time>,
+}
+
+impl Policies {
+    pub(super) fn new(asker: Asker, resource: Name) -> Self {
+        Policies { asker, resource, known: Arc::default() }
+    }
+
+    /// The fields of a response that is no refusal, or this one.
+    pub(super) fn fields(&self, refused: Option<&Refused>) -> HeaderMap {
+        let policies = self.current().map(|policies| (RATE_LIMIT_POLICY, policies));
+        let limit = refused.and_then(exhausted).map(|limit| (RATE_LIMIT, limit));
+        policies.into_iter().chain(limit).collect()
+    }
+
+    fn current(&self) -> Option<HeaderValue> {
+        let now = self.asker.clock.now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.asked.is_none_or(|asked| now.since(asked) >= FRESH) {
+            known.asked = Some(now);
+            tokio::spawn(refresh(self.asker.clone(), self.resource.clone(), self.known.clone()));
+        }
+        known.policies.clone()
+    }
+}
+
+/// What fails leaves what was known.
+async fn refresh(asker: Asker, resource: Name, known: Arc<Mutex<Known>>) {
+    let mut exchange = asker.exchange();
+    if !exchange.ask(&asker.subjects.status(&resource).into(), Vec::new()).await {
+        return;
+    }
+    if let Ok(Reply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
+        && let Ok(status) = serde_json::from_slice::<Status>(&payload)
+    {
+        known.lock().unwrap_or_else(PoisonError::into_inner).policies = policies(&status.limits);
+    }
+}
+
+/// `"requests-per-minute";q=1000;w=60`: names need no escapes. Only what counts requests is of use to who makes one.
+fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
+    let counted = limits.iter().filter(|limit| &*limit.unit == REQUESTS).take(MAX_POLICIES);
+    let policy = |limit: &LimitStatus| {
+        let (quota, window) = (limit.capacity.floor(), (limit.period_ms / 1000.0).ceil());
+        format!("\"{}\";q={quota};w={window}", limit.name)
+    };
+    let policies: Vec<String> = counted.map(policy).collect();
+    (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
+}
+
+/// Nothing is left of the limit that is in the way, and when something will be.
+fn exhausted(refused: &Refused) -> Option<HeaderValue> {
+    let (limit, after) = (refused.limited_by.as_ref()?, refused.retry_after?);
+    HeaderValue::try_from(format!("\"{limit}\";r=0;t={}", whole_seconds(after))).ok()
+}

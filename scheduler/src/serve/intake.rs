@@ -1,0 +1,197 @@
+//! What workers send to a permit loop.
+
+use super::permit_loop::PermitLoop;
+use super::reply::{ReplyTo, refusal};
+use super::standing::Standing;
+use async_nats::{Message, Subject};
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::explain::Question;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::observation::Observation;
+use rampmeter_scheduler_core::rules::Call;
+use rampmeter_scheduler_core::wire;
+
+/// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
+const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+/// The status that an upstream answers with when it is asked too much.
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// Where one resource's messages come in.
+#[derive(Debug)]
+pub(super) struct Doors {
+    pub(super) permit: String,
+    pub(super) settle: String,
+    pub(super) status: String,
+    pub(super) explain: String,
+    pub(super) echo: String,
+}
+
+impl PermitLoop {
+    /// Takes a message at `now`, and returns when that was done.
+    pub(super) fn take(&mut self, now: Time, mut message: Message) -> Time {
+        message.reply = message.reply.filter(|reply| self.subjects.may_answer_to(reply));
+        let subject = message.subject.as_str();
+        if subject == self.doors.permit {
+            self.take_permits(now, message);
+        } else if subject == self.doors.settle {
+            self.take_settles(now, message);
+        } else if subject == self.doors.status {
+            self.tell_status(now, message.reply);
+        } else if subject == self.doors.explain {
+            self.explain(now, message);
+        } else if subject == self.doors.echo {
+            self.hear_echo(now, &message.payload);
+        } else if let Some(reply) = message.reply {
+            self.refuse_invalid(ReplyTo::Alone(reply), None, format!("`{subject}` is not a subject of the protocol"));
+        }
+        let done = self.clock.now();
+        self.tally.decisions.observe(done.since(now));
+        done
+    }
+
+    /// Who does not want an answer does not want a permit.
+    fn take_permits(&mut self, now: Time, message: Message) {
+        let Some(reply) = message.reply else { return };
+        match Incoming::<PermitRequest>::parse(&message.payload) {
+            Incoming::One(request) => self.take_permit(now, ReplyTo::Alone(reply), request),
+            Incoming::Many(requests) => {
+                let mut array = requests.is_empty().then(|| self.outbox.begin_array(reply.clone()));
+                for request in requests {
+                    let to = self.place(&reply, &mut array, &request);
+                    self.take_permit(now, to, request);
+                }
+                array.into_iter().for_each(|array| self.outbox.end_array(array));
+            }
+        }
+    }
+
+    /// In an array those who wait are answered one by one, the others together.
+    fn place(
+        &mut self,
+        reply: &Subject,
+        array: &mut Option<usize>,
+        request: &Result<PermitRequest<'_>, Invalid>,
+    ) -> ReplyTo {
+        match request {
+            Ok(PermitRequest { mode: Mode::Wait, .. }) => ReplyTo::Alone(reply.clone()),
+            Ok(PermitRequest { mode: Mode::Allow | Mode::Reserve, .. }) | Err(_) => {
+                let array = *array.get_or_insert_with(|| self.outbox.begin_array(reply.clone()));
+                self.outbox.place(array)
+            }
+        }
+    }
+
+    fn take_permit(&mut self, now: Time, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+        let request = match request {
+            Ok(request) => request,
+            Err(invalid) => return self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
+        };
+        if let Standing::Clearing { .. } = self.standing {
+            let message = "the scheduler has been away; ask again at once".to_owned();
+            return self.refuse(to, request.id.as_ref(), Code::Unavailable, message);
+        }
+        if let Some(late_by) = forgotten_for(&request) {
+            let message = format!("`sent_unix_ms`: sent so long ago that its `max_wait_ms` passed {late_by} ms ago");
+            return self.refuse(to, request.id.as_ref(), Code::NotInTime, message);
+        }
+        self.note_epoch(now, request.epoch);
+        match wire::ask(self.core.resource(), to, &request) {
+            Ok(ask) => {
+                self.handle(now, Event::Ask(ask));
+                self.core.remember_call(|| Call::new(&request.labels, &request.cost));
+            }
+            Err((to, refusal)) => {
+                self.answer(Command::Refuse { to, id: request.id, refusal });
+            }
+        }
+    }
+
+    fn take_settles(&mut self, now: Time, message: Message) {
+        let reply = message.reply;
+        match Incoming::<Settle>::parse(&message.payload) {
+            Incoming::One(settle) => self.take_settle(now, reply.map(ReplyTo::Alone), settle),
+            Incoming::Many(settles) => {
+                let array = reply.map(|reply| self.outbox.begin_array(reply));
+                for settle in settles {
+                    let to = array.map(|array| self.outbox.place(array));
+                    self.take_settle(now, to, settle);
+                }
+                array.into_iter().for_each(|array| self.outbox.end_array(array));
+            }
+        }
+    }
+
+    fn take_settle(&mut self, now: Time, to: Option<ReplyTo>, settle: Result<Settle<'_>, Invalid>) {
+        match settle {
+            Ok(settle) => {
+                let observation = self.hear_upstream(now, &settle);
+                let settle = wire::settle(self.core.resource(), to, &settle, observation);
+                self.handle(now, Event::Settle(settle));
+            }
+            Err(invalid) => {
+                tracing::warn!(reason = %invalid, "a settle is not of the protocol");
+                if let Some(to) = to {
+                    self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
+                }
+            }
+        }
+    }
+
+    fn hear_upstream(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
+        let response = settle.response.as_ref()?;
+        if response.status == TOO_MANY_REQUESTS {
+            self.core.count_upstream_429();
+            let retry_after = response.headers.get("retry-after");
+            tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
+        }
+        Some(self.ear.hear(now, &mut self.tally, &settle.id, response))
+    }
+
+    fn tell_status(&mut self, now: Time, reply: Option<Subject>) {
+        if let Some(reply) = reply {
+            let status = self.status(now);
+            self.outbox.send(reply, &status);
+        }
+    }
+
+    fn explain(&mut self, now: Time, message: Message) {
+        let Some(reply) = message.reply else { return };
+        let question = match Question::parse(&message.payload) {
+            Ok(question) => question,
+            Err(invalid) => {
+                return self.refuse_invalid(ReplyTo::Alone(reply), invalid.id.as_ref(), invalid.to_string());
+            }
+        };
+        match self.core.explain(now, question.id.as_ref()) {
+            Ok(explanation) => self.outbox.send(reply, &explanation),
+            Err(refusal) => {
+                self.answer(Command::Refuse { to: ReplyTo::Alone(reply), id: question.id, refusal });
+            }
+        }
+    }
+
+    fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
+        self.refuse(to, id, Code::InvalidRequest, message);
+    }
+
+    fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
+        self.tally.refusals.count(code);
+        self.outbox.answer(to, &refusal(id.map(PermitId::as_str), code, message, self.core.epoch()));
+    }
+}
+
+/// For how long, in milliseconds, the sender of a request has not been waiting any more, if that
+/// is certain in spite of clocks that differ: it was held back while disconnected.
+fn forgotten_for(request: &PermitRequest<'_>) -> Option<u64> {
+    let (sent, most) = (request.sent_unix_ms?, request.max_wait_ms?);
+    let given_up = sent as f64 + most.span().millis() + CLOCK_TOLERANCE.millis();
+    let late = unix_ms() as f64 - given_up;
+    (late > 0.0).then_some(late as u64)
+}

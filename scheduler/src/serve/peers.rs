@@ -1,0 +1,65 @@
+//! Finding the other schedulers, by NATS' own discovery (ADR-32).
+
+use super::roster::Roster;
+use super::tenure::stopped;
+use async_nats::Client;
+use futures::StreamExt;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Every scheduler answers here.
+const PING: &str = "$SRV.PING.rampmeter";
+/// How often the others are called.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What a scheduler says of itself.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    prefix: String,
+    leader: String,
+    resources: String,
+}
+
+/// Calls the schedulers that serve `prefix` again and again, and notes who answers, until `stop`.
+pub async fn keep_calling(
+    client: Client,
+    prefix: Name,
+    roster: Arc<Roster>,
+    clock: Clock,
+    mut stop: watch::Receiver<bool>,
+) {
+    let inbox = client.new_inbox();
+    let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return };
+    let mut calls = tokio::time::interval(EVERY);
+    loop {
+        tokio::select! {
+            _ = calls.tick() => {
+                if let Err(error) = client.publish_with_reply(PING, inbox.clone(), "".into()).await {
+                    tracing::debug!(%error, "the other schedulers could not be called");
+                }
+            }
+            answer = answers.next() => match answer {
+                Some(answer) => note(&roster, &prefix, clock, &answer.payload),
+                None => return,
+            },
+            () = stopped(&mut stop) => return,
+        }
+    }
+}
+
+fn note(roster: &Roster, prefix: &Name, clock: Clock, payload: &[u8]) {
+    let Ok(Answer { metadata }) = serde_json::from_slice(payload) else { return };
+    if *metadata.prefix == **prefix {
+        let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
+        roster.heard(clock.now(), &metadata.leader, resources);
+    }
+}

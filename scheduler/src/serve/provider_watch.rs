@@ -1,0 +1,73 @@
+//! Asking a provider while this process leads the resource.
+//!
+//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate. What a provider needs to ask, such as
+//! an access token, is kept from one term to the next.
+
+use super::permit_loop::Order;
+use super::provider_news::ProviderNews;
+use super::tenure::Led;
+use crate::provider::agenda::{Agenda, Topic};
+use crate::provider::{Provider, ProviderError, Settings};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Time;
+use tokio::sync::mpsc;
+
+/// Asks `provider` as often as `settings` say, and tells whoever leads, until the tenure ends that `led` belongs to.
+pub(super) async fn keep_asking(mut provider: impl Provider, settings: Settings, clock: Clock, mut led: Led) {
+    loop {
+        let orders = match led.wait_for(Option::is_some).await {
+            Ok(orders) => orders.clone(),
+            Err(_ended) => return,
+        };
+        let Some(orders) = orders else { continue };
+        tokio::select! {
+            biased;
+            // With the term ends the question that is under way.
+            changed = led.changed() => if changed.is_err() { return },
+            () = ask_for_a_term(&mut provider, &settings, clock, &orders) => {}
+        }
+    }
+}
+
+/// Asks as if the term had no end.
+async fn ask_for_a_term(provider: &mut impl Provider, settings: &Settings, clock: Clock, orders: &mpsc::Sender<Order>) {
+    let mut agenda = Agenda::new(settings, clock.now());
+    loop {
+        let (at, topic) = agenda.next();
+        tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;
+        let asked = clock.now();
+        let answer = ask(provider, topic, asked, clock).await;
+        let news = match answer {
+            Ok(news) => {
+                agenda.succeeded(clock.now(), topic);
+                [news, agenda.is_well().then_some(ProviderNews::Well)]
+            }
+            Err(error) => {
+                agenda.failed(clock.now(), topic, rand::random_range(0.5..=1.0));
+                [Some(ProviderNews::Trouble(error)), None]
+            }
+        };
+        for news in news.into_iter().flatten() {
+            if orders.send(Order::Provider(news)).await.is_err() {
+                // The loop is gone: that its term has ended is about to be told.
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+/// Nothing, where the provider has nothing to tell.
+async fn ask(
+    provider: &mut impl Provider,
+    topic: Topic,
+    asked: Time,
+    clock: Clock,
+) -> Result<Option<ProviderNews>, ProviderError> {
+    match topic {
+        Topic::Contract => Ok(Some(ProviderNews::Limits(provider.limits().await?))),
+        Topic::Levels => {
+            let levels = provider.levels().await?;
+            Ok(levels.map(|levels| ProviderNews::Levels { asked, heard: clock.now(), levels }))
+        }
+    }
+}

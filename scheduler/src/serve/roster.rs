@@ -1,0 +1,160 @@
+//! Who else is there, and who leads what.
+
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A scheduler that has not been heard of for this long is gone: it missed two of three calls.
+const GONE_AFTER: Span = Span::from_secs(3);
+/// How much later than the others a scheduler takes over, for each resource more that it leads.
+const HEAD_START: Span = Span::from_millis(20);
+/// A difference that is worth a handover: with a smaller one the other way round would be no better.
+const WORTH_MOVING: usize = 2;
+
+/// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time of one look-up.
+#[derive(Debug)]
+pub struct Roster {
+    me: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    peers: BTreeMap<String, Peer>,
+    leaders: BTreeMap<Name, String>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    resources: BTreeSet<Name>,
+    heard: Time,
+}
+
+impl Roster {
+    /// A roster of the scheduler called `me`, which knows of no other.
+    #[must_use]
+    pub fn new(me: &str) -> Self {
+        Roster { me: me.to_owned(), state: Mutex::default() }
+    }
+
+    /// A scheduler that could lead `resources` was heard of.
+    pub fn heard(&self, now: Time, peer: &str, resources: impl IntoIterator<Item = Name>) {
+        let peer_state = Peer { resources: resources.into_iter().collect(), heard: now };
+        self.lock().peers.insert(peer.to_owned(), peer_state);
+    }
+
+    /// A scheduler is gone, until it is heard of again.
+    pub fn gone(&self, peer: &str) {
+        self.lock().peers.remove(peer);
+    }
+
+    /// `leader` leads `resource`.
+    pub fn leads(&self, resource: &Name, leader: &str) {
+        self.lock().leaders.insert(resource.clone(), leader.to_owned());
+    }
+
+    /// Nobody does.
+    pub fn vacant(&self, resource: &Name) {
+        self.lock().leaders.remove(resource);
+    }
+
+    /// How long to leave a vacant resource to schedulers that lead less.
+    #[must_use]
+    pub fn head_start(&self, now: Time, resource: &Name) -> Span {
+        let state = self.lock();
+        let fewest = state.others(now, &self.me, resource).map(|other| state.count(other)).min();
+        let more = fewest.map_or(0, |fewest| state.count(&self.me).saturating_sub(fewest));
+        Span::from_nanos(HEAD_START.nanos() * more as u64)
+    }
+
+    /// The scheduler that `resource`, which this one leads, had better be led by: one that leads less. Of all that this one leads
+    /// and the other could, the last in alphabetical order goes: one at a time.
+    #[must_use]
+    pub fn better_off_with(&self, now: Time, resource: &Name) -> Option<String> {
+        let state = self.lock();
+        let mine = state.count(&self.me);
+        let least = state.others(now, &self.me, resource).min_by_key(|other| state.count(other))?;
+        let could = &state.peers[least].resources;
+        let last = state.led_by(&self.me).filter(|led| could.contains(*led)).last()?;
+        (mine >= state.count(least) + WORTH_MOVING && last == resource).then(|| least.to_owned())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Those but `me` who live and could lead `resource`.
+    fn others<'a>(&'a self, now: Time, me: &'a str, resource: &'a Name) -> impl Iterator<Item = &'a str> {
+        let lives = move |peer: &Peer| now.since(peer.heard) < GONE_AFTER && peer.resources.contains(resource);
+        self.peers.iter().filter(move |(name, peer)| *name != me && lives(peer)).map(|(name, _)| name.as_str())
+    }
+
+    fn led_by<'a>(&'a self, leader: &'a str) -> impl Iterator<Item = &'a Name> {
+        self.leaders.iter().filter(move |(_, who)| *who == leader).map(|(resource, _)| resource)
+    }
+
+    fn count(&self, leader: &str) -> usize {
+        self.led_by(leader).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<Name> {
+        text.split_whitespace().map(|name| Name::new(name).unwrap()).collect()
+    }
+
+    fn at(secs: u64) -> Time {
+        Time::ORIGIN + Span::from_secs(secs)
+    }
+
+    /// What `me` leads, what `other` does, heard of just now; what goes over to it.
+    fn check(mine: &str, others: &str, moving: &str) {
+        let roster = Roster::new("me");
+        let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();
+        roster.heard(at(0), "other", all.clone());
+        names(mine).iter().for_each(|name| roster.leads(name, "me"));
+        names(others).iter().for_each(|name| roster.leads(name, "other"));
+        let moves = |name: &Name| roster.better_off_with(at(1), name).is_some();
+        let found: Vec<&Name> = all.iter().filter(|name| moves(name)).collect();
+        assert_eq!(found, names(moving).iter().collect::<Vec<_>>(), "{mine} | {others}");
+        assert!(all.iter().all(|name| roster.better_off_with(at(9), name).is_none()), "the other is gone by then");
+    }
+
+    #[test]
+    fn one_resource_moves_at_a_time_until_all_lead_as_many() {
+        check("a b c d", "", "d");
+        check("a b c", "d", "c");
+        check("a b", "c d", "");
+        check("a b", "c", "");
+        check("a", "", "");
+        check("", "a b c", "");
+    }
+
+    #[test]
+    fn what_the_other_does_not_know_stays() {
+        let roster = Roster::new("me");
+        roster.heard(at(0), "other", names("a"));
+        names("a b c").iter().for_each(|name| roster.leads(name, "me"));
+        let moving: Vec<bool> =
+            names("a b c").iter().map(|name| roster.better_off_with(at(0), name).is_some()).collect();
+        assert_eq!(moving, [true, false, false]);
+    }
+
+    #[test]
+    fn who_leads_more_lets_others_go_first() {
+        let roster = Roster::new("me");
+        let resource = &names("x")[0];
+        assert_eq!(roster.head_start(at(0), resource), Span::ZERO);
+        roster.heard(at(0), "other", names("x"));
+        names("a b").iter().for_each(|name| roster.leads(name, "me"));
+        assert_eq!(roster.head_start(at(0), resource), Span::from_millis(40));
+        roster.leads(&names("c")[0], "other");
+        assert_eq!(roster.head_start(at(0), resource), Span::from_millis(20));
+    }
+}

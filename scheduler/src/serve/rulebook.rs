@@ -1,0 +1,273 @@
+//! The rules that count, and who keeps them up to date.
+//!
+//! Every scheduler of a fleet finds the same: the latest edition in the store that is valid as a whole. One that is not is refused and shown,
+//! and the last good one goes on to count, over restarts too.
+
+use crate::config::{ResourceRules, Rules, parse_rules};
+use crate::store::{Edition, RuleStore, StoreError};
+use async_nats::Client;
+use futures::StreamExt;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{RefusedRules, RulesStatus};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Pause after a failure.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+/// How often the store is asked although it tells no news: should a watch have been lost without a sign, this finds out.
+const RECHECK: Duration = Duration::from_secs(5);
+/// What refusals say the text comes from.
+const SOURCE: &str = "rules";
+
+/// What is known of the rules.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Rulebook {
+    /// The edition that counts; 0 where there are no rules, and the configuration's limits count.
+    pub revision: u64,
+    /// A later edition that can't be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedRules>,
+    /// How many editions were refused.
+    pub refusals: u64,
+    /// Why the store can't be read, if it can't.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Whether the store was ever read.
+    #[serde(skip)]
+    known: bool,
+    #[serde(skip)]
+    rules: Arc<Rules>,
+}
+
+/// Sees the rules change.
+pub type Read = watch::Receiver<Rulebook>;
+
+impl Rulebook {
+    /// Whether the store was read.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Whether there is something to say of the rules: some count, are refused, or can't be read.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.revision > 0 || self.refused.is_some() || self.trouble.is_some()
+    }
+
+    /// The rules of `resource`, if it has some.
+    #[must_use]
+    pub fn of(&self, resource: &Name) -> Option<&ResourceRules> {
+        self.rules.of(resource)
+    }
+
+    /// As the protocol has it; nothing where there are no rules and never were.
+    #[must_use]
+    pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
+        let own = self.of(resource);
+        let applied = own.and_then(|own| own.applied.as_ref());
+        (self.revision > 0 || self.refused.is_some()).then(|| RulesStatus {
+            revision: self.revision,
+            counts: own.is_some(),
+            by: applied.map(|applied| applied.by.clone()),
+            at: applied.map(|applied| applied.at.clone()),
+            refused: self.refused.clone(),
+        })
+    }
+
+    /// Takes the editions that the store keeps, the latest first: the first valid one counts.
+    fn open(&mut self, editions: &[Edition]) {
+        self.known = true;
+        self.trouble = None;
+        let mut refused = None;
+        for edition in editions {
+            match read(edition) {
+                Ok(rules) => {
+                    self.count(edition.revision, rules);
+                    break;
+                }
+                Err(reason) => {
+                    refused.get_or_insert(RefusedRules { revision: edition.revision, reason });
+                }
+            }
+        }
+        self.refuse(refused);
+    }
+
+    /// Takes another edition, if it is one.
+    fn take(&mut self, edition: &Edition) {
+        if self.revision == edition.revision {
+            return self.refuse(None);
+        }
+        match read(edition) {
+            Ok(rules) => {
+                self.count(edition.revision, rules);
+                self.refuse(None);
+            }
+            Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision, reason })),
+        }
+    }
+
+    fn count(&mut self, revision: u64, rules: Rules) {
+        if self.revision == revision {
+            return;
+        }
+        if revision < self.revision {
+            tracing::error!(
+                revision,
+                known = self.revision,
+                "the rules in the store are older than those that counted"
+            );
+        }
+        let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
+        tracing::info!(revision, ?resources, "rules count in place of the configuration's limits");
+        self.revision = revision;
+        self.rules = Arc::new(rules);
+    }
+
+    fn refuse(&mut self, refused: Option<RefusedRules>) {
+        if let Some(RefusedRules { revision, reason }) =
+            refused.as_ref().filter(|refused| self.refused.as_ref() != Some(refused))
+        {
+            tracing::error!(
+                revision,
+                counts = self.revision,
+                reason,
+                "rules are refused; the last good ones go on to count"
+            );
+            self.refusals += 1;
+        }
+        self.refused = refused;
+    }
+}
+
+/// The rules in an edition; none where it was deleted.
+fn read(edition: &Edition) -> Result<Rules, String> {
+    let Some(text) = &edition.text else { return Ok(Rules::default()) };
+    let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
+    parse_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
+}
+
+/// Keeps what it returns up to date for as long as somebody reads it. Nothing is known at first.
+pub(super) fn keep(client: Client, prefix: Name, replicas: usize) -> Read {
+    let (book, read) = watch::channel(Rulebook::default());
+    tokio::spawn(async move {
+        let mut store = None;
+        loop {
+            let failed = tokio::select! {
+                failed = follow(&mut store, (&client, &prefix, replicas), &book) => failed,
+                () = book.closed() => return,
+            };
+            if let Err(error) = failed {
+                let reason = format!("the rules can't be read: {error}");
+                tracing::debug!(reason);
+                book.send_modify(|book| book.trouble = Some(reason));
+            }
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+    });
+    read
+}
+
+/// Returns when the store tells no news any more. Its bucket is made at the very first; one that was lost later is not made again.
+async fn follow(
+    store: &mut Option<RuleStore>,
+    (client, prefix, replicas): (&Client, &Name, usize),
+    book: &watch::Sender<Rulebook>,
+) -> Result<(), StoreError> {
+    let store = match store {
+        Some(store) => store,
+        None => store.insert(RuleStore::open(client, prefix, replicas).await?),
+    };
+    let mut watch = store.watch().await?;
+    let editions = store.editions().await?;
+    book.send_modify(|book| book.open(&editions));
+    keep_counting(store, book, &editions).await;
+    loop {
+        let news = match tokio::time::timeout(RECHECK, watch.next()).await {
+            Ok(Some(Ok(entry))) => Some(Edition::from(entry)),
+            Ok(Some(Err(_)) | None) => return Ok(()),
+            Err(_nothing_new) => store.editions().await?.into_iter().next(),
+        };
+        let known = book.borrow().latest();
+        if let Some(edition) = news.filter(|edition| edition.revision != known) {
+            book.send_modify(|book| book.take(&edition));
+            keep_counting(store, book, &[edition]).await;
+        }
+    }
+}
+
+/// Keeps a copy of the edition that counts, if it is among these. Without one, it may be lost behind many that can't be used.
+async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, editions: &[Edition]) {
+    let revision = book.borrow().revision;
+    if let Some(counting) = editions.iter().find(|edition| edition.revision == revision)
+        && let Err(error) = store.keep(counting).await
+    {
+        tracing::warn!(revision, %error, "no copy of the rules that count could be kept");
+    }
+}
+
+impl Rulebook {
+    /// The latest edition that was seen.
+    fn latest(&self) -> u64 {
+        self.refused.as_ref().map_or(self.revision, |refused| refused.revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edition(revision: u64, capacity: &str) -> Edition {
+        let text = format!(
+            "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"1s\"\n"
+        );
+        Edition { revision, text: Some(text.into_bytes()) }
+    }
+
+    /// The edition that counts, the capacity in it, and what is refused.
+    fn seen(book: &Rulebook) -> (u64, Option<f64>, Option<u64>) {
+        let api = Name::new("api").unwrap();
+        let capacity = book.of(&api).map(|rules| rules.limits[0].capacity.units());
+        (book.revision, capacity, book.refused.as_ref().map(|refused| refused.revision))
+    }
+
+    #[test]
+    fn the_latest_valid_edition_counts() {
+        let deleted = Edition { revision: 9, text: None };
+        #[rustfmt::skip]
+        let table = [
+            (vec![],                                                      (0, None, None)),
+            (vec![edition(4, "4")],                                       (4, Some(4.0), None)),
+            (vec![edition(5, "0"), edition(4, "4")],                      (4, Some(4.0), Some(5))),
+            (vec![edition(6, "x"), edition(5, "0"), edition(4, "4")],     (4, Some(4.0), Some(6))),
+            (vec![edition(6, "6"), edition(5, "0"), edition(4, "4")],     (6, Some(6.0), None)),
+            (vec![deleted, edition(4, "4")],                              (9, None, None)),
+        ];
+        for (editions, expected) in table {
+            let mut opened = Rulebook::default();
+            opened.open(&editions);
+            assert_eq!(seen(&opened), expected, "{editions:?} at the start");
+            let mut told = Rulebook::default();
+            editions.iter().rev().for_each(|edition| told.take(edition));
+            assert_eq!(seen(&told), expected, "{editions:?} one by one");
+        }
+    }
+
+    #[test]
+    fn an_edition_that_comes_twice_is_refused_once() {
+        let mut book = Rulebook::default();
+        book.open(&[edition(1, "1")]);
+        book.take(&edition(2, "0"));
+        book.take(&edition(2, "0"));
+        assert_eq!(
+            (book.refusals, book.refused.as_ref().map(|refused| &*refused.reason)),
+            (1, Some("rules:5:12: a capacity is above 0"))
+        );
+        book.take(&edition(3, "3"));
+        assert_eq!((book.refusals, seen(&book)), (1, (3, Some(3.0), None)));
+    }
+}

@@ -1,0 +1,168 @@
+//! The limits of one resource, which are the rules' where there are some.
+
+use super::discovery;
+use super::permit_loop::PermitLoop;
+use super::rulebook::{Read, Rulebook};
+use rampmeter_protocol::event::{Event as News, LimitNews};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::RulesStatus;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::limit::Limit;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
+use std::time::Duration;
+
+/// How long a successor waits for the rules of its predecessor to come: far longer than the store takes to tell them.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// Other rules, for the loop.
+#[derive(Debug)]
+pub struct NewRules {
+    /// The resource under them, if its limits are others.
+    pub(super) resource: Option<Box<Resource>>,
+    pub(super) in_force: InForce,
+}
+
+/// The edition of the rules that counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InForce {
+    pub(super) revision: u64,
+    pub(super) status: Option<RulesStatus>,
+}
+
+/// Where the limits of a resource come from.
+#[derive(Debug)]
+pub struct RuledLimits {
+    rules: Read,
+    /// All that the configuration says of the resource.
+    spec: ResourceSpec,
+    /// Its limits by the configuration or the provider, as far as they are known.
+    own: Option<Vec<LimitSpec>>,
+    /// Those of the rules, while they count.
+    ruled: Option<Vec<LimitSpec>>,
+    in_force: InForce,
+}
+
+impl RuledLimits {
+    pub(super) fn new(rules: Read, spec: ResourceSpec) -> Self {
+        let own = (!spec.limits.is_empty()).then(|| spec.limits.clone());
+        RuledLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
+    }
+
+    /// Returns when the rules were read, and tells meanwhile why they were not.
+    pub(super) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
+        while !self.rules.borrow_and_update().is_known() {
+            let reason = self.rules.borrow().trouble.clone();
+            reason.into_iter().for_each(&mut trouble);
+            self.changed().await;
+        }
+    }
+
+    /// The provider has said what the limits are.
+    pub(super) fn provided(&mut self, resource: &Resource) {
+        self.own = Some(resource.spec().limits.clone());
+    }
+
+    /// The resource with the limits that count now; nothing where there are none.
+    pub(super) fn resource(&mut self) -> Option<Resource> {
+        let (limits, in_force) = self.look();
+        let counting = limits.clone().or_else(|| self.own.clone())?;
+        let resource = Resource::new(&ResourceSpec { limits: counting, ..self.spec.clone() });
+        let resource = resource.expect("rules and configuration were checked when they were read");
+        (self.ruled, self.in_force) = (limits, in_force);
+        Some(resource)
+    }
+
+    /// What is to be done where other rules count than before; `present` has the limits that counted until now.
+    pub(super) fn take(&mut self, present: &Resource) -> Option<NewRules> {
+        let (limits, in_force) = self.look();
+        let news = in_force != self.in_force;
+        let resource = if limits == self.ruled { None } else { self.resource() };
+        if limits.is_none() && self.own.is_none() {
+            tracing::warn!(resource = %present.name(), "its rules are gone, and it has no other limits: the last ones go on to count");
+        }
+        self.in_force = in_force.clone();
+        (news || resource.is_some()).then(|| NewRules { resource: resource.map(Box::new), in_force })
+    }
+
+    /// Waits until rules of this edition are known: whoever led under them has promised accordingly.
+    pub(super) async fn reach(&mut self, revision: u64) {
+        let reached = self.rules.wait_for(|rules| rules.revision >= revision);
+        if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
+            let known = self.rules.borrow().revision;
+            tracing::error!(resource = %self.spec.name, revision, known, "the rules of the last leader are gone; `rampmeter apply` them again");
+        }
+    }
+
+    /// Returns when there is something to look at.
+    pub(super) async fn changed(&mut self) {
+        if self.rules.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(super) fn in_force(&self) -> InForce {
+        self.in_force.clone()
+    }
+
+    pub(super) fn revision(&self) -> u64 {
+        self.in_force.revision
+    }
+
+    fn look(&mut self) -> (Option<Vec<LimitSpec>>, InForce) {
+        let book: Rulebook = self.rules.borrow_and_update().clone();
+        let limits = book.of(&self.spec.name).map(|rules| rules.limits.clone());
+        (limits, InForce { revision: book.revision, status: book.status(&self.spec.name) })
+    }
+
+    /// The same rules, for somebody else who looks.
+    pub(super) fn for_another(&self) -> Self {
+        RuledLimits {
+            rules: self.rules.clone(),
+            spec: self.spec.clone(),
+            own: self.own.clone(),
+            ruled: self.ruled.clone(),
+            in_force: self.in_force.clone(),
+        }
+    }
+}
+
+/// Keeps what this scheduler says of a resource up to date, whether it leads or not. Never returns.
+pub(super) async fn keep_announced(known: discovery::Known, mut rules: RuledLimits, mut present: Resource) {
+    loop {
+        rules.changed().await;
+        if let Some(NewRules { resource: Some(resource), .. }) = rules.take(&present) {
+            known.set(&resource);
+            present = *resource;
+        }
+    }
+}
+
+impl PermitLoop {
+    /// Goes on under other rules.
+    pub(super) fn take_rules(&mut self, now: Time, NewRules { resource, in_force }: NewRules) {
+        self.rules = in_force;
+        let Some(resource) = resource else { return };
+        let changed = differing(self.core.resource().limits(), resource.limits());
+        tracing::info!(resource = %resource.name(), revision = self.rules.revision, "limits count as the rules have them");
+        self.handle(now, Event::Limits(resource));
+        let event = News::Limits { limits: changed, epoch: Some(self.core.epoch()) };
+        self.publish_event(&event);
+        self.keep_to_contract(now);
+    }
+}
+
+/// Limits that are new, or have other sizes.
+fn differing(before: &[Limit], after: &[Limit]) -> Vec<LimitNews> {
+    let sizes = |limit: &Limit| -> (Name, u64, u64) {
+        (limit.name().clone(), limit.capacity().micros(), limit.period().nanos())
+    };
+    let changed = after.iter().filter(|limit| !before.iter().any(|known| sizes(known) == sizes(limit)));
+    let news = changed.map(|limit| LimitNews {
+        name: limit.name().clone(),
+        capacity: limit.capacity().units(),
+        period_ms: limit.period().millis(),
+    });
+    news.collect()
+}

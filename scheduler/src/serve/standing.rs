@@ -1,0 +1,140 @@
+//! Whether a permit loop is sure to lead.
+
+use super::permit_loop::PermitLoop;
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::mark::MarkNumber;
+
+/// How long the own echo may take: far more than a round trip.
+const ECHO: Span = Span::from_secs(1);
+/// How long a leader listens: workers that had another one ask four times a second. Who is to be answered at once is kept waiting
+/// a little longer than that at most.
+const LISTEN: Span = Span::from_millis(400);
+/// How far the wall clocks of schedulers may be apart, as far as epochs are concerned.
+const CLOCK_TOLERANCE_MS: u64 = 60_000;
+
+/// Whether this loop is sure to lead, or what it does to become sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It leads.
+    Sure,
+    /// It leads what nobody is known to have led, in a store that was made just now. A worker that knows of another leader shows that
+    /// there was another store.
+    Listening {
+        /// Until when.
+        until: Time,
+        /// The mark that counts from then on.
+        mark: MarkNumber,
+    },
+    /// It has been away, or somebody has seen another leader: it answers nobody before the store has taken another mark.
+    Rechecking,
+    /// It leads. What came in while it was away is sent back, until its own echo comes.
+    Clearing {
+        /// What the echo says.
+        token: u64,
+        /// When the echo is given up.
+        until: Time,
+    },
+}
+
+impl Standing {
+    /// That of a leader that begins at `now`, and has to listen first before this mark counts.
+    pub(super) fn at_first(now: Time, listening: Option<MarkNumber>) -> Self {
+        listening.map_or(Standing::Sure, |mark| Standing::Listening { until: now + LISTEN, mark })
+    }
+}
+
+impl PermitLoop {
+    /// Notices a standstill, and doubts its own mandate after one.
+    pub(super) fn watch_out(&mut self) {
+        let now = self.clock.now();
+        if let Some(standstill) = self.vigil.standstill(now) {
+            if let Standing::Listening { mark, .. } = self.standing {
+                self.standing = Standing::Listening { until: now + LISTEN, mark };
+                return;
+            }
+            tracing::warn!(resource = %self.core.resource().name(), %standstill, "this process stood still; checking who leads");
+            self.tally.standstills += 1;
+            self.canary.sang(now);
+            self.outbox.forget();
+            self.doubt(now);
+        }
+        match self.standing {
+            Standing::Clearing { until, .. } if until <= now => self.standing = Standing::Sure,
+            Standing::Listening { until, mark } if until <= now => {
+                self.standing = Standing::Sure;
+                self.handle(now, Event::Marked(mark));
+                self.begin();
+            }
+            Standing::Sure | Standing::Rechecking | Standing::Clearing { .. } | Standing::Listening { .. } => {}
+        }
+    }
+
+    /// A worker that has seen a higher epoch than ours has seen another leader: one that has replaced us, or one that led
+    /// before our store went back. Epochs count changes of leader, from the wall clock on where the count was lost: one
+    /// beyond it nobody has seen.
+    pub(super) fn note_epoch(&mut self, now: Time, seen: Option<u64>) {
+        let unknown = if let Standing::Listening { .. } = self.standing { 1 } else { self.core.epoch() + 1 };
+        let possible = unknown..=self.epoch_bound;
+        let Some(seen) = seen.filter(|seen| possible.contains(seen)) else { return };
+        if self.seen_epoch.is_none() {
+            tracing::warn!(epoch = self.core.epoch(), seen, "a worker has seen a higher epoch; checking who leads");
+        }
+        self.seen_epoch = self.seen_epoch.max(Some(seen));
+        self.doubt(now);
+    }
+
+    fn doubt(&mut self, now: Time) {
+        self.standing = Standing::Rechecking;
+        self.handle(now, Event::Doubt);
+    }
+
+    /// The store has taken a mark: nobody else led when it did.
+    pub(super) fn marked(&mut self, now: Time, number: MarkNumber) {
+        self.tally.marks += 1;
+        if let Some(seen) = self.seen_epoch.take_if(|_| self.core.settles_doubt(number)) {
+            return self.store_went_back(now, seen);
+        }
+        self.handle(now, Event::Marked(number));
+        if self.standing == Standing::Rechecking && self.core.is_trusted() {
+            self.clear_backlog(now);
+        }
+    }
+
+    /// Who has asked while we were away may have given up since, or have asked another: they are to ask again.
+    fn clear_backlog(&mut self, now: Time) {
+        let (token, until) = (rand::random(), now + ECHO);
+        self.standing = Standing::Clearing { token, until };
+        self.outbox.send(self.doors.echo.clone().into(), &token);
+        if let Some(unread) = self.unread.take() {
+            self.take(now, unread);
+        }
+    }
+
+    pub(super) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
+        if self.canary.is_own(payload) {
+            self.canary.sang(now);
+        }
+        if let Standing::Clearing { token, .. } = self.standing
+            && payload == token.to_string().as_bytes()
+        {
+            self.standing = Standing::Sure;
+        }
+    }
+
+    /// Nobody leads but us, and yet somebody has: what we began with was not the last state. It happens once a term at most,
+    /// so that no worker can empty the buckets again and again.
+    fn store_went_back(&mut self, now: Time, seen: u64) {
+        let epoch = self.epoch_bound + 1;
+        tracing::error!(seen, epoch, "the store went back to an older state; every bucket is emptied");
+        self.tally.store_went_back += 1;
+        self.handle(now, Event::StoreWentBack { epoch });
+        self.begin();
+    }
+}
+
+/// The highest epoch that anybody can have seen by now.
+pub(super) fn epoch_bound() -> u64 {
+    unix_ms() + CLOCK_TOLERANCE_MS
+}

@@ -1,0 +1,185 @@
+//! Taking a resource over: going on from what the store and this process know.
+
+use super::permit_loop::{Parts, Pending};
+use super::reply::ReplyTo;
+use super::tenure::{ORDERS, Tenure, Term};
+use super::witness::{Sequel, Witness, note};
+use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError};
+use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::mark::MarkNumber;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::snapshot::Snapshot;
+use tokio::sync::{mpsc, oneshot};
+
+/// What to go on from.
+enum Legacy {
+    /// The store never knew the resource.
+    None,
+    /// A record, with its permits, and for how long it has been there.
+    Record(Snapshot, u64, Span),
+    /// What was known once: somebody may have gone on from there.
+    Outdated(Snapshot, u64),
+    /// Nothing that can be used.
+    Lost,
+}
+
+impl Tenure {
+    /// Writes the next epoch's first mark into the state record, and starts the loop. The write decides: whatever was read
+    /// before, from a replica that lags behind perhaps, is true if the store takes it.
+    pub(super) async fn take_over(&mut self) -> anyhow::Result<Term> {
+        let found = self.office.store.read(self.resource.name()).await?;
+        let revision = found.revision;
+        self.check_vacant(&found)?;
+        let listens = is_fresh(&found);
+        if let FoundState::Record(record) = &found.state {
+            self.rules.reach(record.rules).await;
+        }
+        self.take_rules();
+        let legacy = self.legacy(found).await?;
+        let now = self.now();
+        let mut core = self.restore(now, legacy);
+        let mark = core.mark(now).expect("a new fence is open for marks");
+        let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
+        let nonce = rand::random();
+        let state = self.record(&pending, nonce);
+        let revision = self.office.store.write(self.resource.name(), &state, revision).await?;
+        let listening = listens.then_some(pending.mark.number);
+        if !listens {
+            core.handle(now, Event::Marked(pending.mark.number));
+        }
+        self.begin(core, state, revision, listening).await
+    }
+
+    /// What was judged vacant has to be what is replaced: another may have won meanwhile.
+    fn check_vacant(&mut self, found: &Found) -> Result<(), StoreError> {
+        let (FoundState::Record(record), Some(seen)) = (&found.state, &self.seen) else { return Ok(()) };
+        let another = !record.released && record.nonce != seen.record.nonce;
+        if another && seen.sequel(record, found.revision) == Sequel::Later {
+            note(&mut self.seen, self.office.clock.now(), (**record).clone(), found.revision);
+            return Err(StoreError::Superseded);
+        }
+        Ok(())
+    }
+
+    async fn begin(
+        &mut self,
+        core: Scheduler<ReplyTo>,
+        state: StateRecord,
+        revision: Revision,
+        listening: Option<MarkNumber>,
+    ) -> anyhow::Result<Term> {
+        let (epoch, nonce) = (state.epoch, state.nonce);
+        note(&mut self.seen, self.office.clock.now(), state, revision);
+        let (orders, taken) = mpsc::channel(ORDERS);
+        let (marks, pending) = mpsc::channel(1);
+        let (open, opened) = oneshot::channel();
+        let (subjects, clock, leader) = (self.office.subjects.clone(), self.office.clock, self.office.leader.clone());
+        let (reader, provider, rules) = (self.reader, self.provider, self.rules.in_force());
+        let parts =
+            Parts { core, reader, subjects, clock, leader, orders: taken, marks, listening, open, provider, rules };
+        let running = self.office.permits.run(parts).await?;
+        Ok(Term { epoch, nonce, revision, orders, marks: pending, opened, running, connects: Some(self.connects()) })
+    }
+
+    /// The record of a mark.
+    pub(super) fn record(&self, pending: &Pending, nonce: u64) -> StateRecord {
+        StateRecord {
+            epoch: pending.epoch,
+            leader: self.office.leader.clone(),
+            nonce,
+            mark: pending.mark.number.0,
+            released: false,
+            successor: None,
+            saved: pending.moment.clone(),
+            permit_parts: 0,
+            levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
+            keys: KeysRecord::of(&pending.mark.keys),
+            rules: pending.rules,
+        }
+    }
+
+    /// What was found, beside what was seen before.
+    async fn legacy(&self, found: Found) -> Result<Legacy, StoreError> {
+        let Found { revision, state } = found;
+        Ok(match (state, &self.seen) {
+            (FoundState::Newer(version), _) => {
+                let reason = format!("its state is in format {version}, which a newer build wrote");
+                return Err(StoreError::Unavailable(reason));
+            }
+            (FoundState::Record(record), Some(seen)) if seen.sequel(&record, revision) == Sequel::Earlier => {
+                tracing::error!(resource = %self.resource.name(), "the store went back to an older state");
+                Self::outdated(seen)
+            }
+            (FoundState::Record(record), _) => self.inherited(*record, revision).await?,
+            (FoundState::Nothing, Some(seen)) => {
+                tracing::error!(resource = %self.resource.name(), "the stored state is gone");
+                Self::outdated(seen)
+            }
+            (FoundState::Nothing, None) => Legacy::None,
+            (FoundState::Damaged(damage, _), Some(seen)) => {
+                tracing::error!(resource = %self.resource.name(), %damage, "the stored state is damaged");
+                Self::outdated(seen)
+            }
+            (FoundState::Damaged(damage, Some(before)), None) => {
+                tracing::error!(resource = %self.resource.name(), %damage, "the stored state is damaged; going on from the one before");
+                Legacy::Outdated(before.cautious_snapshot(), before.epoch)
+            }
+            (FoundState::Damaged(damage, None), None) => {
+                tracing::error!(resource = %self.resource.name(), %damage, "the stored state is lost; every bucket starts empty");
+                Legacy::Lost
+            }
+        })
+    }
+
+    async fn inherited(&self, record: StateRecord, revision: Revision) -> Result<Legacy, StoreError> {
+        let name = self.resource.name();
+        let permits = self.office.store.read_permits(name, &record).await?;
+        let there_for = match self.seen.as_ref().filter(|seen| seen.revision == revision && seen.record == record) {
+            Some(seen) => seen.certainly_there_for(self.now(), &Moment::now(), None),
+            None => {
+                let by_store = self.office.store.age(name, revision).await?;
+                record.saved.certainly_past(&Moment::now(), Some(by_store))
+            }
+        };
+        tracing::info!(resource = %name, epoch = record.epoch, %there_for, permits = permits.len(), "going on from the stored state");
+        Ok(Legacy::Record(record.snapshot(&permits), record.epoch, there_for))
+    }
+
+    /// What has come in since may have been spent by somebody who is not known.
+    fn outdated(seen: &Witness) -> Legacy {
+        Legacy::Outdated(seen.record.cautious_snapshot(), seen.record.epoch)
+    }
+
+    /// The core as its predecessor left it, in the next epoch. Where nobody knows that, wall time is above any epoch that was
+    /// counted up.
+    fn restore(&self, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
+        // From here on time goes on as it does, whatever becomes of the clock on the wall.
+        let resource = self.resource.clone().at_unix(unix_nanos_at_origin(now));
+        let core = match legacy {
+            Legacy::None => {
+                tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
+                Scheduler::new(resource, 1, now)
+            }
+            Legacy::Record(snapshot, epoch, there_for) => {
+                Scheduler::restore(resource, epoch.saturating_add(1), now, now - there_for, &snapshot)
+            }
+            Legacy::Outdated(snapshot, epoch) => {
+                let epoch = unix_ms().max(epoch.saturating_add(1));
+                Scheduler::restore(resource, epoch, now, now, &snapshot)
+            }
+            Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
+        };
+        core.fenced()
+    }
+}
+
+/// Whether nobody has ever granted anything, as far as the store tells: either that is so, or there was another store.
+fn is_fresh(found: &Found) -> bool {
+    match &found.state {
+        FoundState::Nothing => true,
+        FoundState::Record(record) => record.epoch == 1 && record.mark == 1,
+        FoundState::Damaged(..) | FoundState::Newer(_) => false,
+    }
+}

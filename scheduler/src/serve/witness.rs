@@ -1,0 +1,123 @@
+//! What a scheduler has seen of a resource's state record, on its own clock.
+
+use crate::store::{Moment, Revision, StateRecord};
+use rampmeter_protocol::time::{Span, Time};
+use std::cmp::Ordering;
+
+/// The latest state that this process knows of. Revisions and epochs only grow; a store that shows lower ones went back.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    /// The record.
+    pub record: StateRecord,
+    /// Its revision.
+    pub revision: Revision,
+    /// When this process first knew of it.
+    pub since: Time,
+    /// When this process first knew of its writer's term.
+    pub led_since: Time,
+}
+
+/// What a record that is found is to one that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequel {
+    /// It is the same, or came later.
+    Later,
+    /// It was written before: the store went back.
+    Earlier,
+}
+
+impl Witness {
+    /// What `record` at `revision` is to this one.
+    #[must_use]
+    pub fn sequel(&self, record: &StateRecord, revision: Revision) -> Sequel {
+        let same_term = record.nonce == self.record.nonce;
+        let order = match record.epoch.cmp(&self.record.epoch) {
+            Ordering::Equal if same_term => record.mark.cmp(&self.record.mark),
+            Ordering::Equal => revision.cmp(&self.revision),
+            Ordering::Less | Ordering::Greater => record.epoch.cmp(&self.record.epoch),
+        };
+        if order == Ordering::Less { Sequel::Earlier } else { Sequel::Later }
+    }
+
+    /// For how long this record has certainly been there at `now`: as long as it was seen, or as its own marks of time tell.
+    #[must_use]
+    pub fn certainly_there_for(&self, now: Time, moment: &Moment, store: Option<Span>) -> Span {
+        now.since(self.since).max(self.record.saved.certainly_past(moment, store))
+    }
+}
+
+/// Notes what was read. Whether it is news.
+pub fn note(seen: &mut Option<Witness>, now: Time, record: StateRecord, revision: Revision) -> bool {
+    let known = seen.as_ref();
+    let news = known.is_none_or(|known| {
+        (known.revision != revision || known.record != record) && known.sequel(&record, revision) == Sequel::Later
+    });
+    if news {
+        let same_term = known.filter(|known| known.record.nonce == record.nonce);
+        let led_since = same_term.map_or(now, |known| known.led_since);
+        *seen = Some(Witness { record, revision, since: now, led_since });
+    }
+    news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::KeysRecord;
+
+    fn record(epoch: u64, nonce: u64, mark: u64) -> StateRecord {
+        let saved = Moment { unix_ms: 0, boot: None };
+        let leader = format!("leader-{nonce}");
+        StateRecord {
+            epoch,
+            leader,
+            nonce,
+            mark,
+            released: false,
+            successor: None,
+            saved,
+            permit_parts: 0,
+            levels: Vec::new(),
+            keys: KeysRecord::default(),
+            rules: 0,
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(millis)
+    }
+
+    /// Epoch, nonce, mark and revision of what was seen, and of what is found.
+    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: Sequel) {
+        let mut witness = None;
+        note(&mut witness, at(0), record(seen.0, seen.1, seen.2), seen.3);
+        let told = witness.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
+        assert_eq!(told, sequel, "{seen:?}, then {found:?}");
+    }
+
+    #[test]
+    fn what_came_later_and_what_did_not() {
+        check((7, 1, 3, 40), (7, 1, 4, 41), Sequel::Later);
+        check((7, 1, 3, 40), (8, 2, 1, 41), Sequel::Later);
+        check((7, 1, 3, 40), (6, 9, 9, 41), Sequel::Earlier);
+        check((7, 1, 3, 40), (7, 1, 2, 40), Sequel::Earlier);
+        check((7, 1, 3, 40), (7, 2, 3, 39), Sequel::Earlier);
+        // A leader whose store went back under it writes on at lower revisions.
+        check((7, 1, 3, 40), (7, 1, 4, 12), Sequel::Later);
+        // In a bucket that was made anew revisions begin anew.
+        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), Sequel::Later);
+    }
+
+    #[test]
+    fn a_term_has_lasted_since_its_first_mark() {
+        let mut seen = None;
+        assert!(note(&mut seen, at(0), record(1, 1, 1), 10));
+        assert!(note(&mut seen, at(250), record(1, 1, 2), 11));
+        assert!(!note(&mut seen, at(300), record(1, 1, 2), 11), "it is known");
+        assert!(!note(&mut seen, at(300), record(1, 1, 1), 10), "it is older");
+        let witness = seen.as_ref().unwrap();
+        assert_eq!((witness.since, witness.led_since), (at(250), at(0)));
+        assert!(note(&mut seen, at(400), record(2, 2, 1), 12));
+        assert_eq!(seen.unwrap().led_since, at(400));
+    }
+}

@@ -1,0 +1,112 @@
+//! The NATS servers that a setting names, and the user to be there.
+
+use anyhow::Context;
+use async_nats::ServerAddr;
+use percent_encoding::percent_decode_str;
+use std::fmt;
+use std::str::FromStr;
+
+/// One server or, with commas between them, several of one cluster: `nats://user:password@host:4222`. Any of them may
+/// be away at the start, and every server of the cluster is found later by itself.
+///
+/// Its text is without user and password, for messages that others may read.
+#[derive(Clone)]
+pub struct Servers {
+    addresses: Vec<ServerAddr>,
+}
+
+/// Who to be.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl Servers {
+    /// Where they are, without user and password: the client logs them when it connects.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<ServerAddr> {
+        self.addresses.iter().cloned().map(bare).collect()
+    }
+
+    /// The user of the first address that names one. It counts for all servers, those found later too.
+    ///
+    /// # Errors
+    /// If user or password are not UTF-8 once their `%41` are characters.
+    pub fn login(&self) -> anyhow::Result<Option<Login>> {
+        let Some((user, password)) =
+            self.addresses.iter().find_map(|server| Some((server.username()?, server.password()?)))
+        else {
+            return Ok(None);
+        };
+        let decoded = |text| percent_decode_str(text).decode_utf8().context("a user or a password is not UTF-8");
+        Ok(Some(Login { user: decoded(user)?.into(), password: decoded(password)?.into() }))
+    }
+}
+
+impl FromStr for Servers {
+    type Err = anyhow::Error;
+
+    /// What is wrong is not shown: there may be a password in it.
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let addresses: Option<Vec<ServerAddr>> = text.split(',').map(address).collect();
+        let addresses = addresses.context("the URL of the NATS server is not like nats://user:password@host:4222")?;
+        Ok(Servers { addresses })
+    }
+}
+
+fn address(text: &str) -> Option<ServerAddr> {
+    let address: ServerAddr = text.trim().parse().ok()?;
+    (!address.host().is_empty()).then_some(address)
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.addresses().into_iter().map(|address| address.into_inner().to_string()).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+/// The same server without user and password.
+fn bare(address: ServerAddr) -> ServerAddr {
+    let mut url = address.into_inner();
+    // A URL without a host has neither.
+    url.set_username("").and_then(|()| url.set_password(None)).ok();
+    ServerAddr::from_url(url).expect("what is left is still an address")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_servers_and_a_user() {
+        #[rustfmt::skip]
+        let table = [
+            // url                                          shown                               user and password
+            ("nats://a:4222",                               "nats://a:4222",                    None),
+            ("a",                                           "nats://a",                         None),
+            ("nats://u:p@a:4222",                           "nats://a:4222",                    Some(("u", "p"))),
+            ("tls://u:p@a:1,tls://b:2, tls://c:3",          "tls://a:1,tls://b:2,tls://c:3",    Some(("u", "p"))),
+            ("nats://a:1,nats://u:p@b:2",                   "nats://a:1,nats://b:2",            Some(("u", "p"))),
+            ("nats://u:%40%2f|@[::1]:4222",                 "nats://[::1]:4222",                Some(("u", "@/|"))),
+        ];
+        for (url, shown, login) in table {
+            let servers: Servers = url.parse().unwrap();
+            assert_eq!(servers.to_string(), shown);
+            let found = servers.login().unwrap().map(|login| (login.user, login.password));
+            assert_eq!(found, login.map(|(user, password)| (user.to_owned(), password.to_owned())), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_being_shown() {
+        for url in ["", "http://u:secret@a", "nats://u:secret@a:port", "nats://a,,nats://u:secret@b"] {
+            let error = url.parse::<Servers>().err().expect(url);
+            assert!(!format!("{error:#}").contains("secret"), "{error:#}");
+        }
+        assert!("nats://u:%ff@a".parse::<Servers>().unwrap().login().is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! When a record was written, for a reader that may have another clock.
+
+use nix::time::{ClockId, clock_gettime};
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::time::Span;
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// Where Linux names the boot that a machine lives since.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// How far the clocks of two machines may be apart.
+const CLOCK_SKEW: Span = Span::from_millis(100);
+
+/// An instant as wall time has it, and as the machine's own clock has it, which nobody sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Milliseconds since 1970, rounded up.
+    pub unix_ms: u64,
+    /// Time since the machine was started, sleep included, rounded up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub boot: Option<BootTime>,
+}
+
+/// Time since a machine was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootTime {
+    /// Which machine, and which of its starts.
+    pub id: String,
+    /// Milliseconds since then.
+    pub ms: u64,
+}
+
+impl Moment {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        Moment { unix_ms: unix_ms() + 1, boot: BootTime::now() }
+    }
+
+    /// For how long this moment has certainly been past at `now`. On one machine its own clock tells; on another the wall
+    /// clocks do, as far as both of them agree: that of the machine, and that of the store, by which `store` has passed.
+    /// Neither a clock that was set nor one that differs a little makes it longer than it was.
+    #[must_use]
+    pub fn certainly_past(&self, now: &Moment, store: Option<Span>) -> Span {
+        if let (Some(then), Some(now)) = (&self.boot, &now.boot)
+            && then.id == now.id
+        {
+            return Span::from_millis(now.ms.saturating_sub(1).saturating_sub(then.ms));
+        }
+        let wall = Span::from_millis(now.unix_ms.saturating_sub(1).saturating_sub(self.unix_ms));
+        store.map_or(Span::ZERO, |store| wall.saturating_sub(CLOCK_SKEW).min(store))
+    }
+}
+
+impl BootTime {
+    /// Now; nothing where the system does not tell.
+    fn now() -> Option<Self> {
+        static ID: OnceLock<Option<String>> = OnceLock::new();
+        let read = || Some(std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned());
+        let id = ID.get_or_init(read).clone()?;
+        Some(BootTime { id, ms: boot_ms()? + 1 })
+    }
+}
+
+/// Milliseconds since the machine was started, sleep included.
+pub(crate) fn boot_ms() -> Option<u64> {
+    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?;
+    u64::try_from(time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 86_400_000;
+
+    fn moment(unix_ms: u64, boot: Option<(&str, u64)>) -> Moment {
+        Moment { unix_ms, boot: boot.map(|(id, ms)| BootTime { id: id.to_owned(), ms }) }
+    }
+
+    /// Both moments, what passed on the store's clock, and what is certain, in milliseconds.
+    fn check(then: Moment, now: Moment, store: Option<u64>, certain: u64) {
+        let past = then.certainly_past(&now, store.map(Span::from_millis));
+        assert_eq!(past, Span::from_millis(certain), "{then:?} {now:?} {store:?}");
+    }
+
+    #[test]
+    fn no_clock_that_is_set_makes_more_time_pass() {
+        let here = |ms| Some(("here", ms));
+        let there = Some(("there", 77));
+        // On one machine: its own clock counts, wherever the wall clock was put.
+        check(moment(DAY, here(500)), moment(DAY + 1001, here(1501)), None, 1000);
+        check(moment(DAY, here(500)), moment(9 * DAY, here(1501)), Some(8 * DAY), 1000);
+        check(moment(DAY, here(500)), moment(0, here(1501)), None, 1000);
+        // On another: the shorter of what wall clock and store say, less what clocks may be apart.
+        check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(5000), 4900);
+        check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(3000), 3000);
+        check(moment(DAY, here(500)), moment(9 * DAY, there), Some(5000), 5000);
+        check(moment(DAY, here(500)), moment(0, there), Some(5000), 0);
+        check(moment(DAY, here(500)), moment(DAY + 5001, there), None, 0);
+        check(moment(DAY, None), moment(DAY + 5001, None), Some(5000), 4900);
+    }
+}

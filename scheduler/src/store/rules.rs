@@ -1,0 +1,174 @@
+//! The KV bucket with the rules: one value for all resources, so that one write changes all of them or none.
+
+use super::kv::{OPERATION, Revision, StoreError, is_missing, unavailable, within};
+use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
+use async_nats::jetstream::{self, stream::StorageType};
+use futures::StreamExt;
+use rampmeter_protocol::name::Name;
+
+/// Editions that are kept: one that can't be used leads back to the one before, and so on.
+const HISTORY: i64 = 64;
+/// The one key that people write.
+const KEY: &str = "rules";
+/// The key where schedulers keep a copy of what counts, with its revision in front: it outlives any number of editions that can't be used.
+const COPY: &str = "counts";
+/// What stands in front of the copy, with nothing behind it where the rules were deleted.
+const COPY_OF: &str = "# revision ";
+
+/// The rules as people have written them, edition by edition.
+#[derive(Clone, Debug)]
+pub struct RuleStore {
+    bucket: kv::Store,
+}
+
+/// What was written at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edition {
+    /// Grows with every edition.
+    pub revision: Revision,
+    /// The text; none where it was deleted.
+    pub text: Option<Vec<u8>>,
+}
+
+impl RuleStore {
+    /// The bucket of this prefix, made if it does not exist.
+    ///
+    /// # Errors
+    /// If `JetStream` is off, does not answer, or the bucket can't be made.
+    pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, StoreError> {
+        if let Some(existing) = Self::existing(client, prefix).await? {
+            return Ok(existing);
+        }
+        let config = kv::Config {
+            bucket: bucket_name(prefix),
+            description: "limits of Rampmeter's resources, applied while schedulers run".to_owned(),
+            history: HISTORY,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            ..kv::Config::default()
+        };
+        let bucket = within(jetstream::new(client.clone()).create_key_value(config)).await?;
+        Ok(RuleStore { bucket })
+    }
+
+    /// The bucket of this prefix, if it exists.
+    ///
+    /// # Errors
+    /// If `JetStream` is off, or does not answer.
+    pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
+        let jetstream = jetstream::new(client.clone());
+        if is_missing(&jetstream, &bucket_name(prefix)).await {
+            return Ok(None);
+        }
+        let bucket = within(jetstream.get_key_value(bucket_name(prefix))).await?;
+        Ok(Some(RuleStore { bucket }))
+    }
+
+    /// The bucket of this prefix, made with as many replicas as that of the state if it does not exist.
+    ///
+    /// # Errors
+    /// The same as of [`open`](RuleStore::open).
+    pub async fn open_beside_state(client: &async_nats::Client, prefix: &Name) -> Result<Self, StoreError> {
+        if let Some(existing) = Self::existing(client, prefix).await? {
+            return Ok(existing);
+        }
+        let state = within(jetstream::new(client.clone()).get_stream(format!("KV_{prefix}"))).await;
+        Self::open(client, prefix, state.map_or(1, |stream| stream.cached_info().config.num_replicas)).await
+    }
+
+    /// All editions that are kept, the latest first, and the last one that [counted](RuleStore::keep) behind those that came later.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn editions(&self) -> Result<Vec<Edition>, StoreError> {
+        let latest = within(self.bucket.entry(KEY)).await?;
+        let Some(latest) = latest else { return Ok(Vec::new()) };
+        let mut history = within(self.bucket.history(KEY)).await?;
+        let mut editions = vec![Edition::from(latest)];
+        while let Some(entry) = within(async { history.next().await.transpose() }).await? {
+            editions.push(Edition::from(entry));
+        }
+        let latest = editions[0].revision;
+        editions.extend(self.kept().await?.filter(|kept| kept.revision < latest));
+        editions.sort_by_key(|edition| std::cmp::Reverse(edition.revision));
+        editions.dedup_by_key(|edition| edition.revision);
+        Ok(editions)
+    }
+
+    /// Keeps an edition that counts, so that it is found behind any number of later ones that can't be used.
+    ///
+    /// # Errors
+    /// If the store can't be written.
+    pub async fn keep(&self, edition: &Edition) -> Result<(), StoreError> {
+        if self.kept().await?.is_some_and(|kept| kept.revision >= edition.revision) {
+            return Ok(());
+        }
+        let copy = match &edition.text {
+            Some(text) => [format!("{COPY_OF}{}\n", edition.revision).as_bytes(), text].concat(),
+            None => format!("{COPY_OF}{}", edition.revision).into_bytes(),
+        };
+        within(self.bucket.put(COPY, copy.into())).await.map(drop)
+    }
+
+    async fn kept(&self) -> Result<Option<Edition>, StoreError> {
+        let copy = within(self.bucket.get(COPY)).await?;
+        let copy = copy.and_then(|copy| String::from_utf8(copy.to_vec()).ok());
+        Ok(copy.and_then(|copy| {
+            let copy = copy.strip_prefix(COPY_OF)?;
+            let (revision, text) =
+                copy.split_once('\n').map_or((copy, None), |(revision, text)| (revision, Some(text)));
+            Some(Edition { revision: revision.parse().ok()?, text: text.map(|text| text.as_bytes().to_vec()) })
+        }))
+    }
+
+    /// Every new edition from now on, the present one first.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn watch(&self) -> Result<kv::Watch, StoreError> {
+        within(self.bucket.watch_with_history(KEY)).await
+    }
+
+    /// Deletes all rules if nobody has written any since `revision`. Says which revision that is.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody has, or the store does not take it.
+    pub async fn delete(&self, revision: Revision) -> Result<Revision, StoreError> {
+        let deleted = within(self.bucket.delete_expect_revision(KEY, Some(revision))).await;
+        let latest = within(self.bucket.entry(KEY)).await?.map(|entry| entry.revision);
+        match (deleted, latest) {
+            (Ok(()), Some(revision)) => Ok(revision),
+            (Err(_), Some(latest)) if latest != revision => Err(StoreError::Superseded),
+            (Ok(()), None) => Ok(revision),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Writes another edition if nobody else has since `revision`, 0 if there was none.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody has.
+    pub async fn write(&self, text: &str, revision: Revision) -> Result<Revision, StoreError> {
+        let update = self.bucket.update(KEY, text.to_owned().into(), revision);
+        match tokio::time::timeout(OPERATION, update).await {
+            Ok(Ok(revision)) => Ok(revision),
+            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
+            Ok(Err(error)) => Err(unavailable(error)),
+            Err(elapsed) => Err(unavailable(elapsed)),
+        }
+    }
+}
+
+impl From<Entry> for Edition {
+    fn from(entry: Entry) -> Self {
+        let text = match entry.operation {
+            Operation::Put => Some(entry.value.to_vec()),
+            Operation::Delete | Operation::Purge => None,
+        };
+        Edition { revision: entry.revision, text }
+    }
+}
+
+fn bucket_name(prefix: &Name) -> String {
+    format!("{prefix}-rules")
+}
