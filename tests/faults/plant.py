@@ -4,6 +4,7 @@
     tests/faults/plant.py              all of them, some minutes
     tests/faults/plant.py headroom     those whose name has this in it
     tests/faults/plant.py --list       their names
+    tests/faults/plant.py --check      whether each can be planted, without a test
 
 A copy of the working tree under target/faults is what is changed; the tree itself is not touched. Ends with 1 if a fault
 survives the tests, or can't be planted any more because the code has moved on.
@@ -22,14 +23,14 @@ PATIENCE_S = 600
 
 # name, file in scheduler-core/src, what stands there, what is planted
 FAULTS = [
-    ("a sign", "bucket.rs", "level - start.cost", "level + start.cost"),
-    ("a missing cap", "bucket.rs", "(self.base + limit.rate().refill(now)).min(limit.full())", "self.base + limit.rate().refill(now)"),
-    ("a refund without room", "bucket.rs", "let returned = credit.min(room);", "let returned = credit.max(room.min(credit));"),
+    ("a sign", "token_bucket.rs", "self.set_level(limit, start.key.at, level - start.cost)", "self.set_level(limit, start.key.at, level + start.cost)"),
+    ("a missing cap", "token_bucket.rs", "(self.base + limit.rate().refill(now)).min(self.full_at(limit, now))", "self.base + limit.rate().refill(now)"),
+    ("a refund without room", "token_bucket.rs", "let returned = credit.min(self.room_since(limit, now, since));", "let returned = credit;"),
     ("rounding in favour of the caller", "credit.rs", "(credit.0 - 1) / self.per_nano + 1", "credit.0 / self.per_nano"),
     ("headroom ignored", "limit.rs", "(cost + self.headrooms[usize::from(tier)]).min(self.full)", "cost.min(self.full)"),
     ("the margin forgotten", "limit.rs", "full: rate.credit(spec.capacity) - rate.credit(margin),", "full: rate.credit(spec.capacity),"),
-    ("one bucket is enough", "ledger.rs", "if agreeing >= bill.len()", "if agreeing >= 1"),
-    ("nobody behind is looked at", "bucket.rs", "self.spares(limit, gap, start, draw)?;", ""),
+    ("one bucket is enough", "ledger.rs", "if agreeing >= all", "if agreeing >= 1"),
+    ("nobody behind is looked at", "token_bucket.rs", "self.spares(limit, gap, start, draw)?;", ""),
     ("a lost queue entry", "order.rs", "self.root = self.merge(resource, before, after);\n    }\n\n    /// Gives", "self.root = before.or(after);\n    }\n\n    /// Gives"),
     ("idle clients save credit", "clients.rs", "client.end.max(clock))", "client.end)"),
     ("weights ignored", "resource.rs", ".copied().unwrap_or(Weight::ONE)", ".map_or(Weight::ONE, |_| Weight::ONE)"),
@@ -38,10 +39,40 @@ FAULTS = [
     ("limits that nobody waits for give credit", "clients.rs", "shape.and(self.held).limits().map(|limit| self.clock(limit)).min()", "shape.limits().map(|limit| self.clock(limit)).min()"),
     ("clocks pass those who wait", "line.rs", "entry.turn.tag);\n        let (share", "entry.turn.tag).filter(|_| false);\n        let (share"),
     ("the less urgent first", "plan.rs", "(0..self.lines.len()).map(|index| ClassId(index as u8)) {", "(0..self.lines.len()).rev().map(|index| ClassId(index as u8)) {"),
-    ("no late binding", "plan.rs", "if offer.at > now + self.resource.horizon()", "if offer.at == Time::NEVER"),
+    ("no late binding", "plan.rs", "if offer.at > latest {", "if offer.at == Time::NEVER {"),
     ("holds are kept", "plan.rs", "self.release(&holds);", ""),
     ("nobody is ever promoted", "plan.rs", "filter(|(at, _)| *at <= now)", "filter(|(at, _)| *at < Time::ORIGIN)"),
     ("a repeated id is charged again", "ask.rs", "ask.id.as_ref().and_then(|id| self.permits.find(id))", "None"),
+    ("a mark without its budget", "mark.rs", "self.ledger.level(id, now) - new.budget(id, now)", "self.ledger.level(id, now)"),
+    ("promises are not withheld", "mark.rs", "bucket.outstanding_after(from) + new.budget(id, from)", "new.budget(id, from)"),
+    ("budgets are not withheld", "mark.rs", "bucket.outstanding_after(from) + new.budget(id, from)", "bucket.outstanding_after(from)"),
+    ("what is withheld is handed out", "token_bucket.rs", "limit.full() - self.rest().withheld.at(time)", "limit.full()"),
+    ("a mark covers starts for ever", "fence.rs", "start <= self.until && ", ""),
+    ("grants beyond the mark", "fence.rs", "(within_marks() || within_ride())", "(true || within_marks() || within_ride())"),
+    ("the mark that is held is forgotten", "fence.rs", "open.number >= number", "open.number > number"),
+    ("doubts are ignored", "fence.rs", "self.trusted_from = MarkNumber(self.latest.0 + 1);", ""),
+    ("a late call costs nothing", "ledger.rs", "lost.set(account.limit(), ", "lost.set(account.limit(), Amount::ZERO); drop("),
+    ("one bucket for all keys", "keys.rs", "self.hasher.hash_one((limit, key))", "self.hasher.hash_one((limit, &key[..0]))"),
+    ("a line that one client fills", "headcount.rs", "self.0.get(&party).is_none_or(|count| *count < most)", "self.0.get(&party).is_none_or(|_| true)"),
+    ("who needs two keys is sent from gate to gate for ever", "between.rs", "turns.count >= MOST_TURNS && self.between.len() < MOST", "false"),
+    ("windows that others open end too soon", "counter.rs", "        if index >= known {", "        if false {"),
+    ("buckets of keys are forgotten before they are full", "token_bucket.rs", "self.rest.is_none() && self.level_now(limit, now) >= limit.full()", "self.rest.is_none()"),
+    ("promises of keys are never spent", "keys.rs", "known.bucket.advance(&self.limits[known.limit.index()], now);\n                self.due", "self.due"),
+    ("newcomers pass those at a gate", "aside.rs", "gate.is_some_and(|gate| gate.goes_before(stand, starved))\n                || ", ""),
+    ("gates never open again", "aside.rs", "self.gate(gate).dismiss();", ""),
+    ("a limit that goes on begins anew", "ledger.rs", "let mut book = self.book(*before).clone();", "let mut book = self.book(*before).clone();\n                book.reset(now, limit.full(), Withheld::default());"),
+    ("marks of former limits allow more", "fence.rs", "let trusted_from = MarkNumber(before.latest.0 + 1);", "let trusted_from = before.trusted_from;"),
+    ("permits keep the places of former limits", "change.rs", "self.permits.change(&succession);", ""),
+    ("keys keep the places of former limits", "keys.rs", "known.limit = to;", ""),
+    ("who waits is charged by former limits", "change.rs", "if !resource.charges_as(&self.resource) {\n            waiting.iter_mut()", "waiting.iter_mut().for_each(|(_, call)| *call = None);\n        if false {\n            waiting.iter_mut()"),
+    ("shadows see nobody", "shadow.rs", "observer.see(now, key, limit, bill, latest);", ""),
+    ("who waits for its key holds the line", "plan.rs", "if self.stand_aside(now, slot, tier) {\n            return self.hold_between(now, class, slot);\n        }", ""),
+    ("binding answers pass those at a gate", "ask.rs", "!self.parked.is_empty() || ", ""),
+    ("a successor's keys are full", "snapshot.rs", "self.resource.keyed_limits().for_each(|limit| self.ledger.keys.begin_empty(limit, empty));", "let _ = empty;"),
+    ("far promises on keys are not listed", "mark.rs", "filter(|(paid, _)| *paid > near)", "filter(|(paid, _)| *paid > near && false)"),
+    ("a mark covers keys for ever", "fence.rs", "start <= self.others || ", "true || "),
+    ("the first of a group applies", "reach.rs", "members.sort_by_key(|index| Reverse(specificity(&limits[*index].applies)));", ""),
+    ("costs are learned backwards", "estimates.rs", "self.millionths += (ratio", "self.millionths -= (ratio"),
     ("deadlines are forgotten", "ask.rs", "self.deadlines.insert((deadline, place, slot));", ""),
 ]
 
@@ -88,12 +119,22 @@ def plant(name, file, right, wrong):
     return fell
 
 
+def misplaced():
+    """Those that can't be planted, with the reason."""
+    for name, file, right, _ in FAULTS:
+        count = (ROOT / "scheduler-core" / "src" / file).read_text().count(right)
+        if count != 1:
+            yield f"{name}: `{right}` stands {count} times in {file}"
+
+
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted == "--list":
         return print("\n".join(fault[0] for fault in FAULTS))
     if wanted in ("-h", "--help"):
         return print(__doc__.strip())
+    if wanted == "--check":
+        return sys.exit("\n".join(misplaced()) or None)
     chosen = [fault for fault in FAULTS if wanted in fault[0]]
     if not chosen:
         sys.exit(f"no fault has `{wanted}` in its name; see --list")

@@ -1,8 +1,8 @@
 //! The upstream as a worker sees it.
 
-use rampmeter_upstream::{Config, Upstream};
+use rampmeter_protocol::headers::speaks_of_limits;
+use rampmeter_upstream::{Config, Dialect, Upstream};
 use rampmeter_worker_sdk::Outcome;
-use reqwest::header::RETRY_AFTER;
 use std::collections::BTreeMap;
 
 /// Starts an upstream that enforces `policies`, such as `requests=50/10s`.
@@ -10,8 +10,16 @@ use std::collections::BTreeMap;
 /// # Panics
 /// If it can't be started.
 pub async fn upstream(policies: &[&str]) -> Upstream {
+    upstream_with(policies, Dialect::default()).await
+}
+
+/// The same, which answers in `dialect`.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
     let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
-    Upstream::start(Config::new(policies)).await.unwrap()
+    Upstream::start(Config::new(policies).dialect(dialect)).await.unwrap()
 }
 
 /// A client without any proxy that the environment may name.
@@ -45,9 +53,11 @@ impl Api {
         let cost: Vec<String> = cost.iter().map(|(unit, amount)| format!("{unit}={amount}")).collect();
         let response = self.http.get(format!("{}/process?{}", self.url, cost.join("&"))).send().await?;
         let outcome = Outcome::status(response.status().as_u16());
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let told = response.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let outcome = told.fold(outcome, |outcome, (name, value)| outcome.header(name, value));
         // Only a connection whose answer was read to the end is used again.
         response.bytes().await?;
-        Ok(retry_after.iter().fold(outcome, |outcome, value| outcome.header("retry-after", value)))
+        Ok(outcome)
     }
 }

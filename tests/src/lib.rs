@@ -7,12 +7,30 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 pub mod api;
+pub mod cluster;
+pub mod dice;
+pub mod drill;
+pub mod figures;
+pub mod fire;
 pub mod fleet;
+pub mod front;
+pub mod guilds;
+pub mod job_run;
+pub mod judge;
+pub mod load;
 pub mod nats;
+pub mod nginx;
 pub mod openmetrics;
+pub mod pair;
 pub mod patience;
+pub mod portal;
 pub mod process;
+pub mod proxy;
 pub mod python;
+pub mod relay;
 pub mod repository;
+pub mod rules;
 pub mod scheduler;
+pub mod shipped;
+pub mod witness;
 pub mod worker;

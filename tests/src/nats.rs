@@ -25,5 +25,13 @@ pub async fn connect(server: &Server) -> async_nats::Client {
 /// # Panics
 /// If there is none yet.
 pub async fn state_bucket(server: &Server) -> kv::Store {
-    jetstream::new(connect(server).await).get_key_value("rampmeter").await.unwrap()
+    bucket_of(&connect(server).await).await
+}
+
+/// The same as another connection sees it.
+///
+/// # Panics
+/// If there is none yet.
+pub async fn bucket_of(client: &async_nats::Client) -> kv::Store {
+    jetstream::new(client.clone()).get_key_value("rampmeter").await.unwrap()
 }

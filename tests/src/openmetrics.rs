@@ -160,7 +160,7 @@ fn read_sample(line: &str) -> Result<Sample, String> {
 /// Values of labels here are names without anything that would have to be escaped.
 fn read_labels(text: &str) -> Result<Labels, String> {
     let mut labels = Labels::new();
-    for label in text.split(',') {
+    for label in text.split(',').filter(|_| !text.is_empty()) {
         let (key, value) = label.split_once('=').ok_or("a label without a value")?;
         let value =
             value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).ok_or("a value without quotes")?;

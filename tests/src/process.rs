@@ -5,7 +5,9 @@ use crate::patience::{until, within};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rampmeter_nats_server::Server;
+use serde_json::Value;
 use std::process::{ExitStatus, Output, Stdio};
+use std::time::Duration;
 use tempfile::{NamedTempFile, TempDir};
 use tokio::process::{Child, Command};
 
@@ -17,7 +19,17 @@ pub type Program = &'static str;
 /// # Panics
 /// If it can't be run.
 pub async fn run(program: Program, arguments: &[&str]) -> Output {
-    let output = plain(program).args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
+    run_in(program, arguments, &[]).await
+}
+
+/// Runs `program` with `arguments` and these environment variables to its end.
+///
+/// # Panics
+/// If it can't be run.
+pub async fn run_in(program: Program, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = plain(program);
+    command.args(arguments).envs(environment.iter().copied());
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
     within("a command ends", output).await.unwrap()
 }
 
@@ -32,11 +44,38 @@ fn plain(program: Program) -> Command {
     command
 }
 
+/// How long a process that may be frozen is given to answer.
+const LOOK: Duration = Duration::from_millis(300);
+/// Lines of its log that a failure shows.
+const SHOWN_LINES: usize = 40;
+
 /// A running `rampmeter serve`. Dropping it kills it.
 pub struct Process {
     child: Child,
+    command: Command,
+    // Before its folder.
+    log: Log,
     folder: TempDir,
-    log: NamedTempFile,
+}
+
+/// What a process has written. A test that fails shows the end of it.
+struct Log(NamedTempFile);
+
+impl Log {
+    fn read(&self) -> String {
+        std::fs::read_to_string(self.0.path()).unwrap()
+    }
+}
+
+impl Drop for Log {
+    #[allow(clippy::print_stdout, reason = "only a failure shows it")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.read();
+            let lines: Vec<&str> = log.lines().collect();
+            println!("the log ends with:\n{}", lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n"));
+        }
+    }
 }
 
 impl Process {
@@ -53,32 +92,69 @@ impl Process {
     /// # Panics
     /// If it does not get so far; the message has its log.
     pub async fn start_with(program: Program, configuration: &str, arguments: &[&str]) -> Self {
+        let mut process = Self::begin(program, configuration, arguments);
+        process.until_ready().await;
+        process
+    }
+
+    /// The same, which may not have got so far yet.
+    ///
+    /// # Panics
+    /// If it can't be run.
+    #[must_use]
+    pub fn begin(program: Program, configuration: &str, arguments: &[&str]) -> Self {
+        Self::begin_in(program, configuration, arguments, &[])
+    }
+
+    /// The same with these environment variables.
+    ///
+    /// # Panics
+    /// If it can't be run.
+    #[must_use]
+    pub fn begin_in(program: Program, configuration: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("rampmeter.toml");
         std::fs::write(&config, configuration).unwrap();
         let log = NamedTempFile::new_in(folder.path()).unwrap();
         let mut command = plain(program);
         command.args(["--log-format", "json", "serve", "--config"]).arg(&config).args(arguments);
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().unwrap());
-        let mut process = Process { child: command.kill_on_drop(true).spawn().unwrap(), folder, log };
-        process.until_ready().await;
-        process
+        Process { child: command.kill_on_drop(true).spawn().unwrap(), command, folder, log: Log(log) }
     }
 
-    /// What it has logged.
+    /// Runs it once more, with the same configuration, after its end. It may not be ready yet.
+    ///
+    /// # Panics
+    /// If it has not ended, or can't be run.
+    pub fn restart(&mut self) {
+        assert_eq!(self.child.id(), None, "it still runs");
+        self.child = self.command.spawn().unwrap();
+    }
+
+    /// Its id.
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    /// What it has logged, over restarts.
     ///
     /// # Panics
     /// If that can't be read.
     #[must_use]
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.log.path()).unwrap()
+        self.log.read()
     }
 
     /// Where it serves HTTP; none before it says so.
     #[must_use]
     pub fn http(&self) -> Option<String> {
         let log = self.log();
-        let (_, after) = log.split_once("health and metrics at ")?;
+        let (_, after) = log.rsplit_once("health and metrics at ")?;
         after.split_once("/metrics").map(|(url, _)| url.to_owned())
     }
 
@@ -87,8 +163,37 @@ impl Process {
     /// # Panics
     /// If it has ended already.
     pub fn terminate(&self) {
-        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
-        signal::kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+        self.signal(Signal::SIGTERM);
+    }
+
+    /// Kills it (SIGKILL) and waits until it is gone.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Freezes it (SIGSTOP): its connections stay open, and it does nothing.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// What `/readyz` says, with its status; nothing if it does not answer at once, as when it is frozen.
+    pub async fn readiness(&self) -> Option<(u16, Value)> {
+        let asked = http().get(format!("{}/readyz", self.http()?)).timeout(LOOK).send().await.ok()?;
+        Some((asked.status().as_u16(), asked.json().await.ok()?))
     }
 
     /// Waits for its end.
@@ -110,7 +215,17 @@ impl Process {
         self.folder.close().unwrap();
     }
 
-    async fn until_ready(&mut self) {
+    /// The id cannot be that of a stranger: the system gives it away only after the child was waited for.
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
+        signal::kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Panics
+    /// If it does not get so far; the message has its log.
+    pub async fn until_ready(&mut self) {
         until("a scheduler process is ready", async || {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("the scheduler process ended: {status}\n{}", self.log());

@@ -56,7 +56,7 @@ fn python() -> Command {
 }
 
 /// Another test process may have been quicker: what is there then is the same.
-fn put_in_place(fresh: tempfile::TempDir, folder: &Path) {
+pub(crate) fn put_in_place(fresh: tempfile::TempDir, folder: &Path) {
     let fresh = fresh.keep();
     if std::fs::rename(&fresh, folder).is_err() {
         std::fs::remove_dir_all(folder).ok();

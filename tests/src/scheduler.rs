@@ -28,9 +28,19 @@ pub async fn start(nats: &Server, resources: &str) -> Running {
 /// # Panics
 /// If it can't start.
 pub async fn begin(nats: &Server, resources: &str) -> Running {
-    let text = configuration(nats.url(), resources);
-    let config = config::parse(Path::new("test.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    serve::start(config).await.unwrap()
+    try_begin(&configuration(nats.url(), resources)).await.unwrap()
+}
+
+/// A scheduler with this configuration, which may not have taken its resources over yet.
+///
+/// # Errors
+/// What keeps it from starting.
+///
+/// # Panics
+/// If the configuration is wrong.
+pub async fn try_begin(text: &str) -> anyhow::Result<Running> {
+    let config = config::parse(Path::new("test.toml"), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    serve::start(config).await
 }
 
 /// Hands over.

@@ -1,6 +1,5 @@
 //! A worker that speaks the protocol by hand, as any NATS client can.
 
-use crate::nats;
 use crate::patience::{until, within};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
@@ -26,7 +25,15 @@ impl Worker {
     /// # Panics
     /// If `nats` refuses it.
     pub async fn connect(nats: &Server, resource: &'static str) -> Self {
-        Worker { client: nats::connect(nats).await, resource }
+        Self::at(nats.url(), resource).await
+    }
+
+    /// A worker of `resource` on the server at `url`.
+    ///
+    /// # Panics
+    /// If it refuses it.
+    pub async fn at(url: &str, resource: &'static str) -> Self {
+        Worker { client: async_nats::connect(url).await.unwrap(), resource }
     }
 
     /// Its connection.

@@ -7,7 +7,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_scheduler::cli::Cli;
 use rampmeter_scheduler::config;
-use rampmeter_tests::repository::{File, file, files};
+use rampmeter_tests::repository::{self, File, file, files};
 use std::path::Path;
 
 /// A screenful many times over; beyond it a file has more than one subject.
@@ -79,16 +79,17 @@ fn no_test_binds_a_port_of_its_own() {
 
 #[test]
 fn the_core_depends_on_next_to_nothing() {
-    let allowed = ["hashbrown", "rampmeter-protocol", "smallvec", "thiserror"];
+    let allowed = ["hashbrown", "jiff", "rampmeter-protocol", "regex", "smallvec", "thiserror"];
     let found = dependencies("scheduler-core", "dependencies");
     assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
 }
 
+/// The core decides, and the dialects read; neither does anything.
 #[test]
-fn the_core_does_nothing() {
+fn the_core_and_the_dialects_do_nothing() {
     let doings =
         ["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"];
-    for file in files("scheduler-core/src", "rs") {
+    for file in files("scheduler-core/src", "rs").into_iter().chain(files("scheduler/dialects/src", "rs")) {
         for doing in doings {
             assert!(!file.text.contains(doing), "{}: {doing}", file.path);
         }
@@ -100,6 +101,16 @@ fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
     for file in files("protocol/src", "rs").iter().filter(|file| file.path != "protocol/src/clock.rs") {
         for doing in ["Instant::now", "SystemTime::now", "async fn", "tokio"] {
             assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+        }
+    }
+}
+
+/// Clocks of workers may differ by any time: jobs know lengths of time alone.
+#[test]
+fn jobs_know_no_time_of_day() {
+    for file in files("worker-sdk/src/jobs", "rs") {
+        for time in ["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"] {
+            assert!(!file.text.contains(time), "{}: {time}", file.path);
         }
     }
 }
@@ -118,10 +129,42 @@ fn the_upstream_knows_nothing_of_the_scheduler() {
 }
 
 #[test]
+fn the_judge_of_the_fire_drills_stands_alone() {
+    let judge = file("tests/src/judge.rs").unwrap().text;
+    assert!(!judge.contains("rampmeter") && !judge.contains("crate::"), "tests/src/judge.rs");
+}
+
+#[test]
 fn workers_need_nothing_of_the_scheduler() {
     let found = dependencies("worker-sdk", "dependencies");
     let ours: Vec<_> = found.iter().filter(|dependency| dependency.starts_with("rampmeter")).collect();
-    assert_eq!(ours, ["rampmeter-protocol"]);
+    assert_eq!(ours, ["rampmeter-processing-units", "rampmeter-protocol"]);
+    let optional = &manifest("worker-sdk")["dependencies"]["rampmeter-processing-units"]["optional"];
+    assert_eq!(optional.as_bool(), Some(true), "who calls something else needs no processing units");
+}
+
+/// Whoever uses no middleware, and calls something else than Sentinel Hub, builds this and no more.
+#[test]
+fn a_worker_without_features_needs_little() {
+    let manifest = manifest("worker-sdk");
+    let is_optional =
+        |name: &String| manifest["dependencies"][name].get("optional").and_then(toml::Value::as_bool) == Some(true);
+    let mut needed = dependencies("worker-sdk", "dependencies");
+    needed.retain(|name| !is_optional(name));
+    let expected = [
+        "async-nats",
+        "bytes",
+        "futures",
+        "http",
+        "rampmeter-protocol",
+        "serde",
+        "serde_json",
+        "thiserror",
+        "tokio",
+        "tracing",
+    ];
+    assert_eq!(needed, expected);
+    assert_eq!(manifest["features"].get("default"), None);
 }
 
 /// Versions, lints and profiles are said once, at the root.
@@ -200,6 +243,13 @@ fn readme() -> String {
 fn blocks(markdown: &str, language: &str) -> Vec<String> {
     let blocks = markdown.split("```").skip(1).step_by(2);
     blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_fault_that_is_to_be_planted_has_its_place() {
+    let plant = repository::root().join("tests/faults/plant.py");
+    let checked = std::process::Command::new("python3").arg(plant).arg("--check").output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::{nats, process, repository, scheduler};
-
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 
@@ -30,10 +29,12 @@ async fn help_tells_every_option() {
     let table = [
         ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--log-format", "RAMPMETER_NATS"]),
         ("demo",        vec!["--seconds", "--workers", "--json"]),
-        ("check",       vec!["--config", "--print-default"]),
+        ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
+        ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
         ("bench",       vec!["--json"]),
     ];
@@ -62,12 +63,12 @@ async fn wrong_usage_is_told_apart_from_failure() {
 
 #[tokio::test]
 async fn check_tells_what_is_configured() {
-    let notes = HUB.replace("[[resource.limit]]", "dialect = \"sentinel-hub\"\n[[resource.limit]]");
+    let notes = HUB.replace("[[resource.limit]]", "unmatched = \"refuse\"\n[[resource.limit]]");
     let valid = file(&notes);
     let path = valid.path().to_str().unwrap();
     let (code, output, error) = run(&["check", "--config", path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    assert!(output.contains("note: resource `hub`: `dialect` SentinelHub has no effect yet"), "{output}");
+    assert!(output.contains("note: resource `hub`: `unmatched` has no effect, because"), "{output}");
     assert!(output.contains("resource `hub`: 1 limits, 1 classes"), "{output}");
     assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
 }

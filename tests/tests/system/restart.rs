@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use async_nats::StatusCode;
 use bytes::Bytes;
 use rampmeter_nats_server::Server;
@@ -14,8 +15,6 @@ use rampmeter_tests::worker::{Worker, body};
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 
 /// One request a second, ten at once.
 const HUB: &str = r#"

@@ -8,11 +8,11 @@ use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler::serve::Running;
-use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::{Client, Code, Cost, ErrorKind, Outcome, Resource};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Four requests, and one more every 500 ms.
@@ -76,6 +76,32 @@ async fn reserve_promises_a_start_at_once() {
     assert_eq!(permit.limited_by(), Some("few"));
     let permit = permit.ready().await.unwrap();
     assert_eq!(permit.delay(), Duration::ZERO);
+    drop(permit.begin());
+}
+
+/// What the event makes void goes back, and comes again as old as it was; the test publishes it in the scheduler's place.
+#[tokio::test]
+async fn a_reservation_that_a_freeze_voids_is_asked_for_anew() {
+    let Stage { hub, worker, nats, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let observer = nats::connect(nats).await;
+    let mut asks = observer.subscribe("rampmeter.permit.hub").await.unwrap();
+    observer.request("rampmeter.status.hub", "".into()).await.unwrap();
+
+    let permit = hub.reserve(4).await.unwrap();
+    let first = (permit.id().to_owned(), permit.delay());
+    let_pass(Duration::from_millis(20), "ages are told in whole milliseconds").await;
+    let event = json!({"event": "freeze", "limits": ["few"], "for_ms": 10_000, "epoch": 1});
+    worker.tell("event", event.to_string()).await;
+    let permit = within("another permit", permit.ready()).await.unwrap();
+
+    assert!(first.1 > Duration::from_secs(1) && permit.delay() == Duration::ZERO);
+    assert_ne!(permit.id(), first.0);
+    until_counted(worker, (3, 1, 1)).await;
+    let mut ask =
+        async || -> Value { serde_json::from_slice(&within("an ask", asks.next()).await.unwrap().payload).unwrap() };
+    assert_eq!(ask().await["age_ms"], Value::Null);
+    assert!(ask().await["age_ms"].as_f64().is_some_and(|age| age >= 20.0), "it keeps its place");
     drop(permit.begin());
 }
 

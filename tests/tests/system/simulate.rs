@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use rampmeter_tests::{process, repository};
 use serde_json::Value;
 use std::path::PathBuf;
-
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 
 async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = process::run(RAMPMETER, &[&["simulate"], arguments].concat()).await;
@@ -23,13 +22,14 @@ fn scenarios() -> PathBuf {
 }
 
 /// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not what is configured.
-const STRANGE: [&str; 9] = [
+const STRANGE: [&str; 10] = [
     "bad-network",
     "calls-in-flight",
     "crashing-workers",
     "counted-rejections",
     "dropped-fractions",
     "foreign-traffic",
+    "halved-limit",
     "refill-in-ticks",
     "smaller-burst",
     "windows",

@@ -5,6 +5,7 @@
 use async_nats::{Message, StatusCode};
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::unix_ms;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::{Answers, Worker, body};
@@ -91,7 +92,7 @@ fn refusal(message: &Message) -> (Value, String) {
 async fn a_permit_that_is_to_be_had_now() {
     let Stage { worker, .. } = &stage(HUB).await;
     let granted = worker.request("permit", r#"{"id": "a"}"#).await;
-    assert_eq!(granted.payload, r#"{"status":"granted","id":"a","delay_ms":0.0,"epoch":1}"#);
+    assert_eq!(granted.payload, r#"{"status":"granted","id":"a","delay_ms":0.0,"valid_ms":5000.0,"epoch":1}"#);
     assert_eq!(granted.headers, None);
 }
 
@@ -114,7 +115,7 @@ async fn a_reservation_is_a_promise_for_later() {
     let Stage { worker, .. } = &exhausted().await;
     for (id, delay) in [("e", "100 h"), ("f", "200 h"), ("g", "300 h")] {
         let granted = rounded(worker.ask(json!({"id": id})).await);
-        let expected = json!({"status": "granted", "id": id, "delay_ms": delay, "limited_by": "few", "epoch": 1});
+        let expected = json!({"status": "granted", "id": id, "delay_ms": delay, "valid_ms": 5000.0, "limited_by": "few", "epoch": 1});
         assert_eq!(granted, expected);
     }
     assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": -3.0}));
@@ -124,9 +125,9 @@ async fn a_reservation_is_a_promise_for_later() {
 async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
     let Stage { worker, .. } = &stage(HUB).await;
     let first = worker.ask(json!({"id": "a", "cost": {"processing-units": 60}})).await;
-    assert_eq!(first, json!({"status": "granted", "id": "a", "delay_ms": 0.0, "epoch": 1}));
+    assert_eq!(first, json!({"status": "granted", "id": "a", "delay_ms": 0.0, "valid_ms": 5000.0, "epoch": 1}));
     let second = rounded(worker.ask(json!({"id": "b", "cost": {"processing-units": 65}})).await);
-    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "limited_by": "units", "epoch": 1});
+    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "epoch": 1});
     assert_eq!(second, expected);
     let without_request = worker.ask(json!({"id": "c", "cost": {"requests": 0}})).await;
     assert_eq!(without_request["delay_ms"], 0.0);
@@ -254,11 +255,18 @@ async fn a_request_that_was_held_back_until_nobody_waits_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_worker_that_has_seen_a_higher_epoch_raises_it() {
+async fn a_worker_that_has_seen_a_higher_epoch_shows_that_the_store_went_back() {
     let Stage { worker, .. } = &stage(HUB).await;
-    assert_eq!(worker.ask(json!({"epoch": 41})).await["epoch"], 42);
-    assert_eq!(worker.ask(json!({"epoch": 7})).await["epoch"], 42);
-    assert_eq!(worker.status().await.epoch, 42);
+    let before = unix_ms();
+    let first = worker.ask(json!({"epoch": 41})).await;
+    let epoch = first["epoch"].as_u64().unwrap();
+    assert!(epoch > before, "nobody has seen a higher one: {epoch}");
+    assert_eq!(rounded(first)["delay_ms"], "100 h", "whoever led in epoch 41 may have emptied the bucket");
+    // No worker can do that again and again.
+    for seen in [7, epoch - 1, epoch + 1] {
+        assert_eq!(worker.ask(json!({"epoch": seen, "cost": {"requests": 0}})).await["epoch"], epoch);
+    }
+    assert_eq!(worker.status().await.epoch, epoch);
 }
 
 // ---- arrays

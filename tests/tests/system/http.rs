@@ -87,8 +87,19 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_returned",              "counter"),
         ("rampmeter_upstream_429",          "counter"),
         ("rampmeter_refused",               "counter"),
+        ("rampmeter_upstream_answers",      "counter"),
+        ("rampmeter_unreadable_headers",    "counter"),
         ("rampmeter_remembered_permits",    "gauge"),
         ("rampmeter_decision_seconds",      "histogram"),
+        ("rampmeter_troubled",              "gauge"),
+        ("rampmeter_epoch",                 "gauge"),
+        ("rampmeter_store_writes",          "counter"),
+        ("rampmeter_store_losses",          "counter"),
+        ("rampmeter_store_went_back",       "counter"),
+        ("rampmeter_standstills",           "counter"),
+        ("rampmeter_provider_up",           "gauge"),
+        ("rampmeter_provider_failures",     "counter"),
+        ("rampmeter_provider_contract_age_seconds", "gauge"),
     ];
     for (family, kind) in families {
         assert_eq!(page.kind(family), Some(kind), "{family}");
@@ -115,6 +126,10 @@ async fn metrics_tell_what_was_done() {
     #[rustfmt::skip]
     let table = [
         ("rampmeter_leader",                    vec![hub],                                  1.0),
+        ("rampmeter_troubled",                  vec![hub],                                  0.0),
+        ("rampmeter_epoch",                     vec![hub],                                  1.0),
+        ("rampmeter_store_losses_total",        vec![hub],                                  0.0),
+        ("rampmeter_store_went_back_total",     vec![hub],                                  0.0),
         ("rampmeter_capacity",                  vec![hub, ("limit", "few")],                4.0),
         ("rampmeter_capacity",                  vec![hub, ("unit", "processing-units")],    100.0),
         ("rampmeter_queued",                    vec![hub, ("class", "urgent")],             0.0),
@@ -136,7 +151,8 @@ async fn metrics_tell_what_was_done() {
         assert_eq!(page.value(sample, &labels), value, "{sample} {labels:?}");
     }
     assert!((page.value("rampmeter_level", &[hub, ("limit", "few")]) - 0.0).abs() < 0.01);
-    assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 97.5).abs() < 0.01);
+    // A call that was rejected has taken nothing.
+    assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 100.0).abs() < 0.01);
     assert!(page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]) >= 5.0);
     assert!(page.value("rampmeter_decision_seconds_count", &[hub]) >= 6.0);
     assert!(page.value("rampmeter_decision_seconds_sum", &[hub]) > 0.0);

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, process, scheduler};
 use serde_json::json;
-
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 
 const HUB: &str = r#"
 [[resource]]

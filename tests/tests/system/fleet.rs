@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fleet::{Fleet, Job};
@@ -13,12 +14,11 @@ use rampmeter_upstream::Upstream;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
-
 /// A hundred requests a second. The margin is for machines that do not get to run for half a second.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
+dialect = "sentinel-hub"
 [[resource.limit]]
 name = "per-second"
 capacity = 100

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::RAMPMETER;
 use rampmeter_protocol::explain::{Explanation, State};
 use rampmeter_tests::worker::{Answers, Worker, body};
 use rampmeter_tests::{nats, process, scheduler};
 use serde_json::{Value, json};
-
-const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 
 /// One request every 100 hours for all, shared by clients.
 const SLOW: &str = r#"

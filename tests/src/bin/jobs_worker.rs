@@ -1,0 +1,18 @@
+//! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`.
+
+use rampmeter_tests::guilds;
+use rampmeter_worker_sdk::jobs::Queue;
+use rampmeter_worker_sdk::{Client, ConnectOptions};
+use std::time::Duration;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [nats, queue, upstream] = arguments.as_slice() else { anyhow::bail!("NATS QUEUE UPSTREAM") };
+    let options = ConnectOptions::new().name("jobs-worker");
+    let queue = Queue::builder().options(options).lease(guilds::LEASE).open(nats, queue).await?;
+    let discord = Client::connect(nats).await?.resource("discord")?;
+    let worker = guilds::worker(&queue, discord).backoff(Duration::from_millis(100), guilds::LEASE);
+    let _running = worker.start(guilds::handler(upstream)).await?;
+    std::future::pending().await
+}

@@ -1,0 +1,164 @@
+//! Three real nats-servers that form a cluster.
+
+use crate::patience::until;
+use async_nats::ConnectOptions;
+use async_nats::jetstream::{self, kv};
+use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// The fewest that go on without one of them.
+pub const NODES: usize = 3;
+
+/// Far beyond what an answer takes; the usual 5 s would be waited out for each request that is lost.
+const REQUEST: Duration = Duration::from_millis(250);
+/// What takes this long will not happen; a connection is given up after three of these without a sign.
+const HANGS: Duration = Duration::from_secs(1);
+/// How often other ports are tried: a port that was free can be taken before the server has it.
+const ATTEMPTS: usize = 3;
+
+/// A cluster of the caller's own, with empty stores. It ends when it is dropped.
+///
+/// Each [`node`](Cluster::node) can be killed, paused, resumed and restarted, on the same ports and the same store.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: [Server; NODES],
+    seats: [Seat; NODES],
+}
+
+/// What one node has to be told of the cluster.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Its name, which no other node has: `node-0` and so on.
+    pub name: String,
+    /// Where it listens for the others.
+    pub listen: SocketAddr,
+    /// Where all nodes listen for each other, in their order.
+    pub routes: [SocketAddr; NODES],
+}
+
+impl Cluster {
+    /// A cluster that has every write on disk before it acknowledges it, ready for buckets with three replicas.
+    ///
+    /// # Panics
+    /// If it can't be started; the message has the end of a server's log.
+    pub async fn start() -> Self {
+        let options = |seat: &Seat| Options {
+            configuration: Configuration::SyncAlways,
+            arguments: seat.arguments(),
+            ..Options::default()
+        };
+        let cluster = Self::start_with(options).await;
+        cluster.until_ready().await;
+        cluster
+    }
+
+    /// A cluster whose nodes get these options, as soon as each of them serves clients: `JetStream` comes later.
+    ///
+    /// # Panics
+    /// If it can't be started; the message has the end of a server's log.
+    pub async fn start_with(options: impl Fn(&Seat) -> Options) -> Self {
+        let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+        for _ in 1..ATTEMPTS {
+            if let Ok(cluster) = Self::try_start(&binary, &options).await {
+                return cluster;
+            }
+        }
+        Self::try_start(&binary, &options).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    async fn try_start(binary: &Binary, options: &impl Fn(&Seat) -> Options) -> Result<Self, StartError> {
+        let seats = seats();
+        let [a, b, c] = seats.each_ref().map(|seat| Server::start(binary, options(seat)));
+        let (a, b, c) = tokio::try_join!(a, b, c)?;
+        Ok(Cluster { nodes: [a, b, c], seats })
+    }
+
+    /// All nodes, by number.
+    #[must_use]
+    pub fn nodes(&self) -> &[Server; NODES] {
+        &self.nodes
+    }
+
+    /// What each node was told, by number.
+    #[must_use]
+    pub fn seats(&self) -> &[Seat; NODES] {
+        &self.seats
+    }
+
+    /// One node, to do something to it.
+    pub fn node(&mut self, number: usize) -> &mut Server {
+        &mut self.nodes[number]
+    }
+
+    /// Where clients connect to, by number.
+    #[must_use]
+    pub fn urls(&self) -> [&str; NODES] {
+        self.nodes.each_ref().map(Server::url)
+    }
+
+    /// A connection that goes on with another node when its own is gone, or hangs for a few seconds.
+    ///
+    /// # Panics
+    /// If no node answers.
+    pub async fn connect(&self) -> async_nats::Client {
+        let options = ConnectOptions::new().ping_interval(HANGS).connection_timeout(HANGS);
+        options.connect(self.urls().as_slice()).await.unwrap()
+    }
+
+    /// The number of the node that leads the KV bucket called `bucket`: all writes go through it.
+    ///
+    /// # Panics
+    /// If none ever does.
+    pub async fn leader_of(&self, bucket: &str) -> usize {
+        let jetstream = impatient(self.connect().await);
+        let stream = format!("KV_{bucket}");
+        let name = until("the bucket has a leader", async || {
+            let stream = jetstream.get_stream(&stream).await.ok()?;
+            stream.cached_info().cluster.as_ref()?.leader.clone()
+        })
+        .await;
+        (0..NODES).find(|number| name_of(*number) == name).expect("a node of this cluster leads")
+    }
+
+    /// Returns when a bucket with a replica on every node can be made; none is left behind.
+    ///
+    /// # Panics
+    /// If that never comes.
+    pub async fn until_ready(&self) {
+        let jetstream = impatient(self.connect().await);
+        let config = kv::Config { bucket: "ready".to_owned(), num_replicas: NODES, ..kv::Config::default() };
+        until("the cluster makes a bucket", async || jetstream.create_key_value(config.clone()).await.ok()).await;
+        until("the cluster deletes a bucket", async || jetstream.delete_key_value("ready").await.ok()).await;
+    }
+}
+
+impl Seat {
+    /// The seat as arguments of nats-server, for a node without a configuration file that says it.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let routes = self.routes.map(|route| format!("nats://{route}")).join(",");
+        let listen = format!("nats://{}", self.listen);
+        ["--name", &self.name, "--cluster_name", "test", "--cluster_listen", &listen, "--routes", &routes]
+            .map(str::to_owned)
+            .into()
+    }
+}
+
+/// Ports that were free a moment ago. All are held until all are known, so that no two are the same.
+fn seats() -> [Seat; NODES] {
+    let held = [(); NODES].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let routes = held.map(|listener| listener.local_addr().unwrap());
+    std::array::from_fn(|number| Seat { name: name_of(number), listen: routes[number], routes })
+}
+
+fn name_of(number: usize) -> String {
+    format!("node-{number}")
+}
+
+/// `JetStream` that gives a request up soon, to be asked again: what a cluster is asked while it elects a leader is lost.
+pub(crate) fn impatient(client: async_nats::Client) -> jetstream::Context {
+    let mut jetstream = jetstream::new(client);
+    jetstream.set_timeout(REQUEST);
+    jetstream
+}

@@ -1,0 +1,318 @@
+//! A fire drill: load on a resource while a test breaks things around it, and the verdict at the end.
+//!
+//! Three things are looked at, because each sees what the others cannot:
+//!
+//! * what the **upstream** received. It is the last word, but a busy machine makes calls late and so bunches them; the
+//!   resource's margin of a second covers that, and would cover a small fault as well.
+//! * what workers were **promised**: receipt of the answer and its delay. The limits are lowered to what the scheduler
+//!   may use, so that the margin hides nothing but [`LATENESS`]. A fault that recurs adds up, and exceeds it.
+//! * what the scheduler has **charged**, by a limit that hardly ever refills: less than was used means that something
+//!   was forgotten, by however little, whenever it was.
+
+use crate::api::Api;
+use crate::figures::Times;
+use crate::fire::Run;
+use crate::judge::{Call, Cost, Finding, MICROS, Rule, judge};
+use crate::load::{Failures, Load, Plan};
+use crate::patience::{until, within};
+use crate::witness::{LateAnswers, Witness};
+use crate::worker::Worker;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_upstream::{Config, Stats, Upstream};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The period of a resource that allows a hundred requests and two hundred and fifty processing units a second.
+pub const QUICK: Duration = Duration::from_secs(2);
+/// The period of one with the same buckets and a tenth of the rate: a burst that should not be is not made good by the
+/// pause before it.
+pub const SLOW: Duration = Duration::from_secs(20);
+const CAPACITIES: [(&str, u64); 2] = [("requests", 200), ("processing-units", 500)];
+
+/// The limit that shows what was charged: it hardly ever refills.
+const CHARGED: &str = r#"
+[[resource.limit]]
+name = "charged"
+capacity = 100000
+period = "PT8760H"
+margin = 0
+"#;
+
+/// How much later than another an answer may reach its worker on a machine that does not run a task for that long.
+pub const LATENESS: Duration = Duration::from_millis(500);
+
+/// More than any run makes.
+const ADMISSIONS: usize = 10_000_000;
+
+/// Load on a resource called `hub`, somewhere, and all who look at it.
+pub struct Drill {
+    run: Run,
+    clock: Clock,
+    plan: Plan,
+    upstream: Upstream,
+    load: Load,
+    witness: Witness,
+    warm: (Time, Stats),
+    times: BTreeMap<&'static str, Times>,
+}
+
+/// What came of it.
+pub struct Report {
+    run: Run,
+    took: Span,
+    made: usize,
+    received: Vec<Finding>,
+    promised: Vec<Finding>,
+    charges: Option<Charges>,
+    late: LateAnswers,
+    failures: Failures,
+    delivered: f64,
+    times: BTreeMap<&'static str, Times>,
+}
+
+/// The resource that drills are about. Half of what its buckets hold is margin.
+#[must_use]
+pub fn hub(period: Duration) -> String {
+    let limit = |(unit, capacity): (&str, u64)| {
+        let (margin, seconds) = (capacity / 2, period.as_secs());
+        format!(
+            "[[resource.limit]]\nname = \"{unit}\"\nunit = \"{unit}\"\ncapacity = {capacity}\nperiod = \"{seconds}s\"\nmargin = {margin}\n"
+        )
+    };
+    format!("[[resource]]\nname = \"hub\"\n{}", CAPACITIES.map(limit).concat())
+}
+
+/// The quick resource with a limit more, which shows what was charged. It is not for tests that take the state away: such
+/// a limit rightly grants nothing for the rest of the year then.
+#[must_use]
+pub fn audited_hub() -> String {
+    format!("{}{CHARGED}", hub(QUICK))
+}
+
+/// What a scheduler charged, in whole requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charges {
+    /// Made, and not charged any more.
+    pub lost: u64,
+    /// Charged, and not made.
+    pub unused: u64,
+}
+
+/// A plan for half again as many calls as the quick resource allows, by way of the server at `nats_url`.
+#[must_use]
+pub fn plan(nats_url: &str) -> Plan {
+    Plan {
+        nats_url: nats_url.to_owned(),
+        workers_url: nats_url.to_owned(),
+        prefix: "rampmeter",
+        period: QUICK,
+        workers: 40,
+        offered: 150.0,
+        warm: 300,
+    }
+}
+
+impl Drill {
+    /// Starts the load of `plan`, and waits until it is warm. A scheduler is there already.
+    ///
+    /// # Panics
+    /// If the load does not get so far.
+    pub async fn begin(run: Run, plan: Plan) -> Self {
+        run.tell();
+        let clock = Clock::start();
+        let seconds = plan.period.as_secs();
+        let policies = CAPACITIES.map(|(unit, capacity)| format!("{unit}={capacity}/{seconds}s").parse().unwrap());
+        let upstream = Upstream::start(Config::new(policies.into()).keep_admissions(ADMISSIONS)).await.unwrap();
+        let witness = Witness::connect(&plan.nats_url, clock).await;
+        let load = Load::start(&plan, Api::new(&upstream), clock).await;
+        until("the load is there", async || (load.made() >= plan.warm).then_some(())).await;
+        let warm = (clock.now(), upstream.stats());
+        Drill { run, clock, plan, upstream, load, witness, warm, times: BTreeMap::new() }
+    }
+
+    /// The time on the drill's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Who hears everything.
+    #[must_use]
+    pub fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// Notes a time of the kind called `what`.
+    pub fn note(&mut self, what: &'static str, time: Span) {
+        self.times.entry(what).or_default().add(time);
+    }
+
+    /// Waits until a successor of `epoch` grants, and notes how long after `since` that was.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn note_successor(&mut self, epoch: u64, since: Time) {
+        let takeover = self.witness.successor(epoch, since).await;
+        self.note("successor heard", takeover.heard);
+        self.note("successor grants", takeover.granted);
+    }
+
+    /// Waits until the load has made as many `more` calls.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn until_made(&self, more: usize) {
+        let before = self.load.made();
+        until("calls are made", async || (self.load.made() >= before + more).then_some(())).await;
+    }
+
+    /// Lets every worker finish its call, and judges.
+    ///
+    /// # Panics
+    /// If a worker does not finish.
+    pub async fn end(mut self) -> Report {
+        let measured = self.measured();
+        within("every worker finishes its call", self.load.finish()).await;
+        let charges = self.charges().await;
+        self.report(measured, charges)
+    }
+
+    /// Stops the workers where they are, and judges: for a resource that may rightly grant nothing any more.
+    pub async fn break_off(mut self) -> Report {
+        let measured = self.measured();
+        self.load.break_off().await;
+        self.report(measured, None)
+    }
+
+    fn measured(&self) -> (Span, f64) {
+        let used = self.upstream.stats().utilisation_since(&self.warm.1);
+        let best_used = used.iter().filter_map(rampmeter_upstream::Utilisation::ratio).fold(0.0, f64::max);
+        (self.clock.now().since(self.warm.0), best_used)
+    }
+
+    fn report(self, (took, delivered): (Span, f64), charges: Option<Charges>) -> Report {
+        Report {
+            took,
+            made: self.load.made(),
+            received: judge(&self.rules(|rule| rule), self.received()),
+            promised: judge(&self.rules(lowered), self.load.promised()),
+            charges,
+            late: self.witness.late_answers(&self.load.used()),
+            failures: self.load.failures(),
+            delivered,
+            times: self.times,
+            run: self.run,
+        }
+    }
+
+    /// The upstream's limits, changed by `change`.
+    fn rules(&self, change: fn(Rule) -> Rule) -> Vec<Rule> {
+        let rule = |(unit, capacity)| change(Rule::new(unit, capacity, self.plan.period));
+        CAPACITIES.into_iter().map(rule).collect()
+    }
+
+    /// Refused calls count as well: they were made.
+    fn received(&self) -> Vec<Call> {
+        let admissions = self.upstream.admissions();
+        assert!(admissions.len() < ADMISSIONS, "the log is complete");
+        let cost = |cost: &rampmeter_upstream::Cost| -> Cost {
+            cost.iter().map(|(unit, amount)| (unit.to_string(), amount.micros())).collect()
+        };
+        admissions.iter().map(|admission| Call { at: admission.at, cost: cost(&admission.cost) }).collect()
+    }
+
+    /// Nothing if the resource has no limit that shows it.
+    async fn charges(&self) -> Option<Charges> {
+        let status = Worker::at(&self.plan.nats_url, "hub").await.status_of_leader().await;
+        let limit = status.limits.iter().find(|limit| &*limit.name == "charged")?;
+        let refilled = limit.capacity / limit.period_ms * self.clock.now().since(Clock::START).millis();
+        let (made, at_least) = (self.load.made() as f64, limit.capacity - limit.level);
+        let whole = |requests: f64| requests.max(0.0).ceil() as u64;
+        Some(Charges { lost: whole(made - at_least - refilled), unused: whole(at_least - made) })
+    }
+}
+
+/// What the scheduler may use: half is margin. What a full bucket cannot take up while an answer is late counts as well.
+fn lowered(rule: Rule) -> Rule {
+    let burst = rule.burst / 2 + rule.refill(LATENESS);
+    rule.with_burst(burst)
+}
+
+impl Report {
+    /// Prints everything, and sees to what must hold whatever was broken.
+    ///
+    /// # Panics
+    /// If it does not hold.
+    pub fn check(&self) {
+        self.print();
+        let too_many = |findings: &[Finding]| findings.iter().any(|finding| finding.over_admitted_micros > 0);
+        assert!(!too_many(&self.received), "the upstream received too much");
+        assert!(!too_many(&self.promised), "too much was promised");
+        assert!(self.charges.is_none_or(|charges| charges.lost == 0), "charges are lost");
+        assert_eq!(self.late.acted_upon, 0, "late answers were acted upon");
+        assert_eq!(self.failures, Failures::default(), "calls failed");
+    }
+
+    /// How many calls were made.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.made
+    }
+
+    /// The share of the rate that was delivered.
+    #[must_use]
+    pub fn delivered(&self) -> f64 {
+        self.delivered
+    }
+
+    /// What was charged, where the resource shows it.
+    #[must_use]
+    pub fn charges(&self) -> Option<Charges> {
+        self.charges
+    }
+
+    /// The longest time of the kind called `what`.
+    #[must_use]
+    pub fn longest(&self, what: &str) -> Span {
+        self.times.get(what).map_or(Span::ZERO, Times::longest)
+    }
+
+    #[allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
+    fn print(&self) {
+        println!("{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {} calls, {:.1} s", self.run.test(), self.made, self.took.secs())?;
+        for (who, findings) in [("received", &self.received), ("promised", &self.promised)] {
+            for finding in findings {
+                writeln!(f, "  {who}: {finding}")?;
+            }
+        }
+        match self.charges {
+            Some(Charges { lost, unused }) => writeln!(f, "  charges: {lost} lost, {unused} unused")?,
+            None => writeln!(f, "  charges: not looked at")?,
+        }
+        for (what, times) in &self.times {
+            writeln!(f, "  {what}: {times}")?;
+        }
+        let LateAnswers { seen, acted_upon } = self.late;
+        let Failures { throttled, failed } = &self.failures;
+        writeln!(f, "  delivered: {:.1} % of the rate", 100.0 * self.delivered)?;
+        writeln!(f, "  late answers: {seen}, acted upon {acted_upon}")?;
+        writeln!(f, "  429s: {throttled}, failed calls: {}", failed.len())?;
+        failed.iter().take(5).try_for_each(|failure| writeln!(f, "    {failure}"))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens = |micros: u64| micros as f64 / MICROS as f64;
+        let (too_many, left) = (tokens(self.over_admitted_micros), tokens(self.least_left_micros));
+        write!(f, "{} over-admitted {too_many}, least left {left}, at {:.3?}", self.unit, self.worst_at)
+    }
+}

@@ -1,0 +1,55 @@
+//! What a run measured, for people.
+
+use rampmeter_protocol::time::Span;
+use std::fmt;
+
+/// Times of one kind, such as all gaps of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    sorted: Vec<Span>,
+}
+
+impl Times {
+    /// One more.
+    pub fn add(&mut self, time: Span) {
+        let place = self.sorted.partition_point(|known| *known <= time);
+        self.sorted.insert(place, time);
+    }
+
+    /// The time that `percent` of a hundred do not exceed; none if there are no times.
+    #[must_use]
+    pub fn quantile(&self, percent: usize) -> Option<Span> {
+        let rank = (self.sorted.len() * percent).div_ceil(100);
+        self.sorted.get(rank.saturating_sub(1)).copied()
+    }
+
+    /// The longest.
+    #[must_use]
+    pub fn longest(&self) -> Span {
+        self.sorted.last().copied().unwrap_or(Span::ZERO)
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |percent| self.quantile(percent).unwrap_or(Span::ZERO).millis();
+        let count = self.sorted.len();
+        write!(f, "p50 {:.0} ms, p99 {:.0} ms, max {:.0} ms of {count}", millis(50), millis(99), millis(100))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let mut times = Times::default();
+        assert_eq!(times.to_string(), "p50 0 ms, p99 0 ms, max 0 ms of 0");
+        for ms in (1..=100).rev() {
+            times.add(Span::from_millis(ms));
+        }
+        assert_eq!(times.to_string(), "p50 50 ms, p99 99 ms, max 100 ms of 100");
+        assert_eq!(times.longest(), Span::from_millis(100));
+    }
+}

@@ -1,0 +1,69 @@
+//! How much fire: minutes of it for every change, hours by `RAMPMETER_FIRE=long`.
+
+use crate::dice::Dice;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// Faults in a usual run, and in a long one.
+#[derive(Clone, Copy, Debug)]
+pub struct Cycles {
+    /// In a usual run.
+    pub usual: usize,
+    /// In a long one.
+    pub long: usize,
+}
+
+impl Cycles {
+    /// As many as this run wants.
+    #[must_use]
+    pub fn count(self) -> usize {
+        if is_long() { self.long } else { self.usual }
+    }
+}
+
+/// Whether this run is a long one.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var("RAMPMETER_FIRE").is_ok_and(|length| length == "long")
+}
+
+/// One run of one test: its name, and the seed of all that is left to chance.
+#[derive(Clone, Debug)]
+pub struct Run {
+    test: &'static str,
+    seed: u64,
+}
+
+impl Run {
+    /// A run of `test`, called `module::function`. Its seed is that of `RAMPMETER_FIRE_SEED`, or a new one.
+    #[must_use]
+    pub fn of(test: &'static str) -> Self {
+        let given = std::env::var("RAMPMETER_FIRE_SEED").ok().and_then(|seed| seed.parse().ok());
+        // Six digits are enough, and can be typed.
+        let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish() % 1_000_000);
+        Run { test, seed }
+    }
+
+    /// The run's dice, from their first throw.
+    #[must_use]
+    pub fn dice(&self) -> Dice {
+        Dice::new(self.seed)
+    }
+
+    /// The name of the test.
+    #[must_use]
+    pub fn test(&self) -> &str {
+        self.test
+    }
+
+    /// Prints the command that does the same again.
+    #[allow(clippy::print_stdout, reason = "a failure shows how to repeat it")]
+    pub fn tell(&self) {
+        println!("repeat: {}", self.command());
+    }
+
+    fn command(&self) -> String {
+        let long = if is_long() { "RAMPMETER_FIRE=long " } else { "" };
+        let (seed, test) = (self.seed, self.test);
+        format!("{long}RAMPMETER_FIRE_SEED={seed} cargo test -p rampmeter-tests --test fire -- --nocapture {test}")
+    }
+}

@@ -1,0 +1,95 @@
+//! The HTTP front as its clients see it.
+
+use crate::api::http;
+use crate::scheduler;
+use rampmeter_nats_server::Server;
+use rampmeter_scheduler::serve::Running;
+use serde_json::Value;
+use std::net::SocketAddr;
+
+/// A scheduler in this process, and a client of its front.
+pub struct Front {
+    /// The scheduler.
+    pub running: Running,
+    http: reqwest::Client,
+    url: String,
+}
+
+/// What the front has answered.
+#[derive(Debug)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: reqwest::header::HeaderMap,
+    /// The body; as text where it is not JSON.
+    pub body: Value,
+}
+
+impl Response {
+    /// Reads the rest of `response`.
+    ///
+    /// # Panics
+    /// If it breaks off.
+    pub async fn read(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        Response { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+    }
+
+    /// A header's text, if it is there.
+    ///
+    /// # Panics
+    /// If it is no text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl Front {
+    /// A scheduler of `resources`, which leads them, with `http` in its `[http]`.
+    ///
+    /// # Panics
+    /// If it can't start.
+    pub async fn start(nats: &Server, http: &str, resources: &str) -> Self {
+        Self::of(scheduler::start(nats, &format!("{http}\n{resources}")).await)
+    }
+
+    /// The front of a scheduler that runs.
+    ///
+    /// # Panics
+    /// If it has no HTTP.
+    #[must_use]
+    pub fn of(running: Running) -> Self {
+        let url = format!("http://{}", running.http().unwrap());
+        Front { running, http: http(), url }
+    }
+
+    /// Where it is.
+    ///
+    /// # Panics
+    /// If it has no HTTP.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.running.http().unwrap()
+    }
+
+    /// Posts `body` to `path`.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        Response::read(self.http.post(format!("{}{path}", self.url)).body(body).send().await.unwrap()).await
+    }
+
+    /// Gets `path` with these headers.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        let request = self.http.get(format!("{}{path}", self.url));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        Response::read(request.send().await.unwrap()).await
+    }
+}

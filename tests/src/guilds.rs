@@ -1,0 +1,193 @@
+//! Discord as jobs see it: an upstream that limits each server (a "guild") by itself, and remembers who called in which order.
+
+use crate::api::http;
+use crate::patience::let_pass;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::put;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_upstream::{Account, Cost, Policy};
+use rampmeter_worker_sdk::jobs::{Attempt, Failure, Queue, WorkerBuilder};
+use rampmeter_worker_sdk::{Outcome, Resource};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// How soon another worker gets the jobs of one that was killed.
+pub const LEASE: Duration = Duration::from_secs(1);
+/// The attempts at a job: more than a test's kills can spoil.
+const ATTEMPTS: u32 = 100;
+
+/// An upstream that allows each guild what its policy does. It ends when it is dropped.
+pub struct Guilds {
+    url: String,
+    seen: Arc<Seen>,
+    serving: JoinHandle<()>,
+}
+
+struct Seen {
+    policy: Policy,
+    takes: Duration,
+    clock: Clock,
+    /// Guards accounts and calls, for as long as one call takes to be counted.
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    accounts: BTreeMap<String, Account>,
+    calls: Vec<Call>,
+}
+
+/// A call that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// For which guild.
+    pub guild: String,
+    /// Which job it was.
+    pub job: u32,
+    /// Whether it was answered 429.
+    pub throttled: bool,
+    /// When, since the upstream was started.
+    pub at: Duration,
+}
+
+/// A resource `discord` that allows each guild so much in that time. Half of it is margin: calls of tests on a busy machine are late.
+#[must_use]
+pub fn discord(capacity: u32, period: Duration) -> String {
+    discord_by("token-bucket", capacity, period)
+}
+
+/// The same, counted by this algorithm.
+#[must_use]
+pub fn discord_by(algorithm: &str, capacity: u32, period: Duration) -> String {
+    let (period, margin) = (period.as_millis(), capacity / 2);
+    format!(
+        "[[resource]]\nname = \"discord\"\nclasses = [{{ name = \"urgent\" }}, {{ name = \"usual\" }}]\ndefault_class = \"usual\"\n\
+         [[resource.limit]]\nname = \"per-guild\"\nkey = [\"guild\"]\nalgorithm = \"{algorithm}\"\ncapacity = {capacity}\nperiod = \"{period}ms\"\nmargin = {margin}\n"
+    )
+}
+
+impl Guilds {
+    /// Starts one that allows each guild so much in that time.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub async fn start(capacity: u32, period: Duration) -> Self {
+        Self::start_slow(capacity, period, Duration::ZERO).await
+    }
+
+    /// The same, which takes that long to answer.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub async fn start_slow(capacity: u32, period: Duration, takes: Duration) -> Self {
+        Self::start_with(&format!("requests={capacity}/{}ms", period.as_millis()), takes).await
+    }
+
+    /// One with this policy for each guild.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub async fn start_with(policy: &str, takes: Duration) -> Self {
+        let policy = policy.parse().unwrap();
+        let seen = Arc::new(Seen { policy, takes, clock: Clock::start(), book: Mutex::default() });
+        let app = Router::new().route("/guilds/{guild}/roles/{job}", put(called)).with_state(seen.clone());
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Guilds { url, seen, serving }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The calls so far, in the order in which they came.
+    ///
+    /// # Panics
+    /// If a call has panicked.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.seen.book.lock().unwrap().calls.clone()
+    }
+
+    /// How many different jobs of all guilds have been admitted.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        let calls = self.calls();
+        let done = calls.iter().filter(|call| !call.throttled).map(|call| (&*call.guild, call.job));
+        done.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Sees to it that every guild has had jobs 0 to `jobs`, each once or more, in that order, and that nobody was answered 429.
+    /// Returns how many calls came twice.
+    ///
+    /// # Panics
+    /// If it was otherwise.
+    #[must_use]
+    pub fn check(&self, guilds: u32, jobs: u32) -> usize {
+        let calls = self.calls();
+        let throttled: Vec<&Call> = calls.iter().filter(|call| call.throttled).collect();
+        assert!(throttled.is_empty(), "answered 429: {throttled:?}");
+        for guild in 0..guilds {
+            let mut order: Vec<u32> =
+                calls.iter().filter(|call| call.guild == name(guild)).map(|call| call.job).collect();
+            // The same job again, after a death, right behind itself.
+            order.dedup();
+            assert_eq!(order, (0..jobs).collect::<Vec<u32>>(), "{}", name(guild));
+        }
+        calls.len() - (guilds * jobs) as usize
+    }
+}
+
+impl Drop for Guilds {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What guild number `guild` is called.
+#[must_use]
+pub fn name(guild: u32) -> String {
+    format!("guild {guild}")
+}
+
+async fn called(State(seen): State<Arc<Seen>>, Path((guild, job)): Path<(String, u32)>) -> StatusCode {
+    let status = seen.count(guild, job);
+    let_pass(seen.takes, "a call takes its time").await;
+    status
+}
+
+impl Seen {
+    fn count(&self, guild: String, job: u32) -> StatusCode {
+        let mut book = self.book.lock().unwrap();
+        let at = self.clock.now().since(Clock::START).duration();
+        let account = book.accounts.entry(guild.clone()).or_insert_with(|| Account::new(vec![self.policy.clone()]));
+        let throttled = account.admit(at, &Cost::new()).is_err();
+        book.calls.push(Call { guild, job, throttled, at });
+        if throttled { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::NO_CONTENT }
+    }
+}
+
+/// A worker whose jobs outlive many deaths of their workers.
+pub fn worker(queue: &Queue, discord: Resource) -> WorkerBuilder {
+    queue.worker(discord).group_label("guild").max_attempts(ATTEMPTS)
+}
+
+/// Calls the upstream at `url` for each job; the payload is the job's number.
+pub fn handler(url: &str) -> impl Fn(Attempt) -> futures::future::BoxFuture<'static, Result<Outcome, Failure>> + use<> {
+    let (http, url) = (http(), url.to_owned());
+    move |attempt| {
+        let (http, job) = (http.clone(), String::from_utf8_lossy(&attempt.payload).into_owned());
+        let url = format!("{url}/guilds/{}/roles/{job}", attempt.group);
+        Box::pin(async move {
+            let answer = http.put(url).send().await?;
+            Ok(Outcome::status(answer.status().as_u16()))
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the scheduler.
+
+use crate::fire::Run;
+use crate::guilds::{Guilds, discord_by, name};
+use crate::nats;
+use crate::patience::let_pass;
+use crate::process::{Process, Program};
+use rampmeter_worker_sdk::jobs::{Job, Queue};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+const WORKERS: usize = 3;
+/// A run that takes this much longer than its limits do, and than the scheduler's deaths cost, does not go on.
+const PATIENCE: u32 = 6;
+
+/// How large a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// How many servers.
+    pub guilds: u32,
+    /// How many jobs for each.
+    pub jobs: u32,
+    /// How many each allows in a period.
+    pub capacity: u32,
+    /// The period.
+    pub period: Duration,
+    /// The pauses between kills.
+    pub pauses: (Duration, Duration),
+    /// How many of a hundred victims are the scheduler. After its death no key is given anything for a period.
+    pub schedulers: u64,
+}
+
+/// A worker process.
+pub struct Worker {
+    command: Command,
+    child: Child,
+}
+
+impl Worker {
+    /// Starts `program` on the queue `roles`.
+    ///
+    /// # Panics
+    /// If it can't be run.
+    #[must_use]
+    pub fn start(program: Program, nats_url: &str, upstream: &Guilds) -> Self {
+        let mut command = Command::new(program);
+        command.args([nats_url, "roles", upstream.url()]).stdin(Stdio::null()).kill_on_drop(true);
+        Worker { child: command.spawn().unwrap(), command }
+    }
+
+    /// Kills it (SIGKILL), and starts another in its place.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub async fn replace(&mut self) {
+        self.kill().await;
+        self.child = self.command.spawn().unwrap();
+    }
+
+    /// Kills it (SIGKILL).
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+}
+
+/// Publishes all jobs, runs them under fire, and sees to it that every one is done, in order, without a 429.
+///
+/// # Panics
+/// If it was otherwise.
+#[allow(clippy::print_stdout, reason = "a run tells what it measured")]
+pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, size: Size) {
+    run.tell();
+    let mut dice = run.dice();
+    let nats = nats::start().await;
+    // Whoever keeps to every window of this length keeps to those that begin at some time, too.
+    let resource = discord_by("sliding-window", size.capacity, size.period);
+    let policy = format!("requests={}/{}ms;sliding-window", size.capacity, size.period.as_millis());
+    let mut scheduler = Process::start(program, &nats, &resource).await;
+    let upstream = Guilds::start_with(&policy, Duration::ZERO).await;
+    let queue = Queue::builder().lease(crate::guilds::LEASE).open(nats.url(), "roles").await.unwrap();
+    for job in 0..size.jobs {
+        for guild in 0..size.guilds {
+            queue.publish(Job::new(name(guild), job.to_string()).id(format!("{guild}-{job}"))).await.unwrap();
+        }
+    }
+    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| Worker::start(worker, nats.url(), &upstream)).collect();
+    let all = (size.guilds * size.jobs) as usize;
+    let (mut kills, mut rounds) =
+        (0, PATIENCE * size.period * size.jobs.div_ceil(size.capacity) + Duration::from_secs(60));
+    while upstream.done() < all {
+        let pause = dice.span(size.pauses.0..size.pauses.1);
+        let_pass(pause, "kills come at any point").await;
+        assert!(rounds > pause, "{} of {all} jobs are done", upstream.done());
+        rounds -= pause;
+        if dice.chance(size.schedulers) {
+            scheduler.kill().await;
+            scheduler.restart();
+        } else {
+            workers[kills % WORKERS].replace().await;
+        }
+        kills += 1;
+    }
+    crate::patience::until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
+    let twice = upstream.check(size.guilds, size.jobs);
+    println!("{all} jobs of {} guilds, {kills} kills: all done, in order, {twice} twice, 0 × 429", size.guilds);
+}

@@ -1,0 +1,215 @@
+//! The judge of rate limits: it admits everything, and tells by how much that was too much.
+//!
+//! Whole numbers all the way, and nothing of the core or of the upstream, so that neither can agree with it by a
+//! mistake that they share.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Millionths in a token.
+pub const MICROS: u64 = 1_000_000;
+
+/// What a call took, in millionths per unit.
+pub type Cost = BTreeMap<String, u64>;
+
+/// A call, and when it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Time since an origin that all calls of a judgement share.
+    pub at: Duration,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// A limit as the judge knows it: `per_period` tokens come in in `period`, of which `burst` can be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What is counted.
+    pub unit: String,
+    /// Whole tokens that come in in a period.
+    pub per_period: u64,
+    /// The period.
+    pub period: Duration,
+    /// Whole tokens that can be kept.
+    pub burst: u64,
+}
+
+/// How the calls did under one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's unit.
+    pub unit: String,
+    /// The most that was owed at any time, in millionths, rounded up. Zero is what there should be.
+    pub over_admitted_micros: u64,
+    /// The least that was left at any time, in millionths, rounded down; zero if anything was owed.
+    pub least_left_micros: u64,
+    /// When the most was owed.
+    pub worst_at: Duration,
+}
+
+impl Rule {
+    /// The rule of a bucket that keeps a whole period's tokens.
+    #[must_use]
+    pub fn new(unit: &str, per_period: u64, period: Duration) -> Self {
+        Rule { unit: unit.to_owned(), per_period, period, burst: per_period }
+    }
+
+    /// The same rate, with room for `burst` tokens only.
+    #[must_use]
+    pub fn with_burst(self, burst: u64) -> Self {
+        Rule { burst, ..self }
+    }
+
+    /// What comes in in `time`, in whole tokens, rounded down.
+    #[must_use]
+    pub fn refill(&self, time: Duration) -> u64 {
+        let tokens = u128::from(self.per_period) * time.as_nanos() / self.period.as_nanos();
+        u64::try_from(tokens).expect("tests take less than centuries")
+    }
+}
+
+/// Judges `calls`, in the order of their times, by each of `rules`; every bucket is full at the first call.
+#[must_use]
+pub fn judge(rules: &[Rule], mut calls: Vec<Call>) -> Vec<Finding> {
+    calls.sort_by_key(|call| call.at);
+    rules.iter().map(|rule| judge_by(rule, &calls)).collect()
+}
+
+fn judge_by(rule: &Rule, calls: &[Call]) -> Finding {
+    let mut bucket = Bucket::full(rule);
+    let mut lowest = (bucket.level, Duration::ZERO);
+    for call in calls {
+        bucket.refill_until(call.at);
+        bucket.spend(call.cost.get(&rule.unit).copied().unwrap_or_default());
+        if bucket.level < lowest.0 {
+            lowest = (bucket.level, call.at);
+        }
+    }
+    let period = i128::from(bucket.period_ns);
+    Finding {
+        unit: rule.unit.clone(),
+        over_admitted_micros: whole((-lowest.0).max(0) + period - 1, period),
+        least_left_micros: whole(lowest.0.max(0), period),
+        worst_at: lowest.1,
+    }
+}
+
+fn whole(volume: i128, period_ns: i128) -> u64 {
+    u64::try_from(volume / period_ns).expect("not negative, and less than u64 counts")
+}
+
+/// Its volumes are in millionths of a token times nanoseconds of the period, so that what comes in in a nanosecond is
+/// a whole number.
+struct Bucket {
+    per_ns: i128,
+    period_ns: u64,
+    brim: i128,
+    level: i128,
+    last: Duration,
+}
+
+impl Bucket {
+    fn full(rule: &Rule) -> Self {
+        let period_ns = u64::try_from(rule.period.as_nanos()).expect("periods are shorter than centuries");
+        let brim = i128::from(rule.burst * MICROS) * i128::from(period_ns);
+        Bucket { per_ns: i128::from(rule.per_period * MICROS), period_ns, brim, level: brim, last: Duration::ZERO }
+    }
+
+    fn refill_until(&mut self, at: Duration) {
+        let elapsed = i128::try_from((at - self.last).as_nanos()).expect("shorter than centuries");
+        self.level = (self.level + self.per_ns * elapsed).min(self.brim);
+        self.last = at;
+    }
+
+    fn spend(&mut self, micros: u64) {
+        self.level -= i128::from(micros) * i128::from(self.period_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten tokens in a second.
+    fn ten() -> Rule {
+        Rule::new("requests", 10, Duration::from_secs(1))
+    }
+
+    fn call(at_ms: u64, tokens: f64) -> Call {
+        let cost = Cost::from([("requests".to_owned(), (tokens * MICROS as f64) as u64)]);
+        Call { at: Duration::from_millis(at_ms), cost }
+    }
+
+    /// Calls as (milliseconds, tokens).
+    type Script<'a> = &'a [(u64, f64)];
+
+    fn check(rule: Rule, calls: Script<'_>, over_admitted: f64, least_left: f64) {
+        let calls = calls.iter().map(|(at_ms, tokens)| call(*at_ms, *tokens)).collect();
+        let [finding] = judge(&[rule], calls).try_into().unwrap();
+        let micros = (finding.over_admitted_micros as f64 / 1e6, finding.least_left_micros as f64 / 1e6);
+        assert_eq!(micros, (over_admitted, least_left), "{finding:?}");
+    }
+
+    #[test]
+    fn everything_is_admitted_and_what_was_too_much_is_told() {
+        let fractions = [(0, 9.5), (50, 1.0)];
+        let paid_back = [(0, 11.0), (500, 0.0), (600, 5.0)];
+        let owed_twice = [(0, 12.0), (100, 3.0)];
+        let not_above_the_brim = [(0, 10.0), (5000, 11.0)];
+        let unsorted = [(1000, 10.0), (0, 10.0)];
+        #[rustfmt::skip]
+        let table: [(Script<'_>, f64, f64); 9] = [
+            // calls              too much  least left
+            (&[],                  0.0,     10.0),
+            (&[(0, 10.0)],         0.0,     0.0),
+            (&[(0, 11.0)],         1.0,     0.0),
+            (&[(0, 4.0)],          0.0,     6.0),
+            (&fractions,           0.0,     0.0),
+            (&paid_back,           1.0,     0.0),
+            (&owed_twice,          4.0,     0.0),
+            (&not_above_the_brim,  1.0,     0.0),
+            (&unsorted,            0.0,     0.0),
+        ];
+        for (calls, over_admitted, least_left) in table {
+            check(ten(), calls, over_admitted, least_left);
+        }
+    }
+
+    #[test]
+    fn a_burst_may_be_smaller_than_the_refill_of_a_period() {
+        check(ten().with_burst(4), &[(0, 4.0), (100, 1.0)], 0.0, 0.0);
+        check(ten().with_burst(4), &[(0, 5.0)], 1.0, 0.0);
+    }
+
+    #[test]
+    fn a_millionth_and_a_nanosecond_count() {
+        let late = |ns| vec![call(0, 10.0), Call { at: Duration::from_nanos(ns), ..call(0, 1.0) }];
+        assert_eq!(judge(&[ten()], late(100_000_000))[0].over_admitted_micros, 0);
+        assert_eq!(judge(&[ten()], late(99_999_999))[0].over_admitted_micros, 1);
+    }
+
+    /// A thousand calls at exactly the rate are right; one more anywhere among them is one too many.
+    #[test]
+    fn one_token_too_many_in_a_thousand_is_found() {
+        let at_the_rate = |number: u64| call(number * 100, 1.0);
+        for planted in [None, Some(0), Some(17), Some(999)] {
+            let calls = (0..1000).map(at_the_rate).chain(planted.map(at_the_rate)).collect();
+            let [finding] = judge(&[ten().with_burst(1)], calls).try_into().unwrap();
+            assert_eq!(finding.over_admitted_micros, u64::from(planted.is_some()) * MICROS, "{planted:?}");
+        }
+    }
+
+    #[test]
+    fn each_unit_has_its_own_bucket() {
+        let units = Rule::new("units", 5, Duration::from_secs(1));
+        let cost = Cost::from([("requests".to_owned(), MICROS), ("units".to_owned(), 7 * MICROS)]);
+        let findings = judge(&[ten(), units], vec![Call { at: Duration::ZERO, cost }]);
+        let too_much: Vec<u64> = findings.iter().map(|finding| finding.over_admitted_micros).collect();
+        assert_eq!(too_much, [0, 2 * MICROS]);
+    }
+
+    #[test]
+    fn refill_is_rounded_down() {
+        assert_eq!(ten().refill(Duration::from_millis(250)), 2);
+    }
+}

@@ -1,0 +1,68 @@
+//! Two schedulers of the same resources: one leads, one stands by.
+
+use crate::patience::until;
+use crate::process::{Process, Program};
+
+/// The processes. Dropping it kills them.
+pub struct Pair {
+    members: [Process; 2],
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member(usize);
+
+impl Member {
+    /// The one that was started with the first configuration.
+    pub const FIRST: Self = Member(0);
+
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        Member(1 - self.0)
+    }
+}
+
+impl Pair {
+    /// Starts one with each of the configurations, and waits until one leads and the other stands by.
+    ///
+    /// # Panics
+    /// If they do not get so far.
+    pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
+        let pair = Pair { members: configurations.map(|text| Process::begin(program, text, &[])) };
+        pair.leader().await;
+        pair
+    }
+
+    /// The one that leads, once the other stands by.
+    ///
+    /// # Panics
+    /// If that does not come about.
+    pub async fn leader(&self) -> Member {
+        until("one leads and the other stands by", async || {
+            let duties = [self.duty(Member(0)).await?, self.duty(Member(1)).await?];
+            match [duties[0].as_str(), duties[1].as_str()] {
+                ["leading", "standby"] => Some(Member(0)),
+                ["standby", "leading"] => Some(Member(1)),
+                _ => None,
+            }
+        })
+        .await
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn process(&self, member: Member) -> &Process {
+        &self.members[member.0]
+    }
+
+    /// One of them, to be killed or restarted.
+    pub fn process_mut(&mut self, member: Member) -> &mut Process {
+        &mut self.members[member.0]
+    }
+
+    async fn duty(&self, member: Member) -> Option<String> {
+        let (_, body) = self.process(member).readiness().await?;
+        body["resources"]["hub"]["state"].as_str().map(str::to_owned)
+    }
+}

@@ -1,0 +1,62 @@
+//! Resources whose limits an upstream tells, and the credentials that its customer has.
+
+use crate::process::{Process, Program};
+use crate::scheduler::configuration;
+use rampmeter_nats_server::Server;
+use rampmeter_upstream::{Config, Upstream};
+
+/// The environment variables in which schedulers find the credentials.
+pub const ENVIRONMENT: [(&str, &str); 2] = [("HUB_CLIENT_ID", CLIENT_ID), ("HUB_CLIENT_SECRET", CLIENT_SECRET)];
+/// The customer.
+pub const CLIENT_ID: &str = "canary-client-id";
+/// What only the customer and the upstream know; of characters that a form has to escape.
+pub const CLIENT_SECRET: &str = "canary+client&secret=1%";
+
+/// An upstream that enforces `policies`, and tells its customer.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn upstream(policies: &[&str]) -> Upstream {
+    let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
+    Upstream::start(Config::new(policies).customer(CLIENT_ID, CLIENT_SECRET)).await.unwrap()
+}
+
+/// The value of a resource's `provider`, which asks `upstream` every second, and says what `more` does.
+#[must_use]
+pub fn provider(upstream: &Upstream, more: &str) -> String {
+    let url = upstream.url();
+    format!(
+        "{{ kind = \"sentinel-hub\", base_url = \"{url}\", client_id_env = \"HUB_CLIENT_ID\", \
+         token_url = \"{url}/auth/realms/main/protocol/openid-connect/token\", \
+         contract_every = \"1s\", timeout = \"300ms\", {more} }}"
+    )
+}
+
+/// A resource of requests, `per_minute` of them, whose provider is `upstream`.
+#[must_use]
+pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) -> String {
+    let provider = provider(upstream, &format!("client_secret_env = \"HUB_CLIENT_SECRET\", {more}"));
+    format!(
+        "[[resource]]\nname = \"{name}\"\nprovider = {provider}\n[[resource.limit]]\nname = \"per-minute\"\n\
+         capacity = {per_minute}\nperiod = \"PT1M\"\n"
+    )
+}
+
+/// A scheduler of `resources` in a process of its own that knows the credentials. It may not have got far yet.
+///
+/// # Panics
+/// If it can't be run.
+#[must_use]
+pub fn begin(program: Program, nats: &Server, resources: &str) -> Process {
+    Process::begin_in(program, &configuration(nats.url(), resources), &[], &ENVIRONMENT)
+}
+
+/// The same, which is ready.
+///
+/// # Panics
+/// If it does not get so far; the message has its log.
+pub async fn start(program: Program, nats: &Server, resources: &str) -> Process {
+    let mut process = begin(program, nats, resources);
+    process.until_ready().await;
+    process
+}

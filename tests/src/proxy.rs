@@ -1,0 +1,230 @@
+//! A network between one client and a nats-server that can be slow, cut, or deaf on one side.
+
+use crate::patience::let_pass;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const BUFFER: usize = 1 << 16;
+
+/// How one direction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Bytes go through.
+    Open,
+    /// Bytes take so long.
+    Slow(Duration),
+    /// Bytes wait until the line is open again, as TCP has it in a partition that heals: all of them arrive then.
+    Held,
+    /// Bytes are lost, and the connection stays open. It ends when the line is open again, since nothing on it would
+    /// make sense any more.
+    Lost,
+}
+
+/// Both directions of a network, as its client sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    /// From the client to the server.
+    out: Line,
+    /// From the server to the client.
+    back: Line,
+    /// Connections that are older than this are closed.
+    generation: u64,
+    /// Whether anybody may connect.
+    connects: bool,
+}
+
+/// A proxy on a free port of this machine. Dropping it ends all its connections.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    network: watch::Sender<Network>,
+    _accepting: JoinSet<()>,
+}
+
+impl Proxy {
+    /// A proxy in front of the server at `port`.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub async fn start(port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let all_open = Network { out: Line::Open, back: Line::Open, generation: 0, connects: true };
+        let (network, seen) = watch::channel(all_open);
+        let mut accepting = JoinSet::new();
+        accepting.spawn(accept(listener, (Ipv4Addr::LOCALHOST, port).into(), seen));
+        Proxy { address, network, _accepting: accepting }
+    }
+
+    /// What a client connects to.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// Makes the two directions so; `out` is from the client to the server.
+    pub fn set(&self, out: Line, back: Line) {
+        self.network.send_modify(|network| {
+            let connection_is_broken = network.out == Line::Lost || network.back == Line::Lost;
+            *network = Network { out, back, connects: true, generation: network.generation };
+            network.generation += u64::from(connection_is_broken);
+        });
+    }
+
+    /// Opens both directions.
+    pub fn heal(&self) {
+        self.set(Line::Open, Line::Open);
+    }
+
+    /// Closes all connections, and admits no new one until it is healed.
+    pub fn cut(&self) {
+        self.network.send_modify(|network| {
+            network.generation += 1;
+            network.connects = false;
+        });
+    }
+}
+
+async fn accept(listener: TcpListener, server: SocketAddr, network: watch::Receiver<Network>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let now = *network.borrow();
+        if now.connects {
+            connections.spawn(connect(client, server, network.clone(), now.generation));
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Ends with the first direction that ends, or with its generation.
+async fn connect(client: TcpStream, server: SocketAddr, mut network: watch::Receiver<Network>, generation: u64) {
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    for connection in [&client, &server] {
+        connection.set_nodelay(true).ok();
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let out = carry(from_client, to_server, network.clone(), |network| network.out);
+    let back = carry(from_server, to_client, network.clone(), |network| network.back);
+    tokio::select! {
+        () = out => {}
+        () = back => {}
+        _ = network.wait_for(|network| network.generation > generation) => {}
+    }
+}
+
+/// Carries bytes until either side closes. A close passes no line that is held or that loses everything, either.
+async fn carry(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut network: watch::Receiver<Network>,
+    line: fn(&Network) -> Line,
+) {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let length = from.read(&mut buffer).await.unwrap_or(0);
+        let held = |network: &Network| line(network) == Line::Held;
+        if network.wait_for(|network| !held(network)).await.is_err() {
+            return;
+        }
+        let now = line(&network.borrow());
+        match now {
+            Line::Lost if length > 0 => continue,
+            Line::Lost => return std::future::pending().await,
+            Line::Slow(delay) => let_pass(delay, "the line is slow").await,
+            Line::Open | Line::Held => {}
+        }
+        if length == 0 || to.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patience::within;
+
+    /// A server that sends back what it gets, behind a proxy, and a client of it.
+    async fn echo() -> (Proxy, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap().port()).await;
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = connection.into_split();
+                    tokio::io::copy(&mut from, &mut to).await.ok();
+                });
+            }
+        });
+        let client = TcpStream::connect(proxy.address).await.unwrap();
+        (proxy, client)
+    }
+
+    async fn says(client: &mut TcpStream, text: &str) {
+        client.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn hears(client: &mut TcpStream, text: &str) {
+        let mut heard = vec![0; text.len()];
+        within("an echo", client.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(heard, text.as_bytes());
+    }
+
+    async fn hears_nothing(client: &mut TcpStream) {
+        let mut byte = [0];
+        let silence = tokio::time::timeout(Duration::from_millis(50), client.read(&mut byte)).await;
+        assert!(silence.is_err(), "the line is closed, or lets through what it should not");
+    }
+
+    #[tokio::test]
+    async fn what_is_held_comes_later() {
+        for (out, back) in [(Line::Held, Line::Open), (Line::Open, Line::Held), (Line::Held, Line::Held)] {
+            let (proxy, mut client) = echo().await;
+            says(&mut client, "a").await;
+            hears(&mut client, "a").await;
+            proxy.set(out, back);
+            says(&mut client, "b").await;
+            hears_nothing(&mut client).await;
+            proxy.heal();
+            hears(&mut client, "b").await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_ends_the_connection_afterwards() {
+        let (proxy, mut client) = echo().await;
+        proxy.set(Line::Open, Line::Lost);
+        says(&mut client, "a").await;
+        hears_nothing(&mut client).await;
+        proxy.heal();
+        assert_eq!(within("the end", client.read(&mut [0])).await.unwrap_or(0), 0);
+    }
+
+    #[tokio::test]
+    async fn a_cut_lets_nobody_in_until_it_is_healed() {
+        let (proxy, mut client) = echo().await;
+        proxy.cut();
+        assert_eq!(within("the end", client.read(&mut [0])).await.unwrap_or(0), 0);
+        let mut early = TcpStream::connect(proxy.address).await.unwrap();
+        assert_eq!(within("no welcome", early.read(&mut [0])).await.unwrap_or(0), 0);
+        proxy.heal();
+        let mut client = TcpStream::connect(proxy.address).await.unwrap();
+        says(&mut client, "a").await;
+        hears(&mut client, "a").await;
+    }
+
+    #[tokio::test]
+    async fn a_slow_line_carries_everything() {
+        let (proxy, mut client) = echo().await;
+        proxy.set(Line::Slow(Duration::from_millis(20)), Line::Open);
+        says(&mut client, "a").await;
+        hears(&mut client, "a").await;
+    }
+}

@@ -1,0 +1,97 @@
+//! nats-servers that run what `deploy/nats` ships, on free ports.
+
+use crate::cluster::{Cluster, Seat, impatient};
+use crate::patience::until;
+use crate::repository::root;
+use async_nats::ConnectOptions;
+use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use std::path::PathBuf;
+
+/// The users there, and where each may be answered.
+pub const USERS: [(&str, &str); 3] =
+    [("worker", "_INBOX_worker"), ("operator", "_INBOX"), ("scheduler", "_INBOX_scheduler")];
+
+/// Where a file of `deploy/nats` is.
+#[must_use]
+pub fn path(name: &str) -> PathBuf {
+    root().join("deploy/nats").join(name)
+}
+
+/// One server.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn single() -> Server {
+    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+    let options = options("single.conf", passwords());
+    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A cluster that answers schedulers, though it may need another moment before it makes a bucket.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn cluster() -> Cluster {
+    let cluster = Cluster::start_with(|seat| options("cluster.conf", variables(seat))).await;
+    let client = login("scheduler").connect(cluster.urls().as_slice()).await.unwrap();
+    let jetstream = impatient(client);
+    until("the cluster has a leader", async || jetstream.query_account().await.ok()).await;
+    cluster
+}
+
+/// What a node in `seat` is told in environment variables, beside its store.
+#[must_use]
+pub fn variables(seat: &Seat) -> Vec<(String, String)> {
+    let routes = seat.routes.map(|route| format!("nats://route:{}@{route}", password("route")));
+    let of_node = [
+        ("NATS_NAME", seat.name.clone()),
+        ("NATS_CLUSTER_LISTEN", seat.listen.to_string()),
+        ("NATS_ROUTE_PASSWORD", password("route")),
+        ("NATS_ROUTES", format!("[{}]", routes.join(", "))),
+    ];
+    let of_node = of_node.map(|(name, value)| (name.to_owned(), value));
+    passwords().into_iter().chain(of_node).collect()
+}
+
+/// What every server is told of the users.
+#[must_use]
+pub fn passwords() -> Vec<(String, String)> {
+    let variable = |user: &str| (format!("NATS_{}_PASSWORD", user.to_uppercase()), password(user));
+    USERS.map(|(user, _)| variable(user)).into()
+}
+
+/// The URL with which `user` connects to `server`.
+#[must_use]
+pub fn url(server: &Server, user: &str) -> String {
+    server.url().replace("nats://", &format!("nats://{user}:{}@", password(user)))
+}
+
+/// How `user` connects, with answers where they may come to.
+///
+/// # Panics
+/// If there is no such user.
+#[must_use]
+pub fn login(user: &str) -> ConnectOptions {
+    let (_, inbox) = USERS.into_iter().find(|(name, _)| *name == user).expect("a user");
+    ConnectOptions::with_user_and_password(user.to_owned(), password(user)).custom_inbox_prefix(inbox)
+}
+
+/// The configuration of a scheduler of `resources` that finds its server at `url`.
+#[must_use]
+pub fn configuration(url: &str, resources: &str) -> String {
+    let nats = "[nats]\ninbox_prefix = \"_INBOX_scheduler\"";
+    crate::scheduler::configuration(url, resources).replace("[nats]", nats)
+}
+
+fn options(name: &str, environment: Vec<(String, String)>) -> Options {
+    Options {
+        configuration: Configuration::File(path(name)),
+        arguments: ["--http_port", "-1"].map(str::to_owned).into(),
+        environment,
+        ..Options::default()
+    }
+}
+
+fn password(user: &str) -> String {
+    format!("password-of-{user}")
+}

@@ -1,0 +1,153 @@
+//! Three nodes: the node that leads the store dies or freezes, and so do schedulers on top of it.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::cluster::{Cluster, NODES};
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::scheduler;
+use std::time::Duration;
+
+const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 30 };
+const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };
+const SCHEDULER_CYCLES: Cycles = Cycles { usual: 4, long: 100 };
+
+/// The store is silent for 4 to 8 s when the node that leads it has gone.
+const ELECTION: Duration = Duration::from_secs(8);
+/// A node that freezes for less is still one of them when it wakes.
+const FREEZE: Duration = Duration::from_secs(3);
+
+struct Stage {
+    cluster: Cluster,
+    pair: Pair,
+    drill: Drill,
+}
+
+impl Stage {
+    async fn start(run: Run) -> Self {
+        Stage::start_with(run, "").await
+    }
+
+    /// With these keys of the resource.
+    async fn start_with(run: Run, keys: &str) -> Self {
+        let resource = audited_hub().replacen("name = \"hub\"\n", &format!("name = \"hub\"\n{keys}"), 1);
+        let cluster = Cluster::start().await;
+        let [first, second, third] = cluster.urls().map(str::to_owned);
+        let configurations = [first, second].map(|url| {
+            let single = scheduler::configuration(&url, &resource);
+            single.replace("[http]", &format!("replicas = {NODES}\n[http]"))
+        });
+        let pair = Pair::start(RAMPMETER, [&configurations[0], &configurations[1]]).await;
+        let drill = Drill::begin(run, plan(&third)).await;
+        Stage { cluster, pair, drill }
+    }
+
+    async fn check(self) {
+        self.drill.end().await.check();
+    }
+}
+
+/// The node that leads the store dies, as often as that.
+async fn kill_leading_nodes(stage: &mut Stage, cycles: Cycles) {
+    for _ in 0..cycles.count() {
+        let leads = stage.cluster.leader_of("rampmeter").await;
+        let killed_at = stage.drill.now();
+        stage.cluster.node(leads).kill().await.unwrap();
+        let_pass(ELECTION, "the others elect a leader").await;
+        stage.cluster.node(leads).restart().await.unwrap();
+        stage.cluster.until_ready().await;
+        stage.drill.until_made(100).await;
+        stage.drill.note("gap", stage.drill.witness().longest_gap(killed_at));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_that_leads_the_store_dies() {
+    let mut stage = Stage::start(Run::of("cluster::the_node_that_leads_the_store_dies")).await;
+    kill_leading_nodes(&mut stage, NODE_CYCLES).await;
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_reservation_through_an_election() {
+    let run = Run::of("cluster::a_long_reservation_through_an_election");
+    let mut stage = Stage::start_with(run, "reservation = \"10s\"\n").await;
+    kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_rides_through_an_election() {
+    let run = Run::of("cluster::who_rides_through_an_election");
+    let mut stage = Stage::start_with(run, "on_kv_loss = \"ride\"\nride_for = \"20s\"\n").await;
+    kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_that_leads_the_store_freezes() {
+    let mut stage = Stage::start(Run::of("cluster::the_node_that_leads_the_store_freezes")).await;
+    for _ in 0..NODE_CYCLES.count() {
+        let leads = stage.cluster.leader_of("rampmeter").await;
+        let frozen_at = stage.drill.now();
+        stage.cluster.node(leads).pause().unwrap();
+        let_pass(FREEZE, "the node is frozen for so long").await;
+        stage.cluster.node(leads).resume().unwrap();
+        stage.cluster.until_ready().await;
+        stage.drill.until_made(100).await;
+        stage.drill.note("gap", stage.drill.witness().longest_gap(frozen_at));
+    }
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedulers_die() {
+    let mut stage = Stage::start(Run::of("cluster::schedulers_die")).await;
+    for _ in 0..SCHEDULER_CYCLES.count() {
+        let leader = stage.pair.leader().await;
+        let (epoch, killed_at) = (stage.drill.witness().epoch(), stage.drill.now());
+        stage.pair.process_mut(leader).kill().await;
+        stage.drill.note_successor(epoch, killed_at).await;
+        stage.pair.process_mut(leader).restart();
+    }
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedulers_freeze() {
+    let run = Run::of("cluster::schedulers_freeze");
+    let mut dice = run.dice();
+    let mut stage = Stage::start(run).await;
+    for _ in 0..SCHEDULER_CYCLES.count() {
+        let leader = stage.pair.leader().await;
+        let frozen_at = stage.drill.now();
+        stage.pair.process(leader).pause();
+        let stall = dice.span(Duration::from_millis(300)..Duration::from_secs(3));
+        let_pass(stall, "the leader is frozen for so long").await;
+        stage.pair.process(leader).resume();
+        stage.drill.note("gap", stage.drill.witness().longest_gap(frozen_at));
+        stage.drill.until_made(20).await;
+    }
+    stage.check().await;
+}
+
+/// A scheduler dies while nobody can write: its successor has to wait for the store, and then starts where the mark is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scheduler_dies_while_the_store_is_silent() {
+    let mut stage = Stage::start(Run::of("cluster::a_scheduler_dies_while_the_store_is_silent")).await;
+    for _ in 0..NODE_CYCLES.count() {
+        let leader = stage.pair.leader().await;
+        let leads = stage.cluster.leader_of("rampmeter").await;
+        let (epoch, killed_at) = (stage.drill.witness().epoch(), stage.drill.now());
+        stage.cluster.node(leads).kill().await.unwrap();
+        stage.pair.process_mut(leader).kill().await;
+        stage.drill.note_successor(epoch, killed_at).await;
+        stage.cluster.node(leads).restart().await.unwrap();
+        stage.cluster.until_ready().await;
+        stage.pair.process_mut(leader).restart();
+    }
+    stage.check().await;
+}

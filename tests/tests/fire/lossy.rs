@@ -1,0 +1,48 @@
+//! Messages between workers and scheduler are lost, doubled and overtake each other: nothing is charged twice.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_tests::drill::{Charges, Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::load::Plan;
+use rampmeter_tests::relay::{Faults, Relay};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+
+/// Calls in all; what is lost is asked for again after seconds, so that many workers have to be there.
+const CALLS: Cycles = Cycles { usual: 500, long: 10_000 };
+const WORKERS: usize = 200;
+
+async fn check(run: Run, lost: u64) {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &audited_hub()).await;
+    let faults = Faults { lost, doubled: 50, late: 30 };
+    let relay = Relay::start(nats.url(), "lossy", "rampmeter", faults, run.dice()).await;
+    let lossy = Plan { prefix: "lossy", workers: WORKERS, warm: 100, ..plan(nats.url()) };
+    let drill = Drill::begin(run, lossy).await;
+    for _ in 0..CALLS.count() / 100 {
+        drill.until_made(100).await;
+    }
+    relay.heal();
+    let report = drill.end().await;
+    report.check();
+    // What has run over for the sake of a call that came late is lost: less than a request in all.
+    assert!(matches!(report.charges(), Some(Charges { lost: 0, unused: 0 | 1 })), "{report}");
+    let granted = Worker::connect(&nats, "hub").await.status().await.counters.granted;
+    assert_eq!(granted, report.made() as u64, "every id is granted once\n{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_in_a_hundred() {
+    check(Run::of("lossy::one_in_a_hundred"), 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_in_ten() {
+    check(Run::of("lossy::one_in_ten"), 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_in_three() {
+    check(Run::of("lossy::one_in_three"), 30).await;
+}

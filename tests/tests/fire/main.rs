@@ -1,0 +1,18 @@
+//! Fire drills: schedulers, servers, the network and the store fail under load, and not one token too many is admitted.
+
+mod cluster;
+mod jobs;
+mod kills;
+mod lossy;
+mod nats;
+mod neighbour;
+mod partitions;
+mod rate;
+mod rolling;
+mod stalls;
+mod store;
+
+/// The program, as it ships.
+const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+/// A worker that runs jobs.
+const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");

@@ -1,0 +1,46 @@
+//! The nats-server dies and is away for a while: workers and schedulers find it again, and nothing of before counts twice.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Run, is_long};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::{nats, scheduler};
+use std::time::Duration;
+
+const USUAL_MS: [u64; 6] = [500, 3000, 1000, 5000, 500, 2000];
+const LONG_MS: [u64; 4] = [10_000, 500, 30_000, 15_000];
+/// Rounds of both in a long run.
+const LONG_ROUNDS: usize = 5;
+
+fn outages() -> Vec<Duration> {
+    let usual = USUAL_MS.into_iter();
+    let all: Vec<u64> = match is_long() {
+        true => (0..LONG_ROUNDS).flat_map(|_| usual.clone().chain(LONG_MS)).collect(),
+        false => usual.collect(),
+    };
+    all.into_iter().map(Duration::from_millis).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outages_of_the_server() {
+    let run = Run::of("nats::outages_of_the_server");
+    let mut nats = nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &audited_hub());
+    let _pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    for outage in outages() {
+        nats.kill().await.unwrap();
+        let_pass(outage, "the server is away for so long").await;
+        nats.restart().await.unwrap();
+        let listens_again = drill.now();
+        let first = drill.witness().grants_after(listens_again).await;
+        drill.note("first grant", first);
+        drill.until_made(100).await;
+    }
+    let report = drill.end().await;
+    report.check();
+    assert!(report.longest("first grant").secs() <= 10.0, "{report}");
+}

@@ -1,0 +1,113 @@
+//! The leader is cut off from NATS while the standby is not, or workers are: one side goes on, and the other one does no
+//! harm when the network heals.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::load::Plan;
+use rampmeter_tests::pair::{Member, Pair};
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::proxy::{Line, Proxy};
+use rampmeter_tests::{nats, scheduler};
+use std::time::Duration;
+
+/// How the leader is cut off.
+#[derive(Clone, Copy, Debug)]
+enum Partition {
+    /// Connections end, and there are no new ones.
+    Cut,
+    /// Both directions.
+    Lines(Line, Line),
+}
+
+impl Partition {
+    fn begin(self, proxy: &Proxy) {
+        match self {
+            Partition::Cut => proxy.cut(),
+            Partition::Lines(out, back) => proxy.set(out, back),
+        }
+    }
+}
+
+const CYCLES: Cycles = Cycles { usual: 2, long: 30 };
+const CUT_OFF: std::ops::Range<Duration> = Duration::from_millis(300)..Duration::from_secs(2);
+
+/// Cuts the leader off until its successor grants, heals, and sees that only the successor's epoch is used.
+async fn check(run: Run, partition: Partition) {
+    let nats = nats::start().await;
+    let proxies = [Proxy::start(nats.port()).await, Proxy::start(nats.port()).await];
+    let configurations = [0, 1].map(|member| scheduler::configuration(&proxies[member].url(), &audited_hub()));
+    let pair = Pair::start(RAMPMETER, [&configurations[0], &configurations[1]]).await;
+    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    for _ in 0..CYCLES.count() {
+        let leader = pair.leader().await;
+        let proxy = &proxies[usize::from(leader != Member::FIRST)];
+        let (epoch, cut_at) = (drill.witness().epoch(), drill.now());
+        partition.begin(proxy);
+        drill.note_successor(epoch, cut_at).await;
+        drill.until_made(100).await;
+        proxy.heal();
+        assert_eq!(pair.leader().await, leader.other(), "who was cut off stands by");
+        let (successor, stands_by) = (drill.witness().epoch(), drill.now());
+        drill.until_made(100).await;
+        assert_eq!(drill.witness().answers_of_before(successor, stands_by), 0, "who stands by answers");
+    }
+    let report = drill.end().await;
+    report.check();
+    assert!(report.longest("successor grants").secs() <= 25.0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut() {
+    check(Run::of("partitions::a_cut"), Partition::Cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_held() {
+    let held = Partition::Lines(Line::Held, Line::Held);
+    check(Run::of("partitions::everything_is_held"), held).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leader_is_not_heard() {
+    let mute = Partition::Lines(Line::Held, Line::Open);
+    check(Run::of("partitions::the_leader_is_not_heard"), mute).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_leader_hears_nothing() {
+    let deaf = Partition::Lines(Line::Open, Line::Held);
+    check(Run::of("partitions::the_leader_hears_nothing"), deaf).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_leader_says_is_lost() {
+    let lost = Partition::Lines(Line::Lost, Line::Open);
+    check(Run::of("partitions::what_the_leader_says_is_lost"), lost).await;
+}
+
+/// Answers that come late must not add up to a burst beside what the buckets take up meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_are_cut_off() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &audited_hub()).await;
+    let proxy = Proxy::start(nats.port()).await;
+    let through_the_proxy = Plan { workers_url: proxy.url(), ..plan(nats.url()) };
+    let run = Run::of("partitions::workers_are_cut_off");
+    let mut dice = run.dice();
+    let mut drill = Drill::begin(run, through_the_proxy).await;
+    let (open, slow) = (Line::Open, Line::Slow(Duration::from_millis(200)));
+    let lines = [(Line::Held, Line::Held), (Line::Held, open), (open, Line::Held), (open, Line::Lost), (slow, slow)];
+    let partitions = lines.map(|(out, back)| Partition::Lines(out, back)).into_iter().chain([Partition::Cut]);
+    for partition in (0..CYCLES.count()).flat_map(|_| partitions.clone()) {
+        partition.begin(&proxy);
+        let_pass(dice.span(CUT_OFF), "workers are cut off for so long").await;
+        proxy.heal();
+        let healed_at = drill.now();
+        drill.until_made(50).await;
+        drill.note("fifty calls", drill.now().since(healed_at));
+    }
+    drill.end().await.check();
+}

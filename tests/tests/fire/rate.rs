@@ -1,0 +1,36 @@
+//! A leader that dies every ten seconds costs next to nothing of the rate.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::{nats, scheduler};
+use std::time::Duration;
+
+const CYCLES: Cycles = Cycles { usual: 3, long: 60 };
+const BETWEEN: Duration = Duration::from_secs(10);
+const LEAST_DELIVERED: f64 = 0.96;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_every_ten_seconds() {
+    let run = Run::of("rate::a_kill_every_ten_seconds");
+    let nats = nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &audited_hub());
+    let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    for _ in 0..CYCLES.count() {
+        let leader = pair.leader().await;
+        let (epoch, killed_at) = (drill.witness().epoch(), drill.now());
+        pair.process_mut(leader).kill().await;
+        drill.note_successor(epoch, killed_at).await;
+        drill.note("gap", drill.witness().longest_gap(killed_at));
+        pair.process_mut(leader).restart();
+        let_pass(BETWEEN, "the rate is to be delivered in between").await;
+    }
+    let report = drill.end().await;
+    report.check();
+    assert!(report.delivered() >= LEAST_DELIVERED, "{report}");
+}

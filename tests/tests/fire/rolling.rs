@@ -1,0 +1,38 @@
+//! Schedulers are replaced one after the other, as by an upgrade: nobody notices.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::{nats, scheduler};
+
+const CYCLES: Cycles = Cycles { usual: 20, long: 200 };
+/// Calls between two restarts.
+const BETWEEN: usize = 100;
+const LEAST_DELIVERED: f64 = 0.99;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rolling_restarts() {
+    let run = Run::of("rolling::rolling_restarts");
+    let nats = nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &audited_hub());
+    let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    for _ in 0..CYCLES.count() {
+        let leader = pair.leader().await;
+        let (epoch, asked_at) = (drill.witness().epoch(), drill.now());
+        let process = pair.process_mut(leader);
+        process.terminate();
+        assert!(process.ended().await.success(), "{}", process.log());
+        drill.note_successor(epoch, asked_at).await;
+        drill.until_made(BETWEEN).await;
+        drill.note("gap", drill.witness().longest_gap(asked_at));
+        pair.process_mut(leader).restart();
+    }
+    let report = drill.end().await;
+    report.check();
+    assert!(report.delivered() >= LEAST_DELIVERED, "{report}");
+    assert!(report.longest("gap").secs() <= 2.0, "{report}");
+}

@@ -1,0 +1,47 @@
+//! The leader is frozen and wakes after a while, as a machine that swaps or a virtual machine that moves lets it.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::dice::Dice;
+use rampmeter_tests::drill::{Drill, audited_hub, plan};
+use rampmeter_tests::fire::{Cycles, Run, is_long};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::{nats, scheduler};
+use std::time::Duration;
+
+const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
+/// One stall in so many is a long one.
+const ONE_IN: usize = 12;
+
+fn stall(dice: &mut Dice, cycle: usize) -> Duration {
+    let seconds = Duration::from_secs_f64;
+    match (cycle % ONE_IN == ONE_IN - 1, is_long()) {
+        (true, true) => dice.span(seconds(2.0)..seconds(10.0)),
+        (true, false) => dice.span(seconds(1.5)..seconds(4.0)),
+        (false, _) => dice.span(seconds(0.3)..seconds(0.8)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_wakes_again() {
+    let run = Run::of("stalls::a_leader_that_wakes_again");
+    let mut dice = run.dice();
+    let nats = nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &audited_hub());
+    let pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    for cycle in 0..CYCLES.count() {
+        let leader = pair.leader().await;
+        let stalled_at = drill.now();
+        pair.process(leader).pause();
+        let_pass(stall(&mut dice, cycle), "the leader is frozen for so long").await;
+        pair.process(leader).resume();
+        drill.note("gap", drill.witness().longest_gap(stalled_at));
+        drill.until_made(20).await;
+    }
+    let report = drill.end().await;
+    report.check();
+    assert!(report.longest("gap").secs() <= 15.0, "{report}");
+}

@@ -1,0 +1,199 @@
+//! The store is taken away, emptied, filled, or goes back in time: never a second burst.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use async_nats::jetstream::{self, stream};
+use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_tests::drill::{Drill, SLOW, hub, plan};
+use rampmeter_tests::fire::Run;
+use rampmeter_tests::load::Plan;
+use rampmeter_tests::nats;
+use rampmeter_tests::patience::{let_pass, until};
+use rampmeter_tests::process::Process;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The stream behind the KV bucket.
+const STREAM: &str = "KV_rampmeter";
+/// What the server is told in any case.
+const CONFIGURATION: &str = "jetstream { store_dir: $NATS_STORE }\n";
+/// Several times as long as anything that was reserved ahead can last.
+const LONG_ENOUGH: Duration = Duration::from_secs(3);
+
+/// A server whose configuration can be changed, and a scheduler under load.
+struct Stage {
+    nats: Server,
+    configuration: TempDir,
+    process: Process,
+    drill: Drill,
+}
+
+impl Stage {
+    async fn start(run: Run) -> Self {
+        let configuration = tempfile::tempdir().unwrap();
+        let file = configuration.path().join("nats.conf");
+        std::fs::write(&file, CONFIGURATION).unwrap();
+        let binary = Binary::find().await.unwrap();
+        let options = Options { configuration: Configuration::File(file), ..Options::default() };
+        let nats = Server::start(&binary, options).await.unwrap();
+        let process = Process::start(RAMPMETER, &nats, &hub(SLOW)).await;
+        let drill = Drill::begin(run, Plan { period: SLOW, warm: 110, ..plan(nats.url()) }).await;
+        Stage { nats, configuration, process, drill }
+    }
+
+    async fn jetstream(&self) -> jetstream::Context {
+        jetstream::new(nats::connect(&self.nats).await)
+    }
+
+    /// The scheduler dies, so that its successor has nothing but the store.
+    async fn replace_scheduler(&mut self) {
+        self.process.kill().await;
+        self.process.restart();
+    }
+
+    /// Runs the server with this in its configuration as well.
+    async fn reconfigure_nats(&mut self, more: &str) {
+        let file = self.configuration.path().join("nats.conf");
+        std::fs::write(file, format!("{CONFIGURATION}{more}")).unwrap();
+        self.nats.restart().await.unwrap();
+    }
+
+    /// The scheduler grants again, or says why it does not.
+    async fn until_settled(&self) {
+        let since = self.drill.now();
+        until("the scheduler grants or says why not", async || {
+            let body = self.process.readiness().await;
+            let why = body.filter(|(status, _)| *status == 503).is_some_and(|(_, body)| has_reason(&body));
+            (why || self.drill.witness().first_grant_since(since).is_some()).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for a burst, which would come at once, and judges.
+    async fn check(self) {
+        self.until_settled().await;
+        let_pass(LONG_ENOUGH, "a second burst would come now").await;
+        self.drill.break_off().await.check();
+    }
+}
+
+fn has_reason(readiness: &serde_json::Value) -> bool {
+    readiness["resources"]["hub"]["reason"].as_str().is_some_and(|reason| !reason.is_empty())
+}
+
+/// What `damage` does is looked at twice: with the leader that was there before, and with one that was not.
+async fn check(run: Run, damage: impl AsyncFnOnce(&mut Stage)) {
+    let mut stage = Stage::start(run).await;
+    damage(&mut stage).await;
+    let_pass(LONG_ENOUGH, "the leader finds out, or works on").await;
+    stage.replace_scheduler().await;
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bucket_is_deleted() {
+    let delete = async |stage: &mut Stage| {
+        stage.jetstream().await.delete_key_value("rampmeter").await.unwrap();
+    };
+    check(Run::of("store::the_bucket_is_deleted"), delete).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bucket_is_purged() {
+    let purge = async |stage: &mut Stage| {
+        let stream = stage.jetstream().await.get_stream(STREAM).await.unwrap();
+        stream.purge().await.unwrap();
+    };
+    check(Run::of("store::the_bucket_is_purged"), purge).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bucket_is_full() {
+    let fill = async |stage: &mut Stage| {
+        let jetstream = stage.jetstream().await;
+        let config = jetstream.get_stream(STREAM).await.unwrap().cached_info().config.clone();
+        // The stream holds more than that already.
+        jetstream.update_stream(stream::Config { max_bytes: 1, ..config }).await.unwrap();
+    };
+    check(Run::of("store::the_bucket_is_full"), fill).await;
+}
+
+/// What was granted meanwhile is in nobody's books when writes are allowed again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_are_denied() {
+    let mut stage = Stage::start(Run::of("store::writes_are_denied")).await;
+    let user = "{user: all, password: all, permissions: {publish: {deny: \"$KV.>\"}}}";
+    stage.reconfigure_nats(&format!("no_auth_user: all\nauthorization {{ users: [{user}] }}\n")).await;
+    let_pass(LONG_ENOUGH, "the leader finds out, or works on").await;
+    stage.process.kill().await;
+    stage.reconfigure_nats("").await;
+    stage.process.restart();
+    stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jetstream_is_empty_after_a_restart() {
+    let lose = async |stage: &mut Stage| {
+        stage.nats.kill().await.unwrap();
+        std::fs::remove_dir_all(stage.nats.store()).unwrap();
+        stage.nats.restart().await.unwrap();
+    };
+    check(Run::of("store::jetstream_is_empty_after_a_restart"), lose).await;
+}
+
+/// The server's data as they are now, kept elsewhere.
+async fn back_up(stage: &mut Stage) -> TempDir {
+    let kept = tempfile::tempdir().unwrap();
+    stage.nats.stop().await.unwrap();
+    copy(stage.nats.store(), kept.path());
+    stage.nats.restart().await.unwrap();
+    stage.drill.until_made(10).await;
+    kept
+}
+
+async fn restore(stage: &mut Stage, kept: &TempDir) {
+    stage.nats.stop().await.unwrap();
+    std::fs::remove_dir_all(stage.nats.store()).unwrap();
+    copy(kept.path(), stage.nats.store());
+    stage.nats.restart().await.unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        match from.is_dir() {
+            true => copy(&from, &to),
+            false => drop(std::fs::copy(&from, &to).unwrap()),
+        }
+    }
+}
+
+/// The leader lives on, and knows better than the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_data_come_back_under_a_leader() {
+    let mut stage = Stage::start(Run::of("store::old_data_come_back_under_a_leader")).await;
+    let kept = back_up(&mut stage).await;
+    let_pass(LONG_ENOUGH, "the data grow old").await;
+    restore(&mut stage, &kept).await;
+    stage.check().await;
+}
+
+/// Nobody but the workers knows that there were leaders of whom the data say nothing: one more than the successor's own
+/// epoch takes away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_data_come_back_when_nobody_leads() {
+    let mut stage = Stage::start(Run::of("store::old_data_come_back_when_nobody_leads")).await;
+    let kept = back_up(&mut stage).await;
+    for _ in 0..2 {
+        stage.replace_scheduler().await;
+        stage.process.until_ready().await;
+        stage.drill.until_made(10).await;
+    }
+    stage.process.kill().await;
+    restore(&mut stage, &kept).await;
+    stage.process.restart();
+    stage.check().await;
+}

@@ -1,0 +1,245 @@
+//! Limits that are changed while schedulers run.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler::store::{RuleStore, StoreError};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::rules::{apply, limits, put_by_hand};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+/// Ten calls, and then nothing for hours.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+start = "full"
+[[resource.limit]]
+name = "few"
+capacity = 10
+period = "400h"
+margin = 0
+"#;
+
+/// Rules of `hub` with these limits, by name and capacity.
+fn rules(limits: &[(&str, u64)]) -> String {
+    let limit = |(name, capacity): &(&str, u64)| {
+        format!("[[resource.limit]]\nname = \"{name}\"\ncapacity = {capacity}\nperiod = \"400h\"\nmargin = 0\n")
+    };
+    format!("[[resource]]\nname = \"hub\"\n{}", limits.iter().map(limit).collect::<String>())
+}
+
+fn capacities(status: &Status) -> Vec<(&str, f64)> {
+    status.limits.iter().map(|limit| (&*limit.name, limit.capacity)).collect()
+}
+
+/// Takes so many tokens of every limit.
+async fn spend(worker: &Worker, requests: u64) {
+    let answer = worker.ask(json!({"mode": "allow", "cost": {"requests": requests}})).await;
+    assert_eq!(answer["status"], "granted", "{answer}");
+}
+
+/// Applies `text`, which has to work.
+async fn applied(nats: &Server, text: &str) -> String {
+    let (code, said) = apply(RAMPMETER, nats, text, &[]).await;
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+#[tokio::test]
+async fn a_limit_that_is_raised_lets_those_who_wait_go() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    spend(&worker, 10).await;
+    applied(&nats, &rules(&[("few", 10)])).await;
+    let mut waiting = worker.send("permit", json!({"id": "a", "mode": "wait", "progress": true}).to_string()).await;
+    assert_eq!(waiting.body().await["status"], "queued");
+
+    // A limit with a faster refill: what had to be waited for during hours has come in at once.
+    let faster = rules(&[("few", 10)]).replace("400h", "1s");
+    let clock = Clock::start();
+    let begun = clock.now();
+    let said = applied(&nats, &faster).await;
+    let granted = until("the request is granted", async || {
+        let answer = waiting.body().await;
+        (answer["status"] == "granted").then_some(answer)
+    })
+    .await;
+    assert_eq!(granted["id"], "a");
+    // A second, of which a busy machine may need some for the command itself.
+    assert!(clock.now().since(begun) < Span::from_secs(3));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[..2], ["resource `hub`", "  ~ few: period \"400h\" → \"1s\""]);
+    assert!(lines[2].starts_with("written as revision ") && lines[2].ends_with(", in place of 1"), "{said}");
+    assert!(lines[3].starts_with("`hub` goes by it after ") && lines[3].contains(", led by scheduler-"), "{said}");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lowered_keeps_what_was_promised_and_what_was_spent() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    spend(&worker, 3).await;
+    applied(&nats, &rules(&[("few", 5)])).await;
+    let limit = worker.limit("few").await;
+    assert!(limit.capacity == 5.0 && limit.level < 5.01, "{limit:?}");
+    spend(&worker, 4).await;
+    let refused = worker.ask(json!({"mode": "allow", "cost": {"requests": 2}})).await;
+    assert_eq!((&refused["code"], &refused["limited_by"]), (&json!("not_in_time"), &json!("few")));
+    assert_eq!(worker.ask(json!({"cost": {"requests": 6}})).await["code"], "never_fits");
+    applied(&nats, &rules(&[("few", 20)])).await;
+    let level = worker.limit("few").await.level;
+    assert!((1.0..1.1).contains(&level), "nothing comes in by a larger bucket: {level}");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn limits_come_and_go_while_requests_wait() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    spend(&worker, 10).await;
+    let ask = json!({"id": "a", "mode": "wait", "progress": true, "labels": {"client": "vip"}});
+    let mut waiting = worker.send("permit", ask.to_string()).await;
+    assert_eq!(waiting.body().await["limited_by"], "few");
+
+    // Another one takes its place, which is full at first: who waits is charged by that.
+    let said = applied(&nats, &rules(&[("other", 4)]).replace("margin = 0", "margin = 0\nkey = [\"client\"]")).await;
+    assert!(said.contains("  + other: capacity = 4, key = [\"client\"], "), "{said}");
+    until("the request is granted", async || (waiting.body().await["status"] == "granted").then_some(())).await;
+    let status = worker.status().await;
+    assert_eq!(capacities(&status), [("other", 4.0)]);
+    let level = status.limits[0].level;
+    assert!((3.0..3.1).contains(&level), "the label that it came with decides: {level}");
+
+    // What was charged to a limit that is gone is given back to nobody; the other gets its own.
+    assert_eq!(worker.settle(json!({"id": "a", "used": false})).await["status"], "settled");
+    assert!(worker.limit("other").await.level > 3.9);
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--dry-run"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(
+        said,
+        "resource `hub`: these rules in place of the configuration's limits\n  + few: capacity = 5, margin = 0, period = \"400h\"\n\
+         valid; nothing was written, and the rules of revision 0 go on to count\n"
+    );
+    assert_eq!(capacities(&worker.status().await), [("few", 10.0)]);
+    assert_eq!(limits(RAMPMETER, &nats, &["get"]).await.1.lines().next(), Some("# revision 0"));
+
+    let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--if-revision", "0"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 6)]), &["--if-revision", "0"]).await;
+    let refused =
+        "rampmeter: the rules are of revision 1, not 0: somebody has changed them; look at the difference again\n";
+    assert_eq!((code, said.as_str()), (Some(1), refused));
+    assert_eq!(capacities(&worker.status().await), [("few", 5.0)]);
+    let said = applied(&nats, &rules(&[("few", 5)])).await;
+    assert_eq!(said, "nothing changes; the rules of revision 1 count\n");
+    // Two who have looked at the same difference: the second is told.
+    let client = nats::connect(&nats).await;
+    let store = RuleStore::existing(&client, &Name::new("rampmeter").unwrap()).await.unwrap().unwrap();
+    store.write(&rules(&[("few", 6)]), 1).await.unwrap();
+    assert!(matches!(store.write(&rules(&[("few", 7)]), 1).await, Err(StoreError::Superseded)));
+    assert!(matches!(store.delete(1).await, Err(StoreError::Superseded)));
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn who_shows_and_resets_limits() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    assert_eq!(worker.status().await.rules, None);
+    let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5), ("more", 50)]), &["--by", "ada"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let counts = worker.status().await.rules.unwrap();
+    assert_eq!((counts.revision, counts.counts, counts.by.as_deref()), (1, true, Some("ada")));
+
+    let (code, text) = limits(RAMPMETER, &nats, &["get", "hub"]).await;
+    assert!(code == Some(0) && text.contains("by = \"ada\"") && text.contains("sha256 = \""), "{text}");
+    assert_eq!(applied(&nats, &text).await, "nothing changes; the rules of revision 1 count\n", "{text}");
+    let (_, json) = limits(RAMPMETER, &nats, &["get", "--json"]).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["revision"], &json["resources"][0]["limits"][1]["capacity"]), (&json!(1), &json!(50)));
+    let (code, said) = limits(RAMPMETER, &nats, &["get", "other"]).await;
+    let none = "rampmeter: no limits were applied to `other`: those of the configuration count\n";
+    assert_eq!((code, said.as_str()), (Some(1), none));
+
+    let (code, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
+    assert!(code == Some(0) && said.contains("the configuration's limits in place of these rules"), "{said}");
+    let status = worker.status().await;
+    assert_eq!(capacities(&status), [("few", 10.0)]);
+    assert!(!status.rules.unwrap().counts);
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn a_successor_has_the_rules_of_its_predecessor() {
+    let nats = nats::start().await;
+    let mut leader = Process::start(RAMPMETER, &nats, HUB).await;
+    let standby = Process::start(RAMPMETER, &nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let first = worker.status().await.leader;
+    applied(&nats, &rules(&[("other", 6), ("few", 7)])).await;
+    spend(&worker, 5).await;
+    let bad = put_by_hand(&nats, "[[resource]]\nname = \"hub\"\n").await;
+    leader.kill().await;
+    let status =
+        until("another leads", async || Some(worker.status_of_leader().await).filter(|status| status.leader != first))
+            .await;
+    assert_eq!(capacities(&status), [("other", 6.0), ("few", 7.0)]);
+    let levels: Vec<f64> = status.limits.iter().map(|limit| limit.level).collect();
+    assert!(levels[0] < 1.1 && levels[1] < 2.1, "what was spent under them stays spent: {levels:?}");
+
+    // Those who start only now find the last good ones too.
+    leader.restart();
+    leader.until_ready().await;
+    standby.stop().await;
+    let status = until("the first leads again", async || {
+        Some(worker.status_of_leader().await).filter(|status| status.leader != first && status.epoch > 2)
+    })
+    .await;
+    assert_eq!(capacities(&status), [("other", 6.0), ("few", 7.0)]);
+    let rules = status.rules.unwrap();
+    assert_eq!((rules.revision, rules.refused.unwrap().revision), (1, bad));
+    leader.stop().await;
+}
+
+#[tokio::test]
+async fn shadow_limits_are_measured_and_hold_nobody_up() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let shadow = rules(&[("few", 10), ("maybe", 3)]).replacen("margin = 0\n", "margin = 1\n", 1) + "shadow = true\n";
+    applied(&nats, &shadow).await;
+    for _ in 0..5 {
+        spend(&worker, 1).await;
+    }
+    spend(&worker, 4).await;
+    let measured = worker.limit("maybe").await.shadow.unwrap();
+    assert_eq!((measured.calls, measured.would_wait, measured.would_refuse), (6, 0, 3), "allow is yes or no");
+    let (_, metrics) = scheduler::page(&running, "/metrics").await;
+    let line = "rampmeter_shadow_would_refuse_total{resource=\"hub\",limit=\"maybe\",unit=\"requests\"} 3";
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    // Once it is enforced, it is a limit that nobody has drawn on.
+    applied(&nats, &shadow.replace("shadow = true\n", "")).await;
+    assert_eq!(worker.limit("maybe").await.shadow, None);
+    assert_eq!(worker.ask(json!({"mode": "allow", "cost": {"requests": 4}})).await["code"], "never_fits");
+    scheduler::stop(running).await;
+}

@@ -1,0 +1,118 @@
+//! Limits that count something else than tokens, at upstreams that enforce them.
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_tests::api::{Api, upstream};
+use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const WORKERS: usize = 40;
+const CALLS: usize = 5;
+
+/// Forty workers make two hundred calls, fifty in two seconds.
+async fn nobody_is_told_429(algorithm: &str, policy: &str) {
+    let resource = format!(
+        "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"window\"\nalgorithm = \"{algorithm}\"\ncapacity = 50\nperiod = \"2s\"\n"
+    );
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &resource).await;
+    let upstream = upstream(&[policy]).await;
+    let job = Job { resource: "api", api: Api::new(&upstream), cost: BTreeMap::new() };
+    let clock = Clock::start();
+    let mut fleet = Fleet::start(&nats, WORKERS, CALLS, &job).await;
+    fleet.finish().await;
+    let seconds = clock.now().since(Clock::START).secs();
+    let (told, total) = (fleet.throttled(), upstream.stats().total);
+    assert_eq!((told, total.ok), (0, (WORKERS * CALLS) as u64), "{algorithm}: {total:?}");
+    // Four windows' worth: three have to pass, and a part of the first.
+    assert!((4.0..=9.0).contains(&seconds), "{algorithm}: {seconds} s");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fixed_window_is_kept_to() {
+    nobody_is_told_429("fixed-window", "requests=50/2s;fixed-window").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sliding_window_is_kept_to() {
+    nobody_is_told_429("sliding-window", "requests=50/2s;sliding-window").await;
+}
+
+/// How long a call may be in flight of which nobody hears.
+const TIME_TO_LIVE: Duration = Duration::from_secs(2);
+const IN_FLIGHT: usize = 1000;
+const CALLS_IN_FLIGHT: &str = r#"
+[[resource]]
+name = "api"
+start = "full"
+[[resource.limit]]
+name = "in-flight"
+algorithm = "concurrency"
+capacity = 1000
+time_to_live = "2s"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_killed_workers_held_is_there_again_when_their_time_is_over() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, CALLS_IN_FLIGHT).await;
+    let killed = Worker::connect(&nats, "api").await;
+    for _ in 0..IN_FLIGHT {
+        assert_eq!(killed.ask(json!({"mode": "allow"})).await["status"], "granted");
+    }
+    let clock = Clock::start();
+    drop(killed);
+    let worker = Worker::connect(&nats, "api").await;
+    assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time");
+    let waits = vec![json!({"mode": "wait"}); IN_FLIGHT / 2];
+    for _ in 0..2 {
+        let mut answers = worker.send("permit", json!(waits).to_string()).await;
+        for _ in 0..waits.len() {
+            assert_eq!(answers.body().await["status"], "granted");
+        }
+    }
+    let waited = clock.now().since(Clock::START).duration();
+    assert!(waited <= TIME_TO_LIVE + Duration::from_secs(1), "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_over_lets_the_next_one_go_and_one_that_is_renewed_does_not() {
+    let nats = nats::start().await;
+    let one = CALLS_IN_FLIGHT.replace("1000", "1");
+    let _running = scheduler::start(&nats, &one).await;
+    let worker = Worker::connect(&nats, "api").await;
+    worker.ask(json!({"id": "a"})).await;
+    let mut next = worker.send("permit", json!({"id": "b", "mode": "wait", "max_wait_ms": 1500}).to_string()).await;
+    assert_eq!(worker.settle(json!({"id": "a", "extend": true})).await["status"], "settled");
+    assert_eq!(worker.limit("in-flight").await.level, 0.0);
+    assert_eq!(worker.settle(json!({"id": "a"})).await["status"], "settled");
+    assert_eq!(next.body().await["status"], "granted", "long before the time to live is over");
+    assert_eq!(worker.settle(json!({"id": "b"})).await["status"], "settled");
+    assert_eq!(worker.limit("in-flight").await.level, 1.0);
+}
+
+#[tokio::test]
+async fn a_quota_that_is_gone_is_no_reason_to_wait() {
+    let quota = r#"
+[[resource]]
+name = "api"
+start = "full"
+[[resource.limit]]
+name = "monthly"
+algorithm = "quota"
+resets = "month"
+zone = "Europe/Berlin"
+capacity = 3
+"#;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, quota).await;
+    let worker = Worker::connect(&nats, "api").await;
+    worker.ask(json!({"cost": {"requests": 2}})).await;
+    let refused = worker.ask(json!({"cost": {"requests": 2}, "mode": "wait"})).await;
+    assert_eq!((&refused["code"], &refused["limited_by"]), (&json!("quota_spent"), &json!("monthly")), "{refused}");
+    let month_ms = 31.05 * 86_400_000.0;
+    assert!(refused["retry_after_ms"].as_f64().is_some_and(|wait| (0.0..month_ms).contains(&wait)), "{refused}");
+}

@@ -1,0 +1,55 @@
+//! The SDK's examples do what they say, with the limits that they name.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_tests::{api, nats, repository, scheduler};
+use rampmeter_upstream::Dialect;
+use rampmeter_worker_sdk::Client;
+use std::time::Duration;
+
+#[path = "../../../worker-sdk/examples/language_model.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
+mod language_model;
+#[path = "../../../worker-sdk/examples/noisy_neighbour.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
+mod noisy_neighbour;
+
+/// The configuration that the first lines of an example show.
+fn shown(example: &str) -> String {
+    let text = repository::file(&format!("worker-sdk/examples/{example}.rs")).unwrap().text;
+    let lines = text.lines().skip_while(|line| *line != "//! ```toml").skip(1).take_while(|line| *line != "//! ```");
+    lines.map(|line| line.trim_start_matches("//!").trim_start().to_owned() + "\n").collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_a_language_model_settle_what_they_took() {
+    let nats = nats::start().await;
+    // A minute of the example passes in a second.
+    let limits = shown("language_model").replace("\"60s\"", "\"1s\"").replace("90000", "9000").replace("600", "60");
+    let scheduler = scheduler::start(&nats, &limits).await;
+    let upstream = api::upstream_with(&["requests=60/1s", "tokens=9000/1s"], Dialect::Openai).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let model = client.resource("language-model").unwrap();
+    let summary = language_model::converse(&model, &upstream.url(), 10, 10).await.unwrap();
+    assert_eq!((summary.answered, summary.rejected), (100, 0), "{summary}");
+    assert!(summary.taken < summary.estimated / 3 * 2, "{summary}");
+    scheduler::stop(scheduler).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
+    let nats = nats::start().await;
+    let scheduler = scheduler::start(&nats, &shown("noisy_neighbour")).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let span = Duration::from_secs(3);
+    let web = client.resource("web").unwrap();
+    let (noisy, quiet) = noisy_neighbour::side_by_side(&web, span).await.unwrap();
+    let figures = |share: noisy_neighbour::Share| (share.granted.into_inner(), share.refused.into_inner());
+    let ((noisy, refused), (quiet, disturbed)) = (figures(noisy), figures(quiet));
+    assert_eq!(disturbed, 0);
+    assert!(quiet >= 4, "{quiet} calls");
+    // A full bucket at first, and three a second.
+    assert!((9..=13).contains(&noisy), "{noisy} calls");
+    assert!(refused > 100, "refused {refused} times");
+    scheduler::stop(scheduler).await;
+}

@@ -1,0 +1,121 @@
+//! Upstreams over HTTP that are not what is configured, and a scheduler that learns of it from what workers tell. The figures
+//! are held to in virtual time (`simulator/tests/feedback.rs`); here it is seen that they come about.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+#![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_tests::api::{Api, upstream_with};
+use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::patience::{let_pass, until};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_upstream::{Dialect, Upstream};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Twenty requests a second.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+dialect = "sentinel-hub"
+start = "unproven"
+[[resource.limit]]
+name = "per-two-seconds"
+capacity = 40
+period = "2s"
+"#;
+const CAPACITY: f64 = 40.0;
+const RATE: f64 = 20.0;
+const WORKERS: usize = 50;
+/// More calls than any of these tests has the time for.
+const FOR_EVER: usize = 1_000_000;
+
+fn job(upstream: &Upstream) -> Job {
+    Job { resource: "hub", api: Api::new(upstream), cost: BTreeMap::new() }
+}
+
+/// Somebody who asks nobody, until the end.
+fn stranger(upstream: &Upstream, every: Duration) -> JoinHandle<()> {
+    let api = Api::new(upstream);
+    tokio::spawn(async move {
+        loop {
+            let_pass(every, "strangers call so often").await;
+            api.call(&BTreeMap::new()).await.ok();
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_use_the_account() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let upstream = upstream_with(&["requests=40/2s"], Dialect::SentinelHub).await;
+    let stranger = stranger(&upstream, Duration::from_millis(250));
+    let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
+    let clock = Clock::start();
+    let_pass(Duration::from_secs(10), "the first lessons are learned").await;
+    let (before, told_before) = (fleet.done(), fleet.throttled());
+    let_pass(Duration::from_secs(20), "they are kept to").await;
+    let (calls, told) = (fleet.done() - before, fleet.throttled() - told_before);
+    let seconds = clock.now().since(Clock::START).secs();
+    stranger.abort();
+    fleet.stop().await;
+    let served = upstream.stats().total.ok as f64 / (CAPACITY + RATE * seconds);
+    println!("after 10 s {told} × 429 beside {calls} calls; {:.1} % of the account used", 100.0 * served);
+    assert!(told as f64 <= 0.02 * calls as f64 && served >= 0.93, "{told} × 429, {calls} calls, {served} used");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_at_the_start() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let upstream = upstream_with(&["requests=40/2s;start=0"], Dialect::SentinelHub).await;
+    let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
+    until("calls are made", async || (fleet.done() >= 200).then_some(())).await;
+    let told = fleet.throttled();
+    fleet.stop().await;
+    println!("{told} × 429");
+    assert!(told <= 15, "{told} × 429");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refill_that_is_slower_than_it_says_shows_in_the_status() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let upstream = upstream_with(&["requests=40/4s"], Dialect::SentinelHub).await;
+    let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let learned = until("the rate is found", async || {
+        worker.limit("per-two-seconds").await.learned.filter(|learned| learned.rate <= 0.6)
+    })
+    .await;
+    fleet.stop().await;
+    println!("half the rate is taken for {:.2}", learned.rate);
+    assert!(learned.rate >= 0.35, "{learned:?}");
+}
+
+#[tokio::test]
+async fn a_call_costs_what_its_answer_says() {
+    let resource = r#"
+[[resource]]
+name = "hub"
+dialect = "sentinel-hub"
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 100
+period = "1h"
+margin = 0
+"#;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, resource).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!({"id": "a", "cost": {"processing-units": 10}})).await;
+    let response = json!({"status": 200, "headers": {"x-processingunits-spent": "2.5"}});
+    worker.settle(json!({"id": "a", "response": response})).await;
+    let level = worker.limit("units").await.level;
+    assert!((97.5..97.6).contains(&level), "{level}");
+}

@@ -1,0 +1,48 @@
+//! What users see of the system: real programs on real servers.
+
+mod bad_input;
+mod cluster;
+mod command_line;
+mod config;
+mod counting;
+mod dialects;
+mod examples;
+mod fair_queue;
+mod feedback;
+mod fleet;
+mod fuzz;
+mod governor;
+mod http;
+mod http_check;
+mod http_door;
+mod http_front;
+mod http_nginx;
+mod jobs;
+mod jobs_cli;
+mod jobs_faults;
+mod keys;
+mod nats_configuration;
+mod nats_restart;
+mod permissions;
+mod processing_units;
+mod protocol;
+mod provider;
+mod provider_limits;
+mod python;
+mod reqwest_middleware;
+mod restart;
+mod sdk;
+mod secrets;
+mod simulate;
+mod spread;
+mod state_cli;
+mod status_cli;
+mod store_loss;
+mod store_writes;
+mod tower_client;
+mod tower_server;
+
+/// The program, as it ships.
+const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+/// A worker that runs jobs.
+const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");

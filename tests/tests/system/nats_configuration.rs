@@ -1,0 +1,121 @@
+//! The configuration of nats-server that is shipped: it is valid, wants every secret, keeps what it acknowledges, and
+//! three nodes of it are a cluster that a scheduler can lead on.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use rampmeter_nats_server::{Binary, Server};
+use rampmeter_tests::api::http;
+use rampmeter_tests::cluster::{NODES, Seat};
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::repository::file;
+use rampmeter_tests::{nats, scheduler, shipped};
+use rampmeter_worker_sdk::{Client, Outcome};
+use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Stdio;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "many"
+capacity = 100
+period = "400h"
+margin = 0
+"#;
+
+/// A seat for a node that is never run.
+fn seat() -> Seat {
+    let routes = [1, 2, 3].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    Seat { name: "node".to_owned(), listen: routes[0], routes }
+}
+
+/// What the server says of a configuration, if it finds fault with it.
+async fn fault(configuration: &Path, variables: &[(String, String)]) -> Option<String> {
+    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new(binary.path());
+    command.arg("-t").arg("-c").arg(configuration).stdin(Stdio::null()).kill_on_drop(true);
+    command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+    let output = within("a check", command.output()).await.unwrap();
+    (!output.status.success()).then(|| String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn every_file_is_valid_and_wants_all_its_variables() {
+    let store = ("NATS_STORE".to_owned(), "/nowhere".to_owned());
+    let of_one = [vec![store.clone()], shipped::passwords()].concat();
+    let of_three = [vec![store], shipped::variables(&seat())].concat();
+    for (name, variables) in [("single.conf", of_one), ("cluster.conf", of_three), ("../compose/nats.conf", vec![])] {
+        let path = shipped::path(name);
+        assert_eq!(fault(&path, &variables).await, None, "{name}");
+        for missing in 0..variables.len() {
+            let mut variables = variables.clone();
+            let (variable, _) = variables.remove(missing);
+            let fault = fault(&path, &variables).await.unwrap_or_else(|| panic!("{name} is valid without {variable}"));
+            assert!(fault.contains(&format!("'{variable}'")), "{fault}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_tells_every_variable() {
+    let readme = file("deploy/README.md").unwrap().text;
+    let variables = shipped::variables(&seat()).into_iter().map(|(name, _)| name);
+    for name in variables.chain(["NATS_STORE".to_owned()]) {
+        assert!(readme.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+async fn check_that_writes_are_synced(server: &Server) {
+    let jsz = format!("{}/jsz?config=true", server.monitor().expect("a monitoring port"));
+    let jsz: Value = http().get(jsz).send().await.unwrap().json().await.unwrap();
+    assert_eq!(jsz["config"]["sync_always"], true, "{jsz}");
+    let store = jsz["config"]["store_dir"].as_str().unwrap();
+    assert!(Path::new(store).starts_with(server.store()), "{store}");
+}
+
+#[tokio::test]
+async fn one_node_has_every_write_on_disk_before_it_acknowledges_it() {
+    check_that_writes_are_synced(&shipped::single().await).await;
+}
+
+/// What a node says to another that introduces itself without the password.
+async fn welcome(seat: &Seat) -> String {
+    let mut route = TcpStream::connect(seat.listen).await.unwrap();
+    route.write_all(b"CONNECT {\"name\":\"stranger\",\"cluster\":\"rampmeter\"}\r\nPING\r\n").await.unwrap();
+    let mut said = Vec::new();
+    within("the connection is closed", route.read_to_end(&mut said)).await.ok();
+    String::from_utf8(said).unwrap()
+}
+
+#[tokio::test]
+async fn three_nodes_keep_three_replicas_and_let_no_stranger_in() {
+    let cluster = shipped::cluster().await;
+    for node in cluster.nodes() {
+        check_that_writes_are_synced(node).await;
+    }
+    for seat in cluster.seats() {
+        let said = welcome(seat).await;
+        assert!(said.contains("Authorization Violation"), "{said}");
+    }
+
+    let urls = cluster.nodes().each_ref().map(|node| shipped::url(node, "scheduler")).join(",");
+    let text = shipped::configuration(&urls, HUB).replace("[nats]", "[nats]\nreplicas = 3");
+    // Right after its election a leader may not know all nodes yet.
+    let scheduler = until("a scheduler starts", async || scheduler::try_begin(&text).await.ok()).await;
+    within("a scheduler is ready", scheduler.ready()).await;
+
+    let client = shipped::login("scheduler").connect(cluster.urls().as_slice()).await.unwrap();
+    let state = nats::bucket_of(&client).await.status().await.unwrap();
+    assert_eq!(state.info.config.num_replicas, NODES);
+    let worker = Client::builder().options(shipped::login("worker")).inbox_prefix("_INBOX_worker");
+    let worker = worker.connect(cluster.nodes()[1].url()).await.unwrap();
+    let permit = within("a permit", worker.resource("hub").unwrap().acquire(1).into_future()).await.unwrap();
+    permit.begin().settle(Outcome::status(200));
+    worker.close().await;
+    scheduler::stop(scheduler).await;
+}

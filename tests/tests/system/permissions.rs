@@ -1,0 +1,337 @@
+//! Who may do what, with the configuration of nats-server that is shipped: workers ask, settle and hear the news, and
+//! schedulers alone write state.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, Subscriber};
+use futures::{FutureExt, StreamExt};
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::status::Status;
+use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::within;
+use rampmeter_tests::worker::body;
+use rampmeter_tests::{nats, process, scheduler, shipped};
+use rampmeter_worker_sdk::Outcome;
+use serde_json::{Value, json};
+use std::process::Output;
+use tokio::sync::mpsc;
+
+/// Nothing comes back while a test runs.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "many"
+capacity = 100
+period = "400h"
+margin = 0
+"#;
+
+/// Subjects, and the users who may publish there.
+#[rustfmt::skip]
+const PUBLISH: &[(&str, &str)] = &[
+    ("rampmeter.permit.hub",                                             "worker scheduler"),
+    ("rampmeter.settle.hub",                                             "worker scheduler"),
+    ("rampmeter.status.hub",                                             "operator scheduler"),
+    ("rampmeter.explain.hub",                                            "operator"),
+    ("rampmeter.resources",                                              "operator"),
+    ("rampmeter.event.hub",                                              "scheduler"),
+    ("rampmeter.event.hub.more",                                         ""),
+    ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
+    ("rampmeter.echo.hub",                                               "scheduler"),
+    ("rampmeter.other.hub",                                              ""),
+    ("rampmeter.permit.hub.more",                                        ""),
+    ("$SRV.PING",                                                        "operator"),
+    ("$SRV.PING.rampmeter",                                              "operator scheduler"),
+    ("$SRV.STATS.rampmeter",                                             "operator"),
+    // Answering in the scheduler's place, or reaching into its conversation with the store.
+    ("_INBOX_worker.a.1",                                                "scheduler"),
+    ("_INBOX.a.1",                                                       "scheduler"),
+    ("_INBOX_scheduler.a.1",                                             "scheduler"),
+    // The store.
+    ("$KV.rampmeter.state.hub",                                          "scheduler"),
+    ("$KV.other.key",                                                    ""),
+    ("$JS.API.INFO",                                                     "operator scheduler"),
+    ("$JS.API.STREAM.INFO.KV_rampmeter",                                 "scheduler"),
+    ("$JS.API.STREAM.CREATE.KV_rampmeter",                               "scheduler"),
+    ("$JS.API.STREAM.MSG.GET.KV_rampmeter",                              "scheduler"),
+    ("$JS.API.DIRECT.GET.KV_rampmeter.$KV.rampmeter.state.hub",          "scheduler"),
+    ("$JS.API.CONSUMER.CREATE.KV_rampmeter",                             "scheduler"),
+    ("$JS.API.CONSUMER.CREATE.KV_rampmeter.a.$KV.rampmeter.>",           "scheduler"),
+    ("$JS.API.CONSUMER.INFO.KV_rampmeter.a",                             "scheduler"),
+    ("$JS.API.CONSUMER.DELETE.KV_rampmeter.a",                           "scheduler"),
+    ("$JS.FC.KV_rampmeter.a.b",                                          "scheduler"),
+    // The rules.
+    ("$KV.rampmeter-rules.rules",                                        "operator"),
+    ("$KV.rampmeter-rules.counts",                                       "scheduler"),
+    ("$KV.rampmeter-rules.other",                                        ""),
+    ("$JS.API.STREAM.INFO.KV_rampmeter-rules",                           "operator scheduler"),
+    ("$JS.API.STREAM.CREATE.KV_rampmeter-rules",                         "scheduler"),
+    ("$JS.API.STREAM.DELETE.KV_rampmeter-rules",                         ""),
+    ("$JS.API.STREAM.PURGE.KV_rampmeter-rules",                          ""),
+    ("$JS.API.DIRECT.GET.KV_rampmeter-rules.$KV.rampmeter-rules.rules",  "operator scheduler"),
+    ("$JS.API.CONSUMER.CREATE.KV_rampmeter-rules.a.$KV.rampmeter-rules.>", "operator scheduler"),
+    ("$JS.API.CONSUMER.DELETE.KV_rampmeter-rules.a",                     "operator scheduler"),
+    ("$JS.API.STREAM.UPDATE.KV_rampmeter",                               ""),
+    ("$JS.API.STREAM.DELETE.KV_rampmeter",                               ""),
+    ("$JS.API.STREAM.PURGE.KV_rampmeter",                                ""),
+    ("$JS.API.STREAM.MSG.DELETE.KV_rampmeter",                           ""),
+    ("$JS.API.STREAM.SNAPSHOT.KV_rampmeter",                             ""),
+    ("$JS.API.STREAM.RESTORE.KV_rampmeter",                              ""),
+    ("$JS.API.STREAM.CREATE.other",                                      ""),
+    ("$JS.API.STREAM.INFO.KV_other",                                     ""),
+    ("$JS.API.STREAM.NAMES",                                             ""),
+    ("$JS.API.CONSUMER.CREATE.KV_other.a",                               ""),
+    ("$SYS.REQ.SERVER.PING",                                             ""),
+];
+
+/// Subjects, and the users who may subscribe to them.
+#[rustfmt::skip]
+const SUBSCRIBE: &[(&str, &str)] = &[
+    ("rampmeter.event.hub",                                              "worker operator scheduler"),
+    ("rampmeter.event.*",                                                "worker operator scheduler"),
+    ("rampmeter.permit.hub",                                             "scheduler"),
+    ("rampmeter.settle.hub",                                             "scheduler"),
+    ("rampmeter.status.hub",                                             "scheduler"),
+    ("rampmeter.*.hub",                                                  "scheduler"),
+    ("rampmeter.*.*",                                                    "scheduler"),
+    // The server lets `*` stand for `>` here; nobody may publish what would come of it.
+    ("rampmeter.event.>",                                                "worker operator scheduler"),
+    ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
+    ("rampmeter.resources",                                              "scheduler"),
+    ("$SRV.PING.rampmeter",                                              "scheduler"),
+    ("_INBOX_worker.a.*",                                                "worker"),
+    ("_INBOX.a.*",                                                       "operator"),
+    ("_INBOX_scheduler.a.*",                                             "scheduler"),
+    ("$KV.rampmeter.>",                                                  ""),
+    ("$JS.API.>",                                                        ""),
+    ("rampmeter.>",                                                      ""),
+    ("*.*.hub",                                                          ""),
+    (">",                                                                ""),
+];
+
+/// Subjects, and the users who may take requests away from others there, as members of a group.
+#[rustfmt::skip]
+const JOIN: &[(&str, &str)] = &[
+    ("rampmeter.permit.hub",                                             "scheduler"),
+    ("rampmeter.resources",                                              "scheduler"),
+    ("_INBOX_scheduler.>",                                               "scheduler"),
+];
+
+/// A connection that knows what the server has refused.
+struct User {
+    client: Client,
+    refusals: mpsc::UnboundedReceiver<String>,
+    /// Markers sent so far.
+    markers: usize,
+}
+
+impl User {
+    async fn connect(nats: &Server, name: &str) -> Self {
+        let (sender, refusals) = mpsc::unbounded_channel();
+        let options = shipped::login(name).event_callback(move |event| {
+            if let Event::ServerError(error) = event {
+                sender.send(error.to_string()).ok();
+            }
+            std::future::ready(())
+        });
+        User { client: options.connect(nats.url()).await.unwrap(), refusals, markers: 0 }
+    }
+
+    async fn publish(&mut self, subject: &str) -> Vec<String> {
+        self.client.publish(subject.to_owned(), "".into()).await.unwrap();
+        self.refused().await
+    }
+
+    async fn subscribe(&mut self, subject: &str) -> (Subscriber, Vec<String>) {
+        let subscriber = self.client.subscribe(subject.to_owned()).await.unwrap();
+        (subscriber, self.refused().await)
+    }
+
+    async fn join(&mut self, subject: &str, group: &str) -> Vec<String> {
+        let _member = self.client.queue_subscribe(subject.to_owned(), group.to_owned()).await.unwrap();
+        self.refused().await
+    }
+
+    /// What the server has refused of all that was sent until now. It takes a connection's messages in their order, so
+    /// that it is all that comes before the refusal of something that nobody may do.
+    async fn refused(&mut self) -> Vec<String> {
+        self.markers += 1;
+        let marker = format!("nobody.{}", self.markers);
+        self.client.publish(marker.clone(), "".into()).await.unwrap();
+        let mut refused = Vec::new();
+        loop {
+            let refusal = within("the marker is refused", self.refusals.recv()).await.expect("the connection is open");
+            if refusal.contains(&marker) {
+                return refused;
+            }
+            refused.push(refusal);
+        }
+    }
+
+    async fn request(&self, subject: &str, payload: Value) -> Value {
+        body(&within("an answer", self.client.request(subject.to_owned(), payload.to_string().into())).await.unwrap())
+    }
+}
+
+/// A server, a scheduler that leads `hub`, and a worker who has heard so.
+struct Stage {
+    worker: User,
+    news: Subscriber,
+    _scheduler: Running,
+    nats: Server,
+}
+
+async fn stage() -> Stage {
+    let nats = shipped::single().await;
+    let mut worker = User::connect(&nats, "worker").await;
+    let (mut news, refused) = worker.subscribe("rampmeter.event.hub").await;
+    assert!(refused.is_empty(), "{refused:?}");
+    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUB);
+    let scheduler = scheduler::try_begin(&text).await.unwrap();
+    within("a scheduler is ready", scheduler.ready()).await;
+    let event = body(&within("an event", news.next()).await.unwrap());
+    assert_eq!((&event["event"], &event["epoch"]), (&json!("leader"), &json!(1)));
+    Stage { worker, news, _scheduler: scheduler, nats }
+}
+
+#[tokio::test]
+async fn each_user_may_do_its_part_and_nothing_else() {
+    let nats = shipped::single().await;
+    for (name, _) in shipped::USERS {
+        let mut user = User::connect(&nats, name).await;
+        for (subject, who_may) in PUBLISH {
+            check(name, subject, who_may, &user.publish(subject).await);
+        }
+        for (subject, who_may) in SUBSCRIBE {
+            check(name, subject, who_may, &user.subscribe(subject).await.1);
+        }
+        for (subject, who_may) in JOIN {
+            check(name, subject, who_may, &user.join(subject, "group").await);
+        }
+    }
+}
+
+/// Refused once, by this subject, exactly if `user` is not among those who may.
+fn check(user: &str, subject: &str, who_may: &str, refused: &[String]) {
+    let expected = usize::from(!who_may.split(' ').any(|who| who == user));
+    assert_eq!(refused.len(), expected, "{user}, {subject}: {refused:?}");
+    assert!(refused.iter().all(|refusal| refusal.contains(&format!("\"{subject}\""))), "{subject}: {refused:?}");
+}
+
+#[tokio::test]
+async fn who_is_nobody_is_not_let_in() {
+    let nats = shipped::single().await;
+    let password = |user: &str, password: &str| ConnectOptions::with_user_and_password(user.into(), password.into());
+    let table = [
+        ConnectOptions::new(),
+        password("worker", ""),
+        password("worker", "password-of-scheduler"),
+        password("scheduler", "password-of-worker"),
+        password("route", "password-of-route"),
+        password("sys", ""),
+    ];
+    for options in table {
+        let error = options.connect(nats.url()).await.expect_err("refused");
+        assert_eq!(error.kind(), ConnectErrorKind::AuthorizationViolation);
+    }
+    let text = shipped::configuration(&shipped::url(&nats, "scheduler").replace("password-of", "guess"), HUB);
+    let error = format!("{:#}", scheduler::try_begin(&text).await.err().expect("refused"));
+    let server = nats.url();
+    assert!(error.starts_with(&format!("the NATS server at {server} does not take this user and password")), "{error}");
+    assert!(!error.contains("guess"), "{error}");
+}
+
+#[tokio::test]
+async fn a_worker_gets_permits_in_all_modes_settles_and_hears_the_news() {
+    let Stage { worker, nats, .. } = &mut stage().await;
+    let client = rampmeter_worker_sdk::Client::builder()
+        .options(shipped::login("worker"))
+        .inbox_prefix("_INBOX_worker")
+        .connect(nats.url())
+        .await
+        .unwrap();
+    let hub = client.resource("hub").unwrap();
+    for asked in [hub.try_acquire(1), hub.reserve(1), hub.acquire(1)] {
+        let permit = within("a permit", asked.into_future()).await.unwrap();
+        permit.begin().settle(Outcome::status(200));
+    }
+    client.close().await;
+
+    let granted = worker.request("rampmeter.permit.hub", json!({"id": "a", "mode": "wait"})).await;
+    assert_eq!((&granted["status"], &granted["epoch"]), (&json!("granted"), &json!(1)));
+    let settled = worker.request("rampmeter.settle.hub", json!({"id": "a", "used": false})).await;
+    assert_eq!(settled, json!({"status": "settled", "id": "a"}));
+    assert!(worker.refused().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_operator_finds_schedulers_and_sees_how_they_do() {
+    let Stage { nats, .. } = &stage().await;
+    let mut operator = User::connect(nats, "operator").await;
+    let found = operator.request("$SRV.PING.rampmeter", json!({})).await;
+    assert_eq!(found["name"], "rampmeter");
+    assert!(operator.refused().await.is_empty());
+    let url = shipped::url(nats, "operator");
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
+    let file = rules.path().to_str().unwrap();
+    let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
+    let edits = [vec!["apply", "-f", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
+    for arguments in looks.into_iter().chain(edits) {
+        let Output { status, stdout, stderr } =
+            process::run(RAMPMETER, &[&arguments[..], &["--nats", &url]].concat()).await;
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        assert!(status.success() && !stdout.is_empty(), "{arguments:?}: {}{}", text(stdout), text(stderr));
+    }
+}
+
+/// KV is watched through a consumer, which needs rights that reading and writing do not.
+#[tokio::test]
+async fn a_scheduler_may_watch_the_state() {
+    let Stage { nats, .. } = &stage().await;
+    let mut scheduler = User::connect(nats, "scheduler").await;
+    let bucket = nats::bucket_of(&scheduler.client).await;
+    let mut watch = bucket.watch_with_history("state.*").await.unwrap();
+    let entry = within("an entry", watch.next()).await.unwrap().unwrap();
+    assert_eq!(entry.key, "state.hub");
+    drop(watch);
+    assert!(scheduler.refused().await.is_empty());
+}
+
+/// The server does not look at where an answer is to go: a scheduler that answered anywhere would write for others
+/// what they may not write.
+#[tokio::test]
+async fn nobody_can_have_the_scheduler_write_in_their_place() {
+    let Stage { worker, nats, news, .. } = &mut stage().await;
+    let operator = User::connect(nats, "operator").await;
+    let forbidden = ["$KV.rampmeter.state.hub", "$KV.rampmeter.permits.hub.0", "rampmeter.event.hub"];
+    for reply in forbidden {
+        for (user, subject) in [
+            (&*worker, "rampmeter.permit.hub"),
+            (&*worker, "rampmeter.settle.hub"),
+            (&operator, "rampmeter.status.hub"),
+            (&operator, "rampmeter.explain.hub"),
+            (&operator, "rampmeter.resources"),
+        ] {
+            let body = json!({"id": "forged"}).to_string();
+            user.client.publish_with_reply(subject, reply, body.into()).await.unwrap();
+        }
+    }
+    // All that a scheduler says to what came before, it says before this.
+    worker.request("rampmeter.permit.hub", json!({})).await;
+    operator.request("rampmeter.resources", json!({})).await;
+    let status: Status = serde_json::from_value(operator.request("rampmeter.status.hub", json!({})).await).unwrap();
+    assert!(worker.refused().await.is_empty(), "and what was said until now has come");
+    assert!(news.next().now_or_never().is_none(), "no event was forged");
+
+    let scheduler = User::connect(nats, "scheduler").await;
+    let bucket = nats::bucket_of(&scheduler.client).await;
+    // The store takes what comes in its order as well.
+    bucket.put("after", "".into()).await.unwrap();
+    let state = bucket.get("state.hub").await.unwrap().unwrap();
+    assert!(state.starts_with(b"rampmeter "), "{state:?}");
+    assert_eq!(bucket.get("permits.hub.0").await.unwrap(), None);
+    assert_eq!((status.epoch, status.counters.granted), (1, 1), "nobody was granted what nobody is told of");
+}

@@ -1,0 +1,70 @@
+//! Marks are written ahead of need, a few times a second, at any rate of permits.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use async_nats::jetstream;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+/// What is promised, for each resource.
+const MOST_WRITES_PER_SECOND: f64 = 5.0;
+/// Budgets grow with the first permits: until then it takes more.
+const AT_FIRST: Span = Span::from_secs(2);
+const TIME: Span = Span::from_secs(3);
+/// One at either end.
+const ENDS: f64 = 2.0;
+
+async fn writes(nats: &Server) -> u64 {
+    let stream = jetstream::new(nats::connect(nats).await).get_stream("KV_rampmeter").await.unwrap();
+    stream.cached_info().state.last_sequence
+}
+
+/// Asks with arrays of `at_once` in this mode for a while, and returns how many seconds it was.
+async fn ask_for(time: Span, worker: &Worker, mode: &str, at_once: usize) -> f64 {
+    let clock = Clock::start();
+    while clock.now().since(Clock::START) < time {
+        worker.ask(Value::Array(vec![json!({"mode": mode}); at_once])).await;
+    }
+    clock.now().since(Clock::START).secs()
+}
+
+/// Asks with arrays of `at_once` in this mode for a while: how many were granted, and how many writes there were in a second.
+async fn check(capacity: u64, period: &str, mode: &str, at_once: usize, most_granted: f64) {
+    let nats = nats::start().await;
+    let resource = format!(
+        "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"{period}\"\n"
+    );
+    let _running = scheduler::start(&nats, &resource).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    ask_for(AT_FIRST, &worker, mode, at_once).await;
+    let before = writes(&nats).await;
+    let secs = ask_for(TIME, &worker, mode, at_once).await;
+    let (writes, granted) = ((writes(&nats).await - before) as f64, worker.status().await.counters.granted as f64);
+    assert!(writes <= MOST_WRITES_PER_SECOND * secs + ENDS, "{writes} writes in {secs} s for {granted} permits");
+    assert!(writes >= secs, "a standby is to see that its leader lives: {writes} in {secs} s");
+    assert!(granted > 0.0 && granted <= most_granted, "{granted}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_limit_that_is_saturated() {
+    check(50, "1s", "allow", 10, 400.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_limit_that_gives_one_in_a_second() {
+    check(2, "2s", "allow", 2, 10.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_that_never_holds_anybody() {
+    check(1_000_000_000, "1s", "allow", 64, f64::MAX).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_whose_permits_reach_ever_farther() {
+    check(1000, "1s", "reserve", 64, f64::MAX).await;
+}
