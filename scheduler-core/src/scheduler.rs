@@ -77,11 +77,11 @@ pub struct Scheduler<R> {
     pub(crate) stirred: Vec<Slot>,
     /// Permits that have just come from gates.
     pub(crate) admitted: Vec<Slot>,
-    /// In an order that does not depend on where permits are kept.
     /// Those who wait for several keys at once.
     pub(crate) between: BTreeMap<(ClassId, Place), Slot>,
     /// How many wait for each client and key.
     pub(crate) headcount: Headcount,
+    /// In an order that does not depend on where permits are kept.
     pub(crate) deadlines: BTreeSet<(Time, Place, Slot)>,
     pub(crate) serial: u64,
     pub(crate) counters: Counters,

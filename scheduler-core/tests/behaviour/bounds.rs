@@ -1,0 +1,258 @@
+//! Numbers at the edge of what the protocol allows, and the same answers to the same questions.
+
+use crate::common::{Said, World, amount, limit, name, resource, span, wish, with_bulk};
+use proptest::prelude::*;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec};
+
+const MOST: f64 = 1e9;
+const LEAST: f64 = 0.000_001;
+const YEAR: Span = MAX_PERIOD;
+
+/// The extreme limits, with and without a margin, and the extreme times.
+fn extremes() -> impl Iterator<Item = (LimitSpec, Time)> {
+    let capacities = [LEAST, 1.0, 999_999_999.999_999, MOST];
+    let periods = [1, 7, 999_999_999, 1_000_000_000, YEAR.nanos() - 1, YEAR.nanos()].map(Span::from_nanos);
+    let times = [Time::ORIGIN, Clock::START, Time::from_nanos(u64::MAX / 2)];
+    let limits = capacities.into_iter().flat_map(move |capacity| {
+        periods.into_iter().flat_map(move |period| {
+            let limit = limit("units", capacity, period);
+            [LimitSpec { margin: Margin::Auto, ..limit.clone() }, limit]
+        })
+    });
+    limits.flat_map(move |limit| times.map(|time| (limit.clone(), time)))
+}
+
+/// Costs from the least to what the limit can pay.
+fn costs(limit: &LimitSpec) -> [f64; 3] {
+    let capacity = limit.capacity.micros();
+    [1, capacity / 2, capacity].map(|micros| Amount::from_micros(micros).unwrap().units())
+}
+
+fn at_the_edge(limit: &LimitSpec) -> ResourceSpec {
+    with_bulk(resource(vec![limit.clone(), crate::common::limit("requests", MOST, YEAR)]), 0.999_999)
+}
+
+#[test]
+fn extreme_limits_neither_overflow_nor_panic() {
+    for (limit, now) in extremes() {
+        let spec = at_the_edge(&limit);
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now));
+        for (round, class) in (0..6).flat_map(|round| ["urgent", "bulk"].map(|class| (round, class))) {
+            for mode in [Mode::Allow, Mode::Reserve, Mode::Wait] {
+                for (number, cost) in costs(&limit).into_iter().enumerate() {
+                    let id = format!("{mode:?}-{class}-{round}-{number}");
+                    world.ask(now, &wish(mode, &[("units", cost)]).of_class(class).named(&id));
+                    if round % 2 == 0 {
+                        let dear = Outcome::Used(vec![("units".to_owned(), amount(MOST))]);
+                        world.settle(now, &id, if number == 0 { Outcome::Unused } else { dear });
+                    }
+                }
+            }
+        }
+        let later = now + Span::from_secs(1);
+        let snapshot = world.scheduler.snapshot(later, usize::MAX);
+        let mut successor =
+            World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, now + YEAR, later, &snapshot));
+        for world in [&mut world, &mut successor] {
+            world.ask(now + YEAR, &wish(Mode::Reserve, &[("units", LEAST)]));
+            world.handle(Time::NEVER, Event::Wake);
+            assert_eq!(world.scheduler.limit_status(Time::NEVER).len(), 2);
+        }
+    }
+}
+
+#[test]
+fn no_number_of_debits_overflows() {
+    for (limit, now) in extremes() {
+        let mut world = World::of(Scheduler::new(Resource::new(&at_the_edge(&limit)).unwrap(), 1, now));
+        for number in 0..4_000 {
+            let id = number.to_string();
+            world.ask(now, &wish(Mode::Reserve, &[("units", 0.0)]).named(&id));
+            world.settle(now, &id, Outcome::Used(vec![("units".to_owned(), amount(MOST))]));
+        }
+        let asked = world.ask(now, &wish(Mode::Wait, &[("units", LEAST)]));
+        assert_ne!(world.start(asked), Some(now), "{limit:?} is deep in debt");
+    }
+}
+
+#[test]
+fn debts_have_a_floor() {
+    let limit = limit("units", LEAST, YEAR);
+    let mut world = World::new(&at_the_edge(&limit));
+    let mut levels = (0..4_000).map(|number: u32| {
+        let id = number.to_string();
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("units", 0.0)]).named(&id));
+        world.settle(Time::ORIGIN, &id, Outcome::Used(vec![("units".to_owned(), amount(MOST))]));
+        world.level_micros(Time::ORIGIN)
+    });
+    let (third, last) = (levels.nth(1_333).unwrap(), levels.last().unwrap());
+    assert_eq!(third, last, "what is deeper is not remembered");
+}
+
+/// One call that turns out to be monstrous must not stop those who wait behind it from being heard.
+#[test]
+fn a_debt_that_is_never_paid_holds_everybody_and_nothing_else() {
+    let mut world = World::new(&with_bulk(resource(vec![limit("units", 1.0, YEAR)]), 0.0));
+    world.ask(Time::ORIGIN, &wish(Mode::Allow, &[("units", 1.0)]).named("a"));
+    world.settle(Time::ORIGIN, "a", Outcome::Used(vec![("units".to_owned(), amount(MOST))]));
+    for class in ["urgent", "bulk", "urgent"] {
+        world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 1.0)]).of_class(class));
+    }
+    world.run_until(Time::ORIGIN + YEAR);
+    assert_eq!(world.scheduler.waiting(), 3);
+    let asked = world.ask(Time::ORIGIN + YEAR, &wish(Mode::Reserve, &[("units", LEAST)]));
+    assert!(matches!(world.said(asked), Some(Said::Refused(_))), "further ahead than can be foreseen");
+}
+
+#[test]
+fn the_least_cost_and_the_largest_capacity_are_exact() {
+    // A full year's refill is a thousand million units: a millionth of a unit takes 31.6224 ns.
+    let spec = resource(vec![limit("requests", MOST, YEAR)]);
+    let mut world = World::new(&spec);
+    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", MOST)]));
+    for nanos in [32, 64, 95, 127, 159] {
+        let asked = world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", LEAST)]));
+        assert_eq!(world.start(asked), Some(Time::from_nanos(nanos)));
+    }
+    let asked = world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", MOST)]));
+    assert!(matches!(world.said(asked), Some(Said::Refused(_))), "further ahead than can be foreseen");
+}
+
+#[test]
+fn wrong_specifications_say_where_and_why() {
+    let good = crate::common::ten_per_second;
+    type Spoil = fn(&mut ResourceSpec);
+    let table: [(Spoil, Place); 12] = [
+        (|spec| spec.limits.clear(), Place::Resource("limit")),
+        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], Place::Resource("limit")),
+        (|spec| spec.limits.push(spec.limits[0].clone()), Place::Limit(1, "name")),
+        (|spec| spec.limits[0].capacity = Amount::ZERO, Place::Limit(0, "capacity")),
+        (|spec| spec.limits[0].period = Span::ZERO, Place::Limit(0, "period")),
+        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), Place::Limit(0, "period")),
+        (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), Place::Limit(0, "margin")),
+        (
+            |spec| spec.classes = vec![crate::common::class("a", 0.0), crate::common::class("a", 0.5)],
+            Place::Class(1, "name"),
+        ),
+        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], Place::Class(0, "headroom")),
+        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], Place::Class(0, "headroom")),
+        (|spec| spec.default_class = Some(name("nobody")), Place::Resource("default_class")),
+        (
+            |spec| spec.classes = (0..=MAX_CLASSES).map(|at| crate::common::class(&format!("c{at}"), 0.0)).collect(),
+            Place::Resource("classes"),
+        ),
+    ];
+    Resource::new(&good()).unwrap();
+    for (spoil, place) in table {
+        let mut spec = good();
+        spoil(&mut spec);
+        assert_eq!(Resource::new(&spec).unwrap_err().place, place);
+    }
+    let mut at_once = with_bulk(good(), 0.0);
+    at_once.classes[1].max_starvation = Some(Span::ZERO);
+    assert_eq!(Resource::new(&at_once).unwrap_err().place, Place::Class(1, "max_starvation"));
+}
+
+#[test]
+fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
+    let resource = Resource::new(&crate::common::ten_per_second()).unwrap();
+    let bill = |cost: &[(&str, f64)]| {
+        let cost: Vec<(&str, Amount)> = cost.iter().map(|(unit, units)| (*unit, amount(*units))).collect();
+        resource.bill(&Labels::new(), cost.into_iter()).map(|bill| bill.len()).map_err(|refusal| refusal.to_string())
+    };
+    let too_much = "the cost of 10.000001 exceeds the limit's capacity of 10; split the call";
+    let unknown = "`cost.pages`: no limit counts this unit; limits count `requests`";
+    assert_eq!(bill(&[]), Ok(1));
+    assert_eq!(bill(&[("requests", 0.0)]), Ok(0));
+    assert_eq!(bill(&[("requests", 10.0)]), Ok(1));
+    assert_eq!(bill(&[("requests", 10.000_001)]), Err(too_much.to_owned()));
+    assert_eq!(bill(&[("pages", 1.0)]), Err(unknown.to_owned()));
+}
+
+/// One of all things that can happen, after a pause.
+fn event() -> impl Strategy<Value = (u64, Kind)> {
+    let mode = prop_oneof![Just(Mode::Allow), Just(Mode::Reserve), Just(Mode::Wait)];
+    let ask = (0..60_u8, 0..=10_u64, any::<bool>(), mode, prop::option::of(0..6_u64))
+        .prop_map(|(id, cost, bulk, mode, within)| Kind::Ask { id: (id < 50).then_some(id), cost, bulk, mode, within });
+    let kind = prop_oneof![
+        60 => ask,
+        20 => (0..50_u8, prop::option::of(0..15_u64)).prop_map(|(id, actual)| Kind::Settle { id, actual }),
+        1 => Just(Kind::HandOver),
+    ];
+    (prop_oneof![Just(0), 0..500_u64], kind)
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Ask { id: Option<u8>, cost: u64, bulk: bool, mode: Mode, within: Option<u64> },
+    Settle { id: u8, actual: Option<u64> },
+    HandOver,
+}
+
+/// All commands and levels, as text.
+fn transcript(events: &[(u64, Kind)]) -> String {
+    let mut spec = with_bulk(crate::common::ten_per_second(), 0.2);
+    spec.classes[1].max_starvation = Some(span(700));
+    let mut scheduler = Scheduler::new(Resource::new(&spec).unwrap(), 3, Time::ORIGIN);
+    let (mut now, mut text) = (Time::ORIGIN, String::new());
+    for (number, (pause, kind)) in events.iter().enumerate() {
+        now += span(*pause);
+        while let Some(wakeup) = scheduler.next_wakeup().filter(|wakeup| wakeup.at <= now) {
+            scheduler.handle(wakeup.at, Event::Wake);
+            text += &format!("{wakeup:?}\n");
+        }
+        let event = event_of(scheduler.resource(), number, kind);
+        scheduler.handle(now, event);
+        while let Some(command) = scheduler.poll_command() {
+            text += &format!("{now} {command:?}\n");
+        }
+    }
+    format!("{text}{:?}", scheduler.snapshot(now, usize::MAX))
+}
+
+fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
+    let permit = |id: u8| PermitId::new(&id.to_string()).unwrap();
+    let units = |count: u64| amount(count as f64);
+    match kind {
+        Kind::Ask { id, cost, bulk, mode, within } => Event::Ask(Ask {
+            to,
+            id: id.map(permit),
+            bill: resource.bill(&Labels::new(), [("requests", units(*cost))].into_iter()).unwrap(),
+            class: resource.class(if *bulk { "bulk" } else { "urgent" }).unwrap(),
+            mode: *mode,
+            // Few values, so that several are late at once.
+            max_wait: within.map(|within| span(within * 300)),
+            age: Span::ZERO,
+            progress: true,
+            client: None,
+        }),
+        Kind::Settle { id, actual } => {
+            let used = |count| Outcome::Used(vec![("requests".to_owned(), units(count))]);
+            Event::Settle(Settle {
+                to: Some(to),
+                id: permit(*id),
+                outcome: actual.map_or(Outcome::Unused, used),
+                observation: None,
+            })
+        }
+        Kind::HandOver => Event::HandOver,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_events_give_the_same_commands(events in prop::collection::vec(event(), 1..150)) {
+        prop_assert_eq!(transcript(&events), transcript(&events));
+    }
+}

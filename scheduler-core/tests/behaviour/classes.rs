@@ -1,0 +1,226 @@
+//! Urgent work passes waiting bulk work, and bulk work is not starved for ever.
+
+use crate::common::{World, class, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
+
+#[test]
+fn a_reservation_leaves_the_headroom_of_its_class() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0  reserve bulk-1 class=bulk requests=8  -> bulk-1@0
+        0  reserve bulk-2 class=bulk             -> bulk-2@100
+        # The headroom is for whoever is urgent, and a promise to bulk does not stand in the way.
+        0  reserve urgent-1 requests=2           -> urgent-1@0
+        0  reserve urgent-2                      -> urgent-2@200
+        ",
+    );
+}
+
+#[test]
+fn who_waits_leaves_the_headroom_of_its_class() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0   wait bulk-1 class=bulk requests=8    -> bulk-1@0
+        0   wait bulk-2 class=bulk               ->
+        49.999999                                ->
+        50                                       -> bulk-2@100
+        50  levels                               -> requests=1.5
+        100 levels                               -> requests=2
+        ",
+    );
+}
+
+#[test]
+fn a_cost_that_could_never_leave_the_headroom_takes_a_full_bucket() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0   reserve a class=bulk requests=9      -> a@0
+        0   reserve b class=bulk requests=9      -> b@900
+        ",
+    );
+}
+
+#[test]
+fn a_headroom_is_rounded_up() {
+    // Half of three millionths are two.
+    play(
+        &with_bulk(resource(vec![limit("requests", 0.000_003, span(3000))]), 0.5),
+        "
+        0   reserve a class=bulk requests=0.000001   -> a@0
+        0   reserve b class=bulk requests=0.000001   -> b@1000
+        ",
+    );
+}
+
+#[test]
+fn bulk_alone_gets_all_of_the_refill() {
+    for mode in [Mode::Reserve, Mode::Wait] {
+        let mut world = World::new(&with_bulk(ten_per_second(), 0.2));
+        let asked: Vec<usize> = (0..108).map(|_| world.ask(ms(0), &wish(mode, &[]).of_class("bulk"))).collect();
+        world.run_until(ms(60_000));
+        let starts: Vec<Time> = asked.into_iter().map(|request| world.start(request).unwrap()).collect();
+        let burst_then_refill: Vec<Time> = (0..108_u64).map(|call| ms(100 * call.saturating_sub(7))).collect();
+        assert_eq!(starts, burst_then_refill, "{mode:?}");
+    }
+}
+
+#[test]
+fn the_urgent_overtake_those_who_wait() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0    reserve first requests=10           -> first@0
+        0    wait bulk-1 class=bulk              ->
+        0    wait bulk-2 class=bulk              ->
+        0    wait urgent                         ->
+        50                                       -> urgent@100
+        # One token is spent at 100 ms; one and the headroom of two are there at 400 ms.
+        349.999999                               ->
+        350                                      -> bulk-1@400
+        450                                      -> bulk-2@500
+        ",
+    );
+}
+
+#[test]
+fn a_start_within_the_horizon_is_not_overtaken() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0   reserve first requests=10            -> first@0
+        0   wait bulk class=bulk                 ->
+        50                                       -> bulk@100
+        50  wait urgent                          ->
+        150                                      -> urgent@200
+        ",
+    );
+}
+
+#[test]
+fn the_urgent_start_at_once_beside_saturating_bulk() {
+    let mut world = World::new(&with_bulk(ten_per_second(), 0.2));
+    for _ in 0..300 {
+        world.ask(ms(0), &wish(Mode::Wait, &[]).of_class("bulk"));
+    }
+    for at in [137, 1_000, 5_050, 9_999, 20_001].map(ms) {
+        world.run_until(at);
+        let first = world.ask(at, &wish(Mode::Wait, &[]));
+        assert_eq!(world.start(first), Some(at), "the headroom is there");
+    }
+}
+
+#[test]
+fn a_reservation_goes_ahead_of_less_urgent_requests_that_wait() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0   reserve first requests=10            -> first@0
+        0   wait bulk class=bulk requests=5      ->
+        0   reserve urgent requests=2            -> urgent@200
+        0   reserve more-bulk class=bulk         -> more-bulk@800
+        650                                      -> bulk@700
+        ",
+    );
+}
+
+#[test]
+fn bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost() {
+    let pages = limit("pages", 1.0, span(500));
+    play(
+        &with_bulk(resource(vec![limit("requests", 10.0, span(1000)), pages]), 0.2),
+        "
+        0   reserve first pages=1                        -> first@0
+        0   reserve urgent pages=1 requests=8            -> urgent@500
+        # Nine are there, and the headroom is left. Eight will be there at 500 ms.
+        0   reserve bulk class=bulk requests=6           -> bulk@0
+        ",
+    );
+}
+
+/// Bulk that waits for one bucket is no reason to put the urgent behind all promises of another.
+#[test]
+fn a_reservation_uses_a_gap_although_less_urgent_requests_wait() {
+    let pages = limit("pages", 1.0, span(10_000));
+    play(
+        &with_bulk(resource(vec![limit("requests", 10.0, span(1000)), pages]), 0.0),
+        "
+        0   reserve first pages=1                        -> first@0
+        0   reserve far pages=1 requests=10              -> far@10000
+        0   wait bulk class=bulk pages=1                 ->
+        0   reserve urgent requests=5                    -> urgent@0
+        ",
+    );
+}
+
+fn starving(max_starvation: Span) -> ResourceSpec {
+    let mut spec = ten_per_second();
+    let bulk = ClassSpec { max_starvation: Some(max_starvation), ..class("bulk", 0.2) };
+    spec.classes = vec![class("urgent", 0.0), bulk];
+    spec
+}
+
+#[test]
+fn the_oldest_is_promoted_when_its_class_has_starved() {
+    play(
+        &starving(span(1000)),
+        "
+        0    reserve first requests=10           -> first@0
+        0    wait bulk-1 class=bulk              ->
+        0    wait bulk-2 class=bulk              ->
+        0    wait urgent-1 requests=10           ->
+        950                                      -> urgent-1@1000
+        999  wait urgent-2 requests=10           ->
+        # At 1000 ms the oldest goes first. It takes the next token, without leaving a headroom.
+        # So does the second, 1000 ms later, although urgent-2 has saved up nine tokens.
+        1000                                     ->
+        1050                                     -> bulk-1@1100
+        2049.999999                              ->
+        2050                                     -> bulk-2@2050
+        ",
+    );
+}
+
+#[test]
+fn the_longest_overdue_is_promoted_first() {
+    let mut spec = starving(span(600));
+    let last = ClassSpec { max_starvation: Some(span(500)), ..class("last", 0.2) };
+    spec.classes.push(last);
+    play(
+        &spec,
+        "
+        0    reserve first requests=10           -> first@0
+        0    reserve second requests=9           -> second@900
+        0    wait urgent requests=10             ->
+        0    wait bulk class=bulk                ->
+        0    wait last class=last                ->
+        950                                      -> last@1000
+        1050                                     -> bulk@1100
+        ",
+    );
+}
+
+#[test]
+fn one_is_promoted_in_each_time_of_starvation() {
+    let mut world = World::new(&starving(span(1000)));
+    let bulk: Vec<usize> = (0..20).map(|_| world.ask(ms(0), &wish(Mode::Wait, &[]).of_class("bulk"))).collect();
+    let at_first = bulk.iter().filter(|request| world.start(**request).is_some()).count();
+    assert_eq!(at_first, 8, "all but the headroom");
+    // The urgent want twice what there is.
+    for tick in 0..200 {
+        world.run_until(ms(50 * tick));
+        world.ask(ms(50 * tick), &wish(Mode::Wait, &[]));
+    }
+    world.run_until(ms(10_000));
+    let promoted: Vec<Time> = bulk[at_first..].iter().filter_map(|request| world.start(*request)).collect();
+    assert_eq!(promoted.len(), 9, "{promoted:?}");
+    assert!(promoted.is_sorted(), "the oldest first: {promoted:?}");
+    for (served, next) in promoted.iter().zip(&promoted[1..]) {
+        let pause = next.since(*served);
+        assert!((span(1000)..=span(1150)).contains(&pause), "{pause} at {next}");
+    }
+}

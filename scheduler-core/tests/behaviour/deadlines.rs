@@ -1,0 +1,298 @@
+//! Requests that can't wait for ever, that change their mind, and the order of those who stay.
+
+use crate::common::{play, ten_per_second, with_bulk};
+
+#[test]
+fn allow_is_now_or_refused_and_says_when_to_return() {
+    play(
+        &ten_per_second(),
+        "
+        0           allow a requests=10          -> a@0
+        0           allow b requests=3           -> b:not_in_time+300
+        0           levels                       -> requests=0
+        299.999999  allow b requests=3           -> b:not_in_time+0.000001
+        300         allow b requests=3           -> b@300
+        ",
+    );
+}
+
+#[test]
+fn allow_does_not_pass_those_who_wait() {
+    play(
+        &ten_per_second(),
+        "
+        0           reserve a requests=10        -> a@0
+        0           wait b requests=5            ->
+        # There are two tokens, but b waits for five, and there is a sixth 600 ms after the beginning.
+        200         allow c                      -> c:not_in_time+400
+        450                                      -> b@500
+        599.999999  allow c                      -> c:not_in_time+0.000001
+        600         allow c                      -> c@600
+        ",
+    );
+}
+
+#[test]
+fn allow_waits_for_those_who_still_wait_and_for_nobody_else() {
+    play(
+        &ten_per_second(),
+        "
+        0           reserve a requests=10        -> a@0
+        0           wait b requests=5            ->
+        0           wait c requests=2            ->
+        0           wait d requests=9            ->
+        10          unused d                     -> d:unknown_permit d:settled
+        450                                      -> b@500
+        # Half a token is owed, c waits for two, and this is one more.
+        450         allow e                      -> e:not_in_time+350
+        650                                      -> c@700
+        ",
+    );
+}
+
+#[test]
+fn a_reservation_starts_in_time_or_is_refused() {
+    play(
+        &ten_per_second(),
+        "
+        0  reserve a requests=10                 -> a@0
+        0  reserve b requests=3 within=299       -> b:not_in_time+300
+        0  levels                                -> requests=0
+        0  reserve b requests=3 within=300       -> b@300
+        ",
+    );
+}
+
+#[test]
+fn who_waits_is_refused_at_once_when_it_can_not_be_in_time() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0   reserve a requests=10                -> a@0
+        0   wait b within=99                     -> b:not_in_time+100
+        0   levels                               -> requests=0
+        0   wait c class=bulk within=300         ->
+        10  wait d requests=5                    -> c:not_in_time+590
+        450                                      -> d@500
+        ",
+    );
+}
+
+#[test]
+fn who_could_be_in_time_but_for_the_urgent_is_refused_on_arrival() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0   reserve a requests=10                -> a@0
+        0   wait b requests=5                    ->
+        0   wait c class=bulk within=200         -> c:not_in_time+600
+        450                                      -> b@500
+        ",
+    );
+}
+
+#[test]
+fn a_deadline_that_passes_in_the_line_is_refused_then() {
+    play(
+        &ten_per_second(),
+        "
+        0           reserve a requests=10        -> a@0
+        0           wait b requests=5            ->
+        0           wait c within=200            ->
+        0           wait d                       ->
+        200                                      ->
+        # c would have to stand behind b again: 5 + 1 tokens are there 600 ms after the beginning.
+        200.000001                               -> c:not_in_time+399.999999
+        450                                      -> b@500
+        550                                      -> d@600
+        ",
+    );
+}
+
+#[test]
+fn a_start_at_the_deadline_is_in_time() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b within=100                   ->
+        0    wait c within=150                   ->
+        # c could start at 200 ms at the earliest, and that is known when b is out of the way.
+        50                                       -> b@100 c:not_in_time+150
+        ",
+    );
+}
+
+#[test]
+fn a_refused_request_changes_nothing() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b class=bulk                   ->
+        0    allow c                             -> c:not_in_time+100
+        0    reserve c within=50                 -> c:not_in_time+100
+        0    wait c within=50                    -> c:not_in_time+100
+        0    allow c class=bulk                  -> c:not_in_time+400
+        # Not even its id is taken.
+        0    unused c                            -> c:unknown_permit
+        250                                      -> b@300
+        300  levels                              -> requests=2
+        ",
+    );
+}
+
+#[test]
+fn cancelling_while_waiting_is_free_and_helps_the_next() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b requests=10                  ->
+        0    wait c                              ->
+        100  unused b                            -> b:unknown_permit b:settled c@100
+        100  levels                              -> requests=0
+        ",
+    );
+}
+
+#[test]
+fn a_permit_given_back_before_its_start_helps_the_next() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    reserve b requests=10               -> b@1000
+        0    wait c requests=2                   ->
+        0    levels                              -> requests=-10
+        200  unused b                            -> b:settled c@200
+        200  levels                              -> requests=0
+        ",
+    );
+}
+
+#[test]
+fn a_permit_given_back_after_its_start_helps_the_next() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b requests=5                   ->
+        200  unused a                            -> a:settled b@200
+        200  levels                              -> requests=5
+        ",
+    );
+}
+
+#[test]
+fn a_class_is_served_first_come_first_served() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b requests=3                   ->
+        0    wait c                              ->
+        0    wait d requests=2                   ->
+        # A large cost holds the line: what e needs is there.
+        200  wait e                              ->
+        250                                      -> b@300
+        350                                      -> c@400
+        550                                      -> d@600
+        650                                      -> e@700
+        ",
+    );
+}
+
+#[test]
+fn age_keeps_the_place_in_line() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        10   wait young progress                 -> young#0~90
+        20   wait middle age=15 progress         -> middle#0~80
+        30   wait old age=26 progress            -> old#0~70
+        35   wait same-as-middle age=30 progress -> same-as-middle#2~265
+        50                                       -> old@100
+        150                                      -> middle@200
+        250                                      -> same-as-middle@300
+        350                                      -> young@400
+        ",
+    );
+}
+
+#[test]
+fn who_waits_is_told_how_it_stands() {
+    play(
+        &with_bulk(ten_per_second(), 0.2),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b requests=10                  ->
+        0    wait c class=bulk progress          -> c#1~1300
+        0    wait d class=bulk                   ->
+        0    wait e class=bulk progress          -> e#3~1500
+        2999                                     -> b@1000 c@1300 d@1400 e@1500
+        ",
+    );
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    reserve b requests=10               -> b@1000
+        0    reserve c requests=10               -> c@2000
+        0    reserve d requests=10               -> d@3000
+        0    reserve e requests=10               -> e@4000
+        0    reserve f requests=10               -> f@5000
+        0    reserve g requests=10               -> g@6000
+        0    wait h requests=10 progress         -> h#0~7000
+        0    wait i progress                     -> i#1~7100
+        2999                                     ->
+        3000                                     -> h#0~4000 i#1~4100
+        6000                                     -> h#0~1000 i#1~1100
+        6950                                     -> h@7000
+        7050                                     -> i@7100
+        ",
+    );
+}
+
+#[test]
+fn a_changed_plan_is_told_soon() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0    reserve a requests=10               -> a@0
+        0    reserve b requests=10               -> b@1000
+        0    wait c class=bulk requests=10 progress -> c#0~2000
+        0    wait d class=bulk requests=10 progress -> d#1~3000
+        # What comes back lets both start sooner.
+        100  unused b                            -> b:settled
+        249                                      ->
+        260                                      -> c#0~749.8 d#1~1749.8
+        # Somebody more urgent goes first; half a second more is news for both.
+        300  wait e requests=5                   ->
+        500                                      -> e@500
+        520                                      -> c#0~999.6 d#1~1999.6
+        # A tenth of a second in two is no news.
+        600  wait f                              -> f@600
+        2999                                     -> c@1600 d@2600
+        ",
+    );
+}
+
+#[test]
+fn handing_over_sends_everybody_elsewhere() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10               -> a@0
+        0    wait b within=500                   ->
+        0    wait c                              ->
+        10   hand-over                           -> b:unavailable+0 c:unavailable+0
+        20   allow d                             -> d:unavailable+0
+        20   wait b                              -> b:unavailable+0
+        # What was granted can still be settled.
+        20   unused a                            -> a:settled
+        5000 levels                              -> requests=10
+        ",
+    );
+}

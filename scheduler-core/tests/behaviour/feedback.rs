@@ -1,0 +1,370 @@
+//! What the upstream answers, and what follows from it.
+
+use crate::common::{Said, World, amount, limit, ms, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::spec::{Learn, LimitSpec, Margin, ResourceSpec, Start};
+
+fn two_limits() -> ResourceSpec {
+    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
+}
+
+#[test]
+fn a_rejection_says_what_the_bucket_holds() {
+    // When it was told to come back, and the level then: it is what is missing to the call's one request.
+    for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
+        play(
+            &ten_per_second(),
+            &format!(
+                "
+                1000 wait a                       -> a@1000
+                1000 answered a 429 after={after} -> a:settled
+                1000 levels                       -> requests={level}
+                "
+            ),
+        );
+    }
+}
+
+#[test]
+fn the_calls_of_one_round_trip_are_one_lesson() {
+    play(
+        &ten_per_second(),
+        "
+        0   wait a                    -> a@0
+        0   wait b                    -> b@0
+        0   wait c                    -> c@0
+        40  answered a 429 after=100  -> a:settled
+        # Of ten tokens that should have been there none was. What has come in since is there.
+        40  levels                    -> requests=0.4
+        40  answered b 429 after=100  -> b:settled
+        40  answered c 429 after=100  -> c:settled
+        40  levels                    -> requests=0.4
+        ",
+    );
+}
+
+#[test]
+fn nobody_starts_in_a_freeze_and_one_alone_goes_first() {
+    play(
+        &ten_per_second(),
+        "
+        0    wait a                     -> a@0
+        0    answered a 429 after=300   -> a:settled
+        0    wait b                     ->
+        0    wait c                     ->
+        0    wait d                     ->
+        240                             ->
+        # The probe; the others follow when it was served.
+        250                             -> b@300
+        2000                            ->
+        2000 answered b 200             -> b:settled c@2000 d@2000
+        ",
+    );
+}
+
+#[test]
+fn a_probe_that_nobody_tells_of_holds_the_others_for_two_seconds() {
+    play(
+        &ten_per_second(),
+        "
+        0    wait a                     -> a@0
+        0    answered a 429 after=300   -> a:settled
+        0    wait b                     ->
+        0    wait c                     ->
+        2000                            -> b@300
+        2300                            -> c@2300
+        ",
+    );
+}
+
+#[test]
+fn a_probe_that_is_given_back_lets_another_go_first() {
+    play(
+        &ten_per_second(),
+        "
+        0    wait a                     -> a@0
+        0    answered a 429 after=300   -> a:settled
+        0    wait b                     ->
+        0    wait c                     ->
+        260                             -> b@300
+        260  unused b                   -> b:settled c@300
+        ",
+    );
+}
+
+#[test]
+fn without_a_word_the_pause_grows_while_probes_are_rejected() {
+    play(
+        &ten_per_second(),
+        "
+        0     wait a                    -> a@0
+        0     answered a 429            -> a:settled
+        0     wait b                    ->
+        1000                            -> b@1000
+        1000  answered b 429            -> b:settled
+        1000  wait c                    ->
+        3000                            -> c@3000
+        3000  answered c 200            -> c:settled
+        3000  wait d                    -> d@3000
+        ",
+    );
+}
+
+#[test]
+fn promised_starts_within_a_freeze_are_void() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10     -> a@0
+        0    reserve b                 -> b@100
+        0    reserve c requests=9      -> c@1000
+        0    answered a 429 after=500  -> frozen+500 a:settled
+        0    unused b                  -> b:settled
+        0    reserve b2                -> b2@500
+        ",
+    );
+    // Nobody is told of one that concerns nobody.
+    play(
+        &ten_per_second(),
+        "
+        0    wait a                    -> a@0
+        0    answered a 429 after=500  -> a:settled
+        ",
+    );
+}
+
+#[test]
+fn what_others_did_is_waited_for_and_not_learned_from() {
+    play(
+        &ten_per_second(),
+        "
+        0    wait a                           -> a@0
+        0    answered a 429 after=300 others  -> a:settled
+        # Whether the call took something of ours is not known: it stays charged.
+        0    levels                           -> requests=9
+        0    wait b                           ->
+        300                                   -> b@300
+        ",
+    );
+}
+
+#[test]
+fn the_limit_in_the_way_is_the_one_that_is_named_or_the_nearest() {
+    // The requests would have lasted for 0.5 s, the units for 1 s. Of the other nothing was taken.
+    for (scope, after, levels) in [
+        ("", 100, "requests=0 units=20"),
+        ("unit=units", 1000, "requests=6 units=0"),
+        ("limit=units", 1000, "requests=6 units=0"),
+        ("unit=requests", 100, "requests=0 units=20"),
+    ] {
+        play(
+            &two_limits(),
+            &format!(
+                "
+                0  reserve x requests=4 units=80           -> x@0
+                0  wait a units=10                         -> a@0
+                0  answered a 429 after={after} {scope}    -> a:settled
+                0  levels                                  -> {levels}
+                ",
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_spent_quota_is_terminal_until_its_reset() {
+    play(
+        &two_limits(),
+        "
+        0     wait a units=10                  -> a@0
+        0     reserve x requests=9             -> x@0
+        0     wait b units=1                   ->
+        0     wait c                           ->
+        # Who needs nothing of it goes on.
+        0     answered a 403 unit=units after=60000  -> b:quota_spent+60000 a:settled c@0
+        10    reserve d units=1                -> d:quota_spent+59990
+        60000 reserve e units=1                -> e@60000
+        ",
+    );
+}
+
+#[test]
+fn what_is_left_lowers_a_level_at_once_and_raises_it_slowly() {
+    play(
+        &ten_per_second(),
+        "
+        0     wait a                   -> a@0
+        0     answered a 200 left=4    -> a:settled
+        0     levels                   -> requests=4
+        0     wait b requests=4        -> b@0
+        # There are nine more than the bucket says. A twentieth of the rate is believed on top.
+        1000  wait c                   -> c@1000
+        1000  answered c 200 left=10   -> c:settled
+        1000  levels                   -> requests=9
+        ",
+    );
+}
+
+#[test]
+fn a_level_that_was_read_is_compared_with_that_of_its_time() {
+    let spec = ResourceSpec { limits: vec![limit("requests", 10.0, span(1000))], ..ten_per_second() };
+    let mut world = play(
+        &spec,
+        "
+        0    reserve a requests=10   -> a@0
+        0    reserve b requests=5    -> b@500
+        ",
+    );
+    let limit = world.scheduler.resource().only_limit_of("requests").unwrap();
+    let at = |millis| Time::ORIGIN + Span::from_millis(millis);
+    world.run_until(at(290));
+    // Right what it should be at 200 ms; the promise of b is not forgotten.
+    world.handle(at(300), Event::Levels { asked: at(200), heard: at(210), levels: vec![(limit, amount(2.0))] });
+    play_on(world, "300 levels -> requests=-2");
+}
+
+/// An upstream that refills in its own way, and one worker who is always there.
+struct Upstream {
+    world: World,
+    calls: usize,
+    /// In thousandths of a request.
+    level: u64,
+    at: u64,
+}
+
+impl Upstream {
+    fn new(floor: f64) -> Self {
+        let limit = LimitSpec { learn: Learn::Above(floor), ..limit("requests", 10.0, span(1000)) };
+        Upstream { world: World::new(&resource(vec![limit])), calls: 0, level: 10_000, at: 0 }
+    }
+
+    /// The worker calls until then, while so many thousandths of a request refill in a millisecond.
+    fn serve_until(&mut self, end: u64, refill: u64) {
+        while self.at < end {
+            let id = format!("call-{}", self.calls);
+            self.calls += 1;
+            let asked = Time::ORIGIN + span(self.at);
+            let request = self.world.ask(asked, &wish(Mode::Reserve, &[]).named(&id));
+            let start = self.world.start(request).unwrap().nanos().div_ceil(1_000_000);
+            self.level = (self.level + (start - self.at) * refill).min(10_000);
+            self.at = start;
+            let now = Time::ORIGIN + span(start);
+            self.world.run_until(now);
+            let answer = self.answer(refill);
+            self.world.settle_observed(now, &id, Outcome::Used(Vec::new()), Some(answer));
+        }
+    }
+
+    fn answer(&mut self, refill: u64) -> Observation {
+        let missing = 1000_u64.saturating_sub(self.level);
+        let retry_after = Some(span(missing.div_ceil(refill)));
+        let verdict = if missing == 0 {
+            self.level -= 1000;
+            Verdict::Passed
+        } else {
+            Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false }
+        };
+        Observation { verdict, readings: Vec::new(), spent: Vec::new() }
+    }
+
+    /// The rate in use, as a part of the configured one.
+    fn learned(&mut self) -> f64 {
+        let status = self.world.scheduler.limit_status(Time::ORIGIN + span(self.at));
+        status[0].learned.map_or(1.0, |learned| learned.rate)
+    }
+}
+
+#[test]
+fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
+    // The floor, and what is learned of a rate of 0.8 in a minute.
+    for (floor, least, most) in [(0.1, 0.75, 0.85), (0.9, 0.9, 0.95)] {
+        let mut upstream = Upstream::new(floor);
+        upstream.serve_until(60_000, 8);
+        let learned = upstream.learned();
+        assert!((least..=most).contains(&learned), "{learned}, not above {floor}");
+        upstream.serve_until(125_000, 10);
+        assert!(upstream.learned() >= 0.99, "{} a minute after it was back", upstream.learned());
+    }
+}
+
+#[test]
+fn stock_that_nobody_has_seen_is_drawn_on_with_care() {
+    let unproven = ResourceSpec { start: Start::Unproven, ..ten_per_second() };
+    let fixed = LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) };
+    let spec = ResourceSpec { limits: vec![fixed], ..unproven };
+    play(
+        &spec,
+        "
+        0    wait a              -> a@0
+        0    wait b              -> b@0
+        0    wait c              -> c@0
+        0    wait d              -> d@0
+        0    wait e              ->
+        # What is binding is believed.
+        0    reserve f           -> f@0
+        100  answered a 200      -> a:settled e@100
+        ",
+    );
+}
+
+/// The same limit with another capacity.
+fn per_second(capacity: f64) -> Box<Resource> {
+    Box::new(Resource::new(&resource(vec![limit("requests", capacity, span(1000))])).unwrap())
+}
+
+#[test]
+fn limits_change_while_permits_are_out_and_requests_wait() {
+    // Twice the rate serves twice as soon, and what does not fit any more can't wait. What is promised stays as it is.
+    let table = [
+        (20.0, false, "0 levels -> requests=-5 \n 1000 -> earlier-2@100 earlier-3@650"),
+        (5.0, true, "0 levels -> requests=-5 \n 2000 -> earlier-2@1400"),
+    ];
+    for (capacity, is_refused, then) in table {
+        let mut world = play(
+            &ten_per_second(),
+            "
+            0    reserve a requests=10   -> a@0
+            0    reserve b requests=5    -> b@500
+            0    wait c requests=2       ->
+            0    wait d requests=6       ->
+            ",
+        );
+        world.handle(Time::ORIGIN, Event::Limits(per_second(capacity)));
+        let refused = matches!(world.said(3), Some(Said::Refused(Refusal::NeverFits { .. })));
+        assert_eq!(refused, is_refused, "a capacity of {capacity}");
+        play_on(world, then);
+    }
+}
+
+#[test]
+fn estimates_of_a_kind_of_calls_follow_what_such_calls_cost() {
+    let spec = ResourceSpec {
+        learn_costs: vec!["route".to_owned()],
+        ..resource(vec![limit("units", 100.0, span(1_000_000_000))])
+    };
+    let mut world = World::new(&spec);
+    let mut call = |number: usize, route: &'static str, cost: f64| {
+        let (now, id) = (ms(number as u64), format!("p{number}"));
+        let mut wish = wish(Mode::Allow, &[("units", 10.0)]).named(&id);
+        wish.labels.push(("route", route));
+        let before = world.level_micros(now);
+        world.ask(now, &wish);
+        let charged = before - world.level_micros(now);
+        world.settle(now, &id, Outcome::Used(vec![("units".to_owned(), amount(cost))]));
+        charged as f64 / 1e6
+    };
+    let charged: Vec<f64> = (0..60).map(|number| call(number, "/light", 0.5)).collect();
+    assert_eq!(charged[0], 10.0);
+    assert!(charged.is_sorted_by(|a, b| a >= b) && charged[59] < 1.6, "an eighth at the least: {charged:?}");
+    assert_eq!(call(60, "/heavy", 10.0), 10.0, "another kind");
+    let corrections = world.scheduler.corrections();
+    assert_eq!(
+        corrections.iter().map(|known| (&*known.kind, known.calls)).collect::<Vec<_>>(),
+        [("/heavy", 1), ("/light", 60)]
+    );
+}

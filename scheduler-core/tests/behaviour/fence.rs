@@ -1,0 +1,406 @@
+//! Whoever dies, stalls or is replaced, and whatever becomes of writes to the store: nothing is admitted twice.
+
+use crate::common::{Counter, Held, Judge, Said, World, limit, resource, span, wish};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::snapshot::Snapshot;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+
+/// What becomes of a write to the store.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Done,
+    /// It is done, and nobody says so.
+    Unheard,
+    /// It never arrives, and nobody says so.
+    Lost,
+}
+
+/// Something that happens, after a pause in milliseconds.
+#[derive(Clone, Debug)]
+enum Step {
+    /// One of the schedulers that live is asked; the last is the leader.
+    Ask { of: Index, cost: [u64; 3], client: usize, mode: Mode },
+    /// An unused permit comes back to whoever granted it.
+    GiveBack { which: Index },
+    /// The call of a permit is over, or still in flight.
+    Settle { of: Index, which: Index, over: bool },
+    /// Another scheduler takes over. It has known the mark for so many milliseconds; the leader may live on.
+    TakeOver { known_for: u64, leader_dies: bool },
+    /// The leader wonders whether it still is one.
+    Doubt,
+    /// From now on, this becomes of writes.
+    Writes(Fate),
+    /// The leader goes on under other limits beside those that are judged, and so does whoever comes after it.
+    Limits(Others),
+}
+
+/// What there is beside the limits that are judged.
+#[derive(Clone, Copy, Debug)]
+enum Others {
+    Nothing,
+    /// Another limit before them.
+    Before,
+    /// Others among them, which stand in another order, one of them in shadow mode.
+    Among,
+}
+
+/// The one value of a store, written by compare-and-set.
+struct Store {
+    revision: u64,
+    levels: Snapshot,
+    taken: Time,
+    writer: usize,
+    number: u64,
+}
+
+/// A scheduler, its known revision, and the write that it waits for.
+struct Writer {
+    world: World,
+    revision: u64,
+    writing: Option<(Mark, Time, Fate)>,
+    last: Mark,
+    granted: Vec<Permit>,
+}
+
+struct Permit {
+    request: usize,
+    cost: [u64; 3],
+    client: usize,
+    given_back: bool,
+    over: Option<Time>,
+    renewed: Option<Time>,
+}
+
+struct Play {
+    spec: ResourceSpec,
+    now: Time,
+    store: Store,
+    writers: Vec<Option<Writer>>,
+    ended: Vec<Writer>,
+    fate: Fate,
+}
+
+/// How long a write takes.
+const WRITE: Span = Span::from_millis(3);
+/// When a writer that has heard nothing looks what the store holds.
+const PATIENCE: Span = Span::from_millis(40);
+
+impl Play {
+    fn new(spec: ResourceSpec) -> Self {
+        let now = Time::ORIGIN + Span::from_secs(100);
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
+        let mark = world.scheduler.mark(now).unwrap();
+        let store = Store { revision: 1, levels: snapshot(&mark), taken: now, writer: 0, number: mark.number.0 };
+        world.handle(now, Event::Marked(mark.number));
+        let first = Writer { world, revision: 1, writing: None, last: mark, granted: Vec::new() };
+        Play { spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
+    }
+
+    fn step(&mut self, pause: u64, step: &Step) {
+        self.pass(span(pause));
+        match step {
+            Step::Ask { of, cost, client, mode } => self.ask(of, *cost, *client, *mode),
+            Step::GiveBack { which } => self.give_back(which),
+            Step::Settle { of, which, over } => self.settle(of, which, *over),
+            Step::TakeOver { known_for, leader_dies } => self.take_over(span(*known_for), *leader_dies),
+            Step::Doubt => self.doubt(),
+            Step::Writes(fate) => self.fate = *fate,
+            Step::Limits(others) => self.change_limits(*others),
+        }
+        self.pass(Span::ZERO);
+    }
+
+    /// Time passes, millisecond by millisecond where something is to be done.
+    fn pass(&mut self, time: Span) {
+        let end = self.now + time;
+        loop {
+            (0..self.writers.len()).for_each(|index| self.write(index));
+            let next = self.writers.iter().flatten().map(Writer::next).min().unwrap_or(end).max(self.now);
+            self.now = next.min(end);
+            for writer in self.writers.iter_mut().flatten() {
+                writer.world.run_until(self.now);
+            }
+            if next > end {
+                return;
+            }
+        }
+    }
+
+    /// Finishes the write that is due and begins the next one.
+    fn write(&mut self, index: usize) {
+        let Some(writer) = &mut self.writers[index] else { return };
+        match writer.writing.take() {
+            Some((mark, due, fate)) if due <= self.now => {
+                let current = self.store.revision == writer.revision;
+                match fate {
+                    Fate::Done | Fate::Unheard if current => {
+                        let taken = due - WRITE;
+                        let revision = self.store.revision + 1;
+                        let levels = snapshot(&mark);
+                        self.store = Store { revision, levels, taken, writer: index, number: mark.number.0 };
+                    }
+                    Fate::Done | Fate::Unheard | Fate::Lost => {}
+                }
+                writer.writing =
+                    matches!(fate, Fate::Unheard | Fate::Lost).then(|| (mark.clone(), due + PATIENCE, Fate::Done));
+                if matches!(fate, Fate::Done) && self.store.writer == index {
+                    writer.revision = self.store.revision;
+                    let number = MarkNumber(self.store.number);
+                    writer.world.handle(self.now, Event::Marked(number));
+                }
+            }
+            writing => writer.writing = writing,
+        }
+        if writer.writing.is_none() && writer.world.scheduler.next_mark().is_some_and(|due| due <= self.now) {
+            // Where too many are open, the last is written once more.
+            let mark = writer.world.scheduler.mark(self.now).unwrap_or_else(|| writer.last.clone());
+            writer.last = mark.clone();
+            writer.writing = Some((mark, self.now + WRITE, self.fate));
+        }
+    }
+
+    fn doubt(&mut self) {
+        let now = self.now;
+        self.leader().world.handle(now, Event::Doubt);
+    }
+
+    fn change_limits(&mut self, others: Others) {
+        let now = self.now;
+        self.spec = spec_with(others);
+        let resource = Box::new(Resource::new(&self.spec).unwrap());
+        self.leader().world.handle(now, Event::Limits(resource));
+    }
+
+    fn leader(&mut self) -> &mut Writer {
+        self.writers.last_mut().unwrap().as_mut().expect("the leader lives")
+    }
+
+    fn ask(&mut self, of: &Index, cost: [u64; 3], client: usize, mode: Mode) {
+        let now = self.now;
+        let living = self.writers.iter_mut().flatten().collect::<Vec<_>>();
+        let index = of.index(living.len());
+        let writer = living.into_iter().nth(index).unwrap();
+        let id = format!("p{}", writer.world.asked);
+        let mut wish = wish(mode, &[("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)]);
+        wish.labels.push(("client", CLIENTS[client]));
+        let request = writer.world.ask(now, &wish.named(&id));
+        writer.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
+    }
+
+    /// What has not started can't have been used.
+    fn give_back(&mut self, which: &Index) {
+        let now = self.now;
+        let leader = self.leader();
+        if leader.granted.is_empty() {
+            return;
+        }
+        let index = which.index(leader.granted.len());
+        let request = leader.granted[index].request;
+        if leader.world.start(request).is_none_or(|start| start > now) {
+            let said = leader.world.settle(now, &format!("p{request}"), Outcome::Unused);
+            leader.granted[index].given_back = said == Said::Settled;
+        }
+    }
+
+    /// Whoever granted a permit hears that its call is over, or goes on.
+    fn settle(&mut self, of: &Index, which: &Index, over: bool) {
+        let now = self.now;
+        let writers: Vec<&mut Writer> =
+            self.writers.iter_mut().flatten().filter(|writer| !writer.granted.is_empty()).collect();
+        if writers.is_empty() {
+            return;
+        }
+        let index = of.index(writers.len());
+        let writer = writers.into_iter().nth(index).unwrap();
+        let place = which.index(writer.granted.len());
+        let permit = &mut writer.granted[place];
+        let begun = writer.world.start(permit.request).is_some_and(|start| start <= now);
+        if !begun || permit.given_back || permit.over.is_some() {
+            return;
+        }
+        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend };
+        let said = writer.world.settle(now, &format!("p{}", permit.request), outcome);
+        match (over, said) {
+            // Whose place is another's has none any more.
+            (true, _) | (false, Said::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
+            (false, Said::Settled) => permit.renewed = Some(now),
+            (false, _) => {}
+        }
+    }
+
+    fn take_over(&mut self, known_for: Span, leader_dies: bool) {
+        let then = self.store.taken.max(self.now - known_for);
+        let resource = Resource::new(&self.spec).unwrap();
+        let epoch = self.writers.len() as u64 + 1;
+        let successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.levels).fenced();
+        let mut world = World::of(successor);
+        let mark = world.scheduler.mark(self.now).unwrap();
+        let revision = self.store.revision + 1;
+        let (levels, writer) = (snapshot(&mark), self.writers.len());
+        self.store = Store { revision, levels, taken: self.now, writer, number: mark.number.0 };
+        world.handle(self.now, Event::Marked(mark.number));
+        if leader_dies {
+            self.ended.extend(self.writers.last_mut().unwrap().take());
+        }
+        self.writers.push(Some(Writer { world, revision, writing: None, last: mark, granted: Vec::new() }));
+    }
+
+    /// All calls that were made, as far as they concern a limit, and those of one client where it has a bucket of its own.
+    fn calls(&self, limit: usize, client: Option<usize>) -> Vec<Held> {
+        let lasting = self.spec.limits[limit].period;
+        let writers = self.ended.iter().chain(self.writers.iter().flatten());
+        let permits = writers.flat_map(|writer| writer.granted.iter().map(|permit| (&writer.world, permit)));
+        let used =
+            permits.filter(|(_, permit)| !permit.given_back && client.is_none_or(|client| permit.client == client));
+        used.filter_map(|(world, permit)| {
+            let start = world.start(permit.request)?;
+            // Who neither settles nor renews in time holds nothing any more.
+            let expiry = permit.renewed.unwrap_or(start).max(start) + lasting;
+            let until = permit.over.map_or(expiry, |over| over.min(expiry));
+            Some((start, until, whole(permit.cost[limit])))
+        })
+        .collect()
+    }
+}
+
+impl Writer {
+    /// When something is to be done.
+    fn next(&self) -> Time {
+        let write = match &self.writing {
+            Some((_, due, _)) => Some(*due),
+            None => self.world.scheduler.next_mark(),
+        };
+        let wakeup = self.world.scheduler.next_wakeup().map(|wakeup| wakeup.at);
+        write.into_iter().chain(wakeup).min().unwrap_or(Time::NEVER)
+    }
+}
+
+fn snapshot(mark: &Mark) -> Snapshot {
+    Snapshot { levels: mark.levels.clone(), keys: mark.keys.clone(), permits: Vec::new() }
+}
+
+fn whole(units: u64) -> Amount {
+    Amount::from_micros(units * 1_000_000).unwrap()
+}
+
+/// Ten in a second, a bucket of two hundred that fills in fifty, and for each client one of five that fills in two.
+fn spec() -> ResourceSpec {
+    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let each = LimitSpec { applies: each, ..limit("c", 5.0, span(2_000)) };
+    resource(vec![limit("a", 10.0, span(1_000)), limit("b", 200.0, span(50_000)), each])
+}
+
+/// The same limits beside these others, which hold nobody up.
+fn spec_with(others: Others) -> ResourceSpec {
+    let [a, b, c] = <[LimitSpec; 3]>::try_from(spec().limits).unwrap();
+    let other = |name: &str| LimitSpec { name: crate::common::name(name), ..limit("a", 1_000.0, span(1)) };
+    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let keyed = LimitSpec { applies: each, ..other("keyed") };
+    resource(match others {
+        Others::Nothing => vec![a, b, c],
+        Others::Before => vec![other("other"), a, b, c],
+        Others::Among => vec![c, LimitSpec { shadow: true, ..other("shadow") }, keyed, b, a],
+    })
+}
+
+const CLIENTS: [&str; 3] = ["x", "y", "z"];
+
+fn step() -> impl Strategy<Value = (u64, Step)> {
+    let pause = prop_oneof![3 => Just(0_u64), 4 => 0..40_u64, 3 => 0..2_500_u64, 1 => 0..20_000_u64];
+    let mode = prop_oneof![2 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 2 => Just(Mode::Wait)];
+    let fate = prop_oneof![2 => Just(Fate::Done), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost)];
+    // Where the others cost next to nothing, the key is what makes starts far.
+    let shared = prop_oneof![1 => (0..=10_u64, 0..=40_u64), 1 => Just((0, 0))];
+    let cost = (shared, 0..=5_u64).prop_map(|((a, b), c)| [a, b, c]);
+    let ask = (any::<Index>(), cost, 0..CLIENTS.len(), mode).prop_map(|(of, cost, client, mode)| Step::Ask {
+        of,
+        cost,
+        client,
+        mode,
+    });
+    let take_over =
+        (0..3_000_u64, any::<bool>()).prop_map(|(known_for, leader_dies)| Step::TakeOver { known_for, leader_dies });
+    let others = prop_oneof![Just(Others::Nothing), Just(Others::Before), Just(Others::Among)];
+    let what = prop_oneof![
+        12 => ask,
+        2 => any::<Index>().prop_map(|which| Step::GiveBack { which }),
+        2 => (any::<Index>(), any::<Index>(), any::<bool>()).prop_map(|(of, which, over)| Step::Settle { of, which, over }),
+        2 => take_over,
+        1 => Just(Step::Doubt),
+        2 => fate.prop_map(Step::Writes),
+        2 => others.prop_map(Step::Limits),
+    ];
+    (pause, what)
+}
+
+/// The same sizes for what counts something else than tokens.
+fn counting() -> impl Strategy<Value = ResourceSpec> {
+    let algorithm = || {
+        prop_oneof![
+            Just(Algorithm::FixedWindow(Alignment::Epoch)),
+            Just(Algorithm::FixedWindow(Alignment::FirstUse)),
+            Just(Algorithm::SlidingWindow),
+            Just(Algorithm::Concurrency),
+        ]
+    };
+    (algorithm(), algorithm(), algorithm()).prop_map(|(a, b, c)| {
+        let mut spec = spec();
+        spec.limits.iter_mut().zip([a, b, c]).for_each(|(limit, algorithm)| limit.algorithm = algorithm);
+        spec.limits[1] = LimitSpec { capacity: whole(60), period: span(5_000), ..spec.limits[1].clone() };
+        spec
+    })
+}
+
+fn lowest(limit: &LimitSpec, calls: &[Held]) -> i128 {
+    if limit.algorithm == Algorithm::TokenBucket {
+        let calls: Vec<(Time, Amount)> = calls.iter().map(|(at, _, cost)| (*at, *cost)).collect();
+        return Judge::new(limit).lowest(&calls) / i128::from(limit.period.nanos());
+    }
+    Counter::new(limit).lowest(calls)
+}
+
+fn check(spec: &ResourceSpec, steps: &[(u64, Step)]) -> Result<(), TestCaseError> {
+    let mut play = Play::new(spec.clone());
+    steps.iter().for_each(|(pause, step)| play.step(*pause, step));
+    play.pass(Span::from_secs(60));
+    for (index, limit) in spec.limits.iter().enumerate() {
+        let clients = if limit.applies.is_keyed() { (0..CLIENTS.len()).map(Some).collect() } else { vec![None] };
+        for client in clients {
+            let lowest = lowest(limit, &play.calls(index, client));
+            let calls = play.calls(index, client);
+            prop_assert!(
+                lowest >= 0,
+                "{}, {:?}: {} millionths below zero: {calls:?}",
+                limit.name,
+                limit.algorithm,
+                -lowest
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_admitted_twice(steps in prop::collection::vec(step(), 1..60)) {
+        check(&spec(), &steps)?;
+    }
+
+    #[test]
+    fn nor_is_what_is_counted(spec in counting(), steps in prop::collection::vec(step(), 1..60)) {
+        // Other limits are judged where they are made from token buckets.
+        let steps: Vec<_> = steps.into_iter().filter(|(_, step)| !matches!(step, Step::Limits(_))).collect();
+        check(&spec, &steps)?;
+    }
+}

@@ -1,0 +1,491 @@
+//! Limits that are for some requests only, and limits with a bucket for each key.
+
+use crate::common::{Judge, World, limit, ms, play, play_on, resource, span, wish};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{
+    Algorithm, Applies, Bounds, ClassSpec, LimitSpec, Pattern, ResourceSpec, Unmatched,
+};
+use std::collections::BTreeSet;
+
+fn keyed(name: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {
+    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
+    LimitSpec { name: crate::common::name(name), applies, ..limit("requests", capacity, span(period)) }
+}
+
+/// Ten at once and ten in a second for each client.
+fn ten_each() -> ResourceSpec {
+    resource(vec![keyed("per-client", 10.0, 1000, &["client"])])
+}
+
+#[test]
+fn the_worked_example_of_the_noisy_neighbour_notes() {
+    play(
+        &ten_each(),
+        "
+        300  allow a client:x requests=6  -> a@300
+        300  levels                       -> per-client=4
+        # Two have come in.
+        500  allow b client:x requests=5  -> b@500
+        500  levels                       -> per-client=1
+        500  allow c client:x requests=2  -> c:not_in_time+100
+        500  allow d client:y requests=10 -> d@500
+        1500 levels                       -> per-client=10
+        ",
+    );
+}
+
+#[test]
+fn who_waits_for_its_own_key_blocks_nobody() {
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
+        "
+        0     wait a client:x  -> a@0
+        0     wait b client:x  ->
+        0     wait c client:x  ->
+        0     wait d client:y  -> d@0
+        0     wait e client:z  -> e@0
+        0     wait f           -> f@0
+        900   wait g client:x  ->
+        1000                   -> b@1000
+        2000                   -> c@2000
+        2500  wait h client:y  -> h@2500
+        3000                   -> g@3000
+        ",
+    );
+}
+
+#[test]
+fn who_is_held_up_by_what_is_shared_and_then_by_its_key_blocks_no_other_key() {
+    let work = LimitSpec { unit: crate::common::name("work"), ..keyed("per-client", 10.0, 1000, &["client"]) };
+    play(
+        &resource(vec![work, limit("parts", 10.0, span(1000))]),
+        "
+        0     allow a client:y parts=10           -> a@0
+        0     reserve b client:x parts=10 work=10 -> b@1000
+        # What is shared could pay at 1500, the key only at 1800.
+        0     wait c client:x parts=5 work=8      ->
+        0     wait d client:z work=1              -> d@0
+        1800                                      -> c@1800
+        ",
+    );
+}
+
+#[test]
+fn who_needs_two_busy_keys_is_not_passed_for_ever() {
+    let per = |name, label| keyed(name, 1.0, 1000, &[label]);
+    play(
+        &resource(vec![per("per-client", "client"), per("per-route", "route")]),
+        "
+        0     wait a client:x route:b   -> a@0
+        500   wait c client:y route:r   -> c@500
+        # From now on the client's bucket is full at whole seconds, and the route's half a second later.
+        600   wait both client:x route:r ->
+        600   wait x1 client:x route:b1 ->
+        600   wait x2 client:x route:b2 ->
+        600   wait x3 client:x route:b3 ->
+        600   wait y1 client:y1 route:r ->
+        600   wait y2 client:y2 route:r ->
+        600   wait y3 client:y3 route:r ->
+        1000                            -> x1@1000
+        1500                            ->
+        2000                            -> both@2000
+        2100  allow d client:x          -> d:not_in_time+2900
+        3000                            -> x2@3000 y1@3000
+        4000                            -> x3@4000 y2@4000
+        5000                            -> y3@5000
+        ",
+    );
+}
+
+#[test]
+fn who_waits_for_two_keys_is_told_of_a_quota_that_is_gone() {
+    let per = |name, label| keyed(name, 1.0, 1000, &[label]);
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 4.0, span(1000)) };
+    play(
+        &resource(vec![per("per-client", "client"), per("per-route", "route"), quota]),
+        "
+        0     wait a client:x route:b    -> a@0
+        500   wait c client:y route:r    -> c@500
+        600   wait both client:x route:r ->
+        600   wait x1 client:x route:b1  ->
+        1000                             -> x1@1000
+        1500                             ->
+        1600  allow d client:z           -> d@1600 both:quota_spent
+        ",
+    );
+}
+
+#[test]
+fn a_larger_capacity_fills_no_bucket() {
+    let mut world = play(&ten_each(), "0 allow a client:x requests=10 -> a@0");
+    let larger = resource(vec![keyed("per-client", 20.0, 1000, &["client"])]);
+    world.handle(ms(500), Event::Limits(Box::new(Resource::new(&larger).unwrap())));
+    play_on(
+        world,
+        "
+        500   allow b client:x requests=6   -> b:not_in_time+50
+        # To the nanosecond after.
+        500   allow c client:y requests=11  -> c:not_in_time+50.000001
+        501   allow d client:y requests=10  -> d@501
+        1001  allow e client:z requests=20  -> e@1001
+        ",
+    );
+}
+
+#[test]
+fn a_large_request_is_not_passed_by_small_ones_of_its_key() {
+    play(
+        &ten_each(),
+        "
+        0    wait a client:x requests=10  -> a@0
+        0    wait b client:x requests=5   ->
+        200  wait c client:x              ->
+        200  wait d client:y              -> d@200
+        500                               -> b@500
+        600                               -> c@600
+        ",
+    );
+}
+
+#[test]
+fn binding_answers_come_before_the_less_urgent_at_a_gate() {
+    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
+    let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 10.0, 1000, &["client"])]) };
+    play(
+        &spec,
+        "
+        0   wait a client:x class=bulk requests=5     -> a@0
+        0   wait b client:x class=bulk requests=8     ->
+        0   allow c client:x class=urgent             -> c@0
+        0   allow d client:x class=bulk               -> d:not_in_time+500
+        400                                           -> b@400
+        ",
+    );
+}
+
+#[test]
+fn nobody_starves_at_a_gate() {
+    let [urgent, bulk] = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class)));
+    let bulk = ClassSpec { max_starvation: Some(span(1500)), ..bulk };
+    let spec =
+        ResourceSpec { classes: vec![urgent, bulk], ..resource(vec![keyed("per-client", 1.0, 1000, &["client"])]) };
+    play(
+        &spec,
+        "
+        0     wait a client:x class=urgent  -> a@0
+        0     wait b client:x class=bulk    ->
+        100   wait c client:x class=urgent  ->
+        100   wait d client:x class=urgent  ->
+        100   wait e client:x class=urgent  ->
+        1000                                -> c@1000
+        # The alarm was set for the more urgent, and goes off for the one that has starved meanwhile.
+        2000                                -> b@2000
+        3000                                -> d@3000
+        ",
+    );
+}
+
+#[test]
+fn who_waits_for_something_shared_lets_others_of_its_key_pass() {
+    let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
+    let heavy = LimitSpec {
+        name: crate::common::name("heavy"),
+        applies: Applies { matching, ..Applies::default() },
+        ..limit("requests", 1.0, span(3_600_000))
+    };
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), heavy]),
+        "
+        0     wait a client:x               -> a@0
+        0     wait h client:z route:/heavy  -> h@0
+        0     wait b client:x route:/heavy  ->
+        0     wait c client:x               ->
+        0     wait d client:x               ->
+        1000                                -> c@1000
+        2000                                -> d@2000
+        ",
+    );
+}
+
+#[test]
+fn newcomers_and_binding_answers_come_behind_those_who_wait_for_the_same_key() {
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
+        "
+        0     wait a client:x    -> a@0
+        0     wait b client:x    ->
+        0     wait c client:x    ->
+        0     reserve d client:x -> d@3000
+        0     allow e client:x   -> e:not_in_time+4000
+        0     allow f client:y   -> f@0
+        1000                     -> b@1000
+        2000                     -> c@2000
+        ",
+    );
+}
+
+#[test]
+fn the_more_urgent_go_first_at_a_gate_too() {
+    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
+    let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 1.0, 1000, &["client"])]) };
+    play(
+        &spec,
+        "
+        0     wait a client:x class=bulk   -> a@0
+        0     wait b client:x class=bulk   ->
+        0     wait c client:x class=bulk   ->
+        500   wait d client:x class=urgent ->
+        1000                               -> d@1000
+        2000                               -> b@2000
+        2000  unused b                     -> b:settled c@2000
+        ",
+    );
+}
+
+#[test]
+fn one_that_stands_aside_can_be_cancelled_and_can_be_late() {
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
+        "
+        0     wait a client:x              -> a@0
+        0     wait b client:x              ->
+        0     wait c client:x within=1500  ->
+        0     wait d client:x progress     -> d#2~3000
+        100   unused b                     -> b:unknown_permit b:settled
+        1000                               -> d#1~1749.8 c@1000
+        2000                               -> d@2000
+        ",
+    );
+}
+
+#[test]
+fn a_limit_is_for_requests_that_match() {
+    let matching = [("route".to_owned(), Pattern::Prefix("/heavy".to_owned()))].into();
+    let heavy = LimitSpec {
+        name: crate::common::name("heavy"),
+        applies: Applies { matching, ..Applies::default() },
+        ..limit("requests", 1.0, span(1000))
+    };
+    play(
+        &resource(vec![limit("requests", 10.0, span(1000)), heavy]),
+        "
+        0  allow a route:/heavy/1  -> a@0
+        0  allow b route:/heavy/2  -> b:not_in_time+1000
+        0  allow c route:/light    -> c@0
+        0  levels                  -> requests=8 heavy=0
+        0  used a requests=1       -> a:settled
+        ",
+    );
+}
+
+#[test]
+fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
+    let bounds = Bounds { max_keys: 2, ..Bounds::default() };
+    play(
+        &ResourceSpec { bounds, ..ten_each() },
+        "
+        0     allow a client:x requests=10  -> a@0
+        0     allow b client:y requests=1   -> b@0
+        0     allow c client:z              -> c:too_many_keys+1000
+        # Those who are known are not disturbed, nor are those without a key.
+        0     allow d client:y              -> d@0
+        0     allow e                       -> e@0
+        200   allow f client:z              -> f@200
+        200   allow g client:w              -> g:too_many_keys+1000
+        ",
+    );
+}
+
+#[test]
+fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_others_wait() {
+    let name = |index: usize| format!("{index}{}", "\"".repeat(250));
+    let asks = (0..8000).map(|index| format!("0 allow k{index} client:{} requests=10 -> k{index}@0\n", name(index)));
+    let mut world = play(&ten_each(), &asks.collect::<String>());
+    let snapshot = world.scheduler.snapshot(ms(0), 0);
+    let listed: BTreeSet<&str> = snapshot.keys.listed.iter().map(|mark| &*mark.key).collect();
+    let written: usize = listed.iter().map(|key| format!("{key:?}").len()).sum();
+    assert!((700_000..900_000).contains(&written), "{written} bytes");
+    let unlisted = (0..8000).map(name).find(|name| !listed.contains(&**name)).unwrap();
+    let restored = Scheduler::restore(Resource::new(&ten_each()).unwrap(), 2, ms(0), ms(0), &snapshot);
+    let asks = format!(
+        "0 allow a client:{unlisted} -> a:not_in_time+100.000001\n0 allow b client:new -> b:not_in_time+100.000001"
+    );
+    play_on(World::of(restored), &asks);
+}
+
+#[test]
+fn a_successor_knows_what_every_key_has_left() {
+    let mut world = play(
+        &ten_each(),
+        "
+        0     allow a client:x requests=4     -> a@0
+        0     reserve b client:y requests=10  -> b@0
+        0     reserve c client:y requests=5   -> c@500
+        100   levels                          -> per-client=-4
+        ",
+    );
+    let (spec, now) = (ten_each(), ms(100));
+    let snapshot = world.scheduler.snapshot(now, usize::MAX);
+    let restored = || Scheduler::restore(Resource::new(&spec).unwrap(), 2, now, now, &snapshot);
+    play_on(
+        World::of(restored()),
+        "
+        100   allow d client:x requests=8     -> d:not_in_time+100
+        100   allow e client:x requests=7     -> e@100
+        100   allow f client:z requests=10    -> f@100
+        100   allow g client:y                -> g:not_in_time+500
+        600   allow h client:y                -> h@600
+        ",
+    );
+    // What a call turns out to cost is charged to its key all the same.
+    play_on(
+        World::of(restored()),
+        "
+        100   used a requests=10              -> a:settled
+        100   unused c                        -> c:settled
+        200   allow d client:x requests=3     -> d:not_in_time+100
+        500   allow e client:y                -> e@500
+        ",
+    );
+    // One that knows nothing begins with empty buckets.
+    play_on(
+        World::of(Scheduler::cautious(Resource::new(&spec).unwrap(), 2, now)),
+        "
+        150   allow d client:z                -> d:not_in_time+50
+        200   allow e client:z                -> e@200
+        ",
+    );
+}
+
+#[test]
+fn a_rejection_freezes_the_key_that_it_speaks_of() {
+    play(
+        &ten_each(),
+        "
+        0     wait a client:x                 -> a@0
+        0     answered a 429 after=300        -> a:settled
+        0     wait b client:x                 ->
+        0     wait c client:x                 ->
+        0     wait d client:y                 -> d@0
+        # One goes first, and the other follows when it was served.
+        300                                   -> b@300
+        400                                   ->
+        400   answered b 200                  -> b:settled c@400
+        ",
+    );
+}
+
+#[test]
+fn an_unknown_client_is_refused_where_the_resource_says_so() {
+    let spec = ResourceSpec { unmatched: Unmatched::Refuse, ..ten_each() };
+    let resource = Resource::new(&spec).unwrap();
+    assert_eq!(resource.bill(&Labels::new(), [].into_iter()), Err(Refusal::NoLimit));
+    let unknown = Resource::new(&ten_each()).unwrap().bill(&Labels::new(), [].into_iter());
+    assert!(unknown.unwrap().is_empty(), "it passes otherwise");
+}
+
+/// A request, or that one is cancelled, after a pause in milliseconds.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask { client: usize, route: usize, cost: [u64; 2], mode: Mode, class: usize },
+    Cancel { which: Index },
+}
+
+const CLIENTS: [&str; 3] = ["x", "y", "z"];
+const ROUTES: [&str; 3] = ["/heavy/1", "/heavy/2", "/light"];
+const CLASSES: [&str; 2] = ["urgent", "bulk"];
+
+/// What the account allows, what each client may, and what each heavy route can.
+fn three_limits() -> ResourceSpec {
+    let heavy = Applies {
+        matching: [("route".to_owned(), Pattern::Prefix("/heavy/".to_owned()))].into(),
+        key: vec!["route".to_owned()],
+        group: None,
+    };
+    let heavy = LimitSpec { applies: heavy, ..limit("units", 20.0, span(4_000)) };
+    let classes = [(CLASSES[0], 0.0), (CLASSES[1], 0.2)];
+    ResourceSpec {
+        classes: classes
+            .map(|(class, headroom)| ClassSpec { headroom, ..ClassSpec::new(crate::common::name(class)) })
+            .to_vec(),
+        ..resource(vec![
+            limit("requests", 12.0, span(1_000)),
+            keyed("per-client", 4.0, 1_000, &["client"]),
+            LimitSpec { name: crate::common::name("per-route"), ..heavy },
+        ])
+    }
+}
+
+/// Whether a request counts in a limit, and in which bucket of it.
+fn bucket_of(limit: usize, client: usize, route: usize) -> Option<usize> {
+    match limit {
+        0 => Some(0),
+        1 => Some(client),
+        _ => (ROUTES[route] != "/light").then_some(route),
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let mode = prop_oneof![1 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 4 => Just(Mode::Wait)];
+    let cost = (0..=3_u64, 0..=12_u64).prop_map(<[u64; 2]>::from);
+    let ask = (0..CLIENTS.len(), 0..ROUTES.len(), cost, mode, 0..CLASSES.len());
+    let ask = ask.prop_map(|(client, route, cost, mode, class)| Step::Ask { client, route, cost, mode, class });
+    let step = prop_oneof![8 => ask, 1 => any::<Index>().prop_map(|which| Step::Cancel { which })];
+    let pause = prop_oneof![4 => Just(0_u64), 3 => 0..30_u64, 1 => 0..1_500_u64];
+    prop::collection::vec((pause, step), 1..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bucket_is_overdrawn_and_nobody_is_forgotten(steps in steps()) {
+        let spec = three_limits();
+        let mut world = World::new(&spec);
+        let (mut now, mut asked, mut cancelled) = (ms(1), Vec::new(), BTreeSet::new());
+        for (pause, step) in &steps {
+            now += span(*pause);
+            world.run_until(now);
+            match step {
+                Step::Ask { client, route, cost, mode, class } => {
+                    let id = format!("p{}", asked.len());
+                    let cost_by_unit = [("requests", cost[0] as f64), ("units", cost[1] as f64)];
+                    let mut wish = wish(*mode, &cost_by_unit).of_class(CLASSES[*class]);
+                    wish.labels.extend([("client", CLIENTS[*client]), ("route", ROUTES[*route])]);
+                    asked.push((world.ask(now, &wish.named(&id)), *client, *route, *cost));
+                }
+                Step::Cancel { which } if !asked.is_empty() => {
+                    let request = asked[which.index(asked.len())].0;
+                    if world.start(request).is_none_or(|start| start > now) {
+                        world.settle(now, &format!("p{request}"), Outcome::Unused);
+                        cancelled.insert(request);
+                    }
+                }
+                Step::Cancel { .. } => {}
+            }
+        }
+        world.run_until(now + Span::from_secs(600));
+        prop_assert_eq!(world.scheduler.waiting(), 0, "nobody is forgotten");
+        for (index, limit) in spec.limits.iter().enumerate() {
+            for bucket in 0..3 {
+                let counts = |(request, client, route, _): &&(usize, usize, usize, [u64; 2])| {
+                    bucket_of(index, *client, *route) == Some(bucket) && !cancelled.contains(request)
+                };
+                let unit = usize::from(&*limit.unit == "units");
+                let call = |(request, _, _, cost): &(usize, usize, usize, [u64; 2])| {
+                    Some((world.start(*request)?, crate::common::amount(cost[unit] as f64)))
+                };
+                let calls: Vec<_> = asked.iter().filter(counts).filter_map(call).collect();
+                prop_assert!(Judge::new(limit).lowest(&calls) >= 0, "{}, bucket {bucket}: {calls:?}", limit.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the core does, rule by rule: one program, because each takes as long to link as it does to run.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
+mod bounds;
+mod classes;
+#[path = "../common/mod.rs"]
+mod common;
+mod deadlines;
+mod exactness;
+mod fairness;
+mod feedback;
+mod fence;
+mod keys;
+mod margins;
+mod mixed;
+mod repeats;
+mod restart;
+mod rules;
+mod settling;
+mod windows;

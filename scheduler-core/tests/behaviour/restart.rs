@@ -1,0 +1,327 @@
+//! A successor goes on from a snapshot as if nothing had happened.
+
+use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use proptest::prelude::*;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::snapshot::Snapshot;
+use rampmeter_scheduler_core::spec::{ResourceSpec, Start};
+
+/// A successor at `now`, for a world whose last word was spoken at `then`.
+fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
+    let snapshot = world.scheduler.snapshot(then, usize::MAX);
+    restored(spec, now, then, &snapshot)
+}
+
+fn restored(spec: &ResourceSpec, now: Time, then: Time, snapshot: &Snapshot) -> World {
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, now, then, snapshot))
+}
+
+/// Plays `before`, restarts at `then` with a successor that is there at `now`, and plays `after`.
+fn check(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), after: &str) {
+    check_change(spec, before, (then, now), spec, after);
+}
+
+fn check_change(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), changed: &ResourceSpec, after: &str) {
+    let mut world = play(spec, before);
+    play_on(succeed(&mut world, changed, ms(then), ms(now)), after);
+}
+
+#[test]
+fn what_a_call_was_not_estimated_to_use_is_charged_after_a_restart_too() {
+    let spec = resource(vec![limit("requests", 10.0, span(100_000)), limit("units", 100.0, span(100_000_000))]);
+    check(
+        &spec,
+        "0 allow a -> a@0",
+        (0, 0),
+        "
+        0  used a units=5  -> a:settled
+        0  levels          -> requests=9 units=95
+        ",
+    );
+}
+
+const BUSY: &str = "
+    0    reserve a requests=10               -> a@0
+    0    reserve b requests=10               -> b@1000
+    0    reserve c                           -> c@1100
+    0    reserve d                           -> d@1200
+    100  unused d                            -> d:settled
+    100  used a requests=12                  -> a:settled
+    100  wait e                              ->
+";
+
+#[test]
+fn levels_debts_promises_and_ids_survive() {
+    check(
+        &ten_per_second(),
+        BUSY,
+        (100, 100),
+        "
+        100  levels                              -> requests=-12
+        100  reserve a                           -> a@100
+        100  reserve c                           -> c@1100
+        100  reserve d                           -> d:unknown_permit
+        100  used a requests=20                  -> a:settled
+        # A settled call is not settled again, and a promise can be given back.
+        100  levels                              -> requests=-12
+        100  unused b                            -> b:settled
+        100  levels                              -> requests=-2
+        # Who waited asks again.
+        100  wait e                              ->
+        250                                      -> e@300
+        ",
+    );
+}
+
+#[test]
+fn time_without_a_scheduler_refills() {
+    check(&ten_per_second(), BUSY, (100, 800), "800 levels -> requests=-5");
+    check(&ten_per_second(), BUSY, (100, 1100), "1100 levels -> requests=-2");
+    check(&ten_per_second(), BUSY, (100, 100_000), "100000 levels -> requests=10");
+    check(
+        &ten_per_second(),
+        BUSY,
+        (100, 301_000),
+        "
+        # The first call started 301 s ago and is forgotten. The third has not been heard of since: its token ran over.
+        301000 unused a                          -> a:unknown_permit
+        301000 reserve c                         -> c@301000
+        301000 levels                            -> requests=9
+        ",
+    );
+}
+
+/// What ran over before the snapshot is lost at the upstream, whoever remembers it.
+#[test]
+fn a_successor_returns_nothing_that_ran_over_before_it_came() {
+    check(
+        &ten_per_second(),
+        "
+        0     reserve a requests=5               -> a@0
+        1000  reserve b requests=10              -> b@1000
+        ",
+        (1050, 1100),
+        "
+        1100  levels                             -> requests=1
+        1100  unused a                           -> a:settled
+        1100  levels                             -> requests=1
+        ",
+    );
+}
+
+#[test]
+fn a_successor_returns_what_was_not_needed_after_it_came() {
+    check(
+        &ten_per_second(),
+        "
+        0     reserve a requests=10              -> a@0
+        0     reserve b requests=5               -> b@500
+        ",
+        (100, 200),
+        "
+        600   levels                             -> requests=1
+        600   used b requests=2                  -> b:settled
+        600   levels                             -> requests=4
+        ",
+    );
+}
+
+#[test]
+fn lost_state_starts_empty() {
+    let resource = Resource::new(&ten_per_second()).unwrap();
+    play_on(
+        World::of(Scheduler::cautious(resource, 2, ms(1000))),
+        "
+        1000  levels                             -> requests=0
+        1000  allow a                            -> a:not_in_time+100
+        2000  levels                             -> requests=10
+        ",
+    );
+}
+
+#[test]
+fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
+    let mut more = ten_per_second();
+    more.limits.push(limit("units", 100.0, span(1000)));
+    for (start, units) in [(Start::Full, 100), (Start::Empty, 0)] {
+        let changed = ResourceSpec { start, ..more.clone() };
+        let after = format!("100 levels -> requests=-12 units={units}");
+        check_change(&ten_per_second(), BUSY, (100, 100), &changed, &after);
+    }
+    // The other way round: what nobody limits any more is not missed.
+    check_change(
+        &more,
+        "0 reserve a requests=10 units=60 -> a@0\n 0 reserve b requests=5 units=60 -> b@500",
+        (100, 100),
+        &ten_per_second(),
+        "100 levels -> requests=-4\n 100 unused b -> b:settled\n 100 levels -> requests=1",
+    );
+}
+
+#[test]
+fn a_changed_capacity_caps() {
+    let smaller = resource(vec![limit("requests", 4.0, span(400))]);
+    let larger = resource(vec![limit("requests", 20.0, span(2000))]);
+    let one = "0 reserve a -> a@0";
+    check_change(&ten_per_second(), one, (0, 0), &smaller, "0 levels -> requests=4");
+    check_change(&ten_per_second(), one, (0, 0), &larger, "0 levels -> requests=9");
+    check_change(&ten_per_second(), BUSY, (100, 100), &smaller, "100 levels -> requests=-12");
+}
+
+#[test]
+fn an_unknown_class_becomes_the_default() {
+    let spec = crate::common::with_bulk(ten_per_second(), 0.2);
+    let before = "0 reserve a class=bulk requests=9 -> a@0\n 0 reserve b class=bulk -> b@200";
+    check_change(&spec, before, (0, 0), &ten_per_second(), "0 unused b -> b:settled\n 0 levels -> requests=1");
+}
+
+#[test]
+fn a_shortened_list_of_permits_is_still_safe() {
+    let mut world = play(&ten_per_second(), BUSY);
+    let mut snapshot = world.scheduler.snapshot(ms(100), usize::MAX);
+    assert_eq!(snapshot.permits.len(), 4);
+    assert!(snapshot.permits.is_sorted_by(|a, b| a.start_nanos >= b.start_nanos), "the latest first");
+    assert_eq!(world.scheduler.snapshot(ms(100), 2).permits, snapshot.permits[..2]);
+    snapshot.permits.clear();
+    play_on(
+        restored(&ten_per_second(), ms(100), ms(100), &snapshot),
+        "
+        100  levels                              -> requests=-12
+        100  unused b                            -> b:unknown_permit
+        100  reserve f                           -> f@1400
+        ",
+    );
+}
+
+#[test]
+fn levels_are_rounded_down() {
+    // 7 tokens in a second: a nanosecond brings 0.007 millionths.
+    let spec = resource(vec![limit("requests", 7.0, span(1000))]);
+    let mut world = World::new(&spec);
+    world.ask(ms(0), &wish(Mode::Allow, &[("requests", 7.0)]));
+    let then = Time::from_nanos(1000);
+    let mut successor = succeed(&mut world, &spec, then, then);
+    let [kept, restored] = [&mut world, &mut successor].map(|world| {
+        let asked = world.ask(then, &wish(Mode::Reserve, &[]));
+        world.start(asked).unwrap()
+    });
+    assert!(restored >= kept && restored.since(kept) <= Span::from_nanos(143), "{kept} and {restored}");
+}
+
+/// Something that happens to a world, after a pause in nanoseconds.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask {
+        pause: u64,
+        cost: [u64; 2],
+        mode: Mode,
+        bulk: bool,
+    },
+    /// The same id again.
+    Repeat {
+        pause: u64,
+        which: prop::sample::Index,
+    },
+    /// Given back, if its start has not come.
+    GiveBack {
+        pause: u64,
+        which: prop::sample::Index,
+    },
+}
+
+/// Tokens come every microsecond; capacities are 8 and 20.
+fn small() -> ResourceSpec {
+    let limits = vec![limit("a", 8.0, Span::from_nanos(8_000)), limit("b", 20.0, Span::from_nanos(20_000))];
+    crate::common::with_bulk(resource(limits), 0.25)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pause = || prop_oneof![Just(0_u64), 0..4_000_u64, 0..30_000_u64];
+    let mode = prop_oneof![3 => Just(Mode::Reserve), 1 => Just(Mode::Allow)];
+    let which = any::<prop::sample::Index>;
+    prop_oneof![
+        6 => (pause(), (0..=8_u64, 0..=20_u64), mode, any::<bool>())
+            .prop_map(|(pause, (a, b), mode, bulk)| Step::Ask { pause, cost: [a, b], mode, bulk }),
+        1 => (pause(), which()).prop_map(|(pause, which)| Step::Repeat { pause, which }),
+        2 => (pause(), which()).prop_map(|(pause, which)| Step::GiveBack { pause, which }),
+    ]
+}
+
+/// One story, told to a world.
+struct Story {
+    world: World,
+    now: Time,
+    asked: usize,
+}
+
+impl Story {
+    fn tell(&mut self, step: &Step) -> Option<(Time, Said)> {
+        match step {
+            Step::Ask { pause, cost: [a, b], mode, bulk } => {
+                self.asked += 1;
+                let id = format!("p{}", self.asked);
+                let class = if *bulk { "bulk" } else { "urgent" };
+                self.ask(*pause, &wish(*mode, &[("a", *a as f64), ("b", *b as f64)]).named(&id).of_class(class))
+            }
+            Step::Repeat { pause, which } => {
+                let id = self.id(which)?;
+                self.ask(*pause, &wish(Mode::Reserve, &[]).named(&id))
+            }
+            Step::GiveBack { pause, which } => {
+                let id = self.id(which)?;
+                // Where it stands is asked first: what has started is not given back.
+                let (now, said) = self.ask(*pause, &wish(Mode::Allow, &[]).named(&id))?;
+                let ahead = matches!(said, Said::Granted(delay) if delay > Span::ZERO);
+                ahead.then(|| (now, self.world.settle(now, &id, Outcome::Unused)))
+            }
+        }
+    }
+
+    fn ask(&mut self, pause: u64, wish: &crate::common::Wish<'_>) -> Option<(Time, Said)> {
+        self.now += Span::from_nanos(pause);
+        let asked = self.world.ask(self.now, wish);
+        Some((self.now, self.world.said(asked)?))
+    }
+
+    fn id(&self, which: &prop::sample::Index) -> Option<String> {
+        (self.asked > 0).then(|| format!("p{}", which.index(self.asked) + 1))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_successor_answers_as_its_predecessor_would_have(
+        before in prop::collection::vec(step(), 0..30),
+        after in prop::collection::vec(step(), 1..20),
+        (to_snapshot, downtime) in (0..5_000_u64, prop_oneof![Just(0), 0..40_000_u64]),
+    ) {
+        let spec = small();
+        let mut story = Story { world: World::new(&spec), now: Time::ORIGIN, asked: 0 };
+        before.iter().for_each(|step| drop(story.tell(step)));
+        let then = story.now + Span::from_nanos(to_snapshot);
+        let now = then + Span::from_nanos(downtime);
+        let world = succeed(&mut story.world, &spec, then, now);
+        story.now = now;
+        let mut successor = Story { world, now, asked: story.asked };
+        for step in &after {
+            prop_assert_eq!(successor.tell(step), story.tell(step), "{:?}", step);
+            prop_assert_eq!(successor.world.scheduler.levels(story.now), story.world.scheduler.levels(story.now));
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_says_what_was_charged() {
+    let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
+    let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
+    let told: Vec<_> =
+        snapshot.permits.iter().map(|mark| (mark.id.as_str(), mark.start_nanos, &mark.bill[..])).collect();
+    let charged = |units| [(name("requests"), amount(units))];
+    assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
+}

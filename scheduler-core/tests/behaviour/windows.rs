@@ -1,0 +1,248 @@
+//! Limits that count in windows of time.
+
+use crate::common::{Wish, World, limit, ms, play, play_on, resource, span, wish, with_bulk};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
+
+/// Ten in each second.
+fn ten(algorithm: Algorithm) -> ResourceSpec {
+    resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }])
+}
+
+fn fixed(alignment: Alignment) -> ResourceSpec {
+    ten(Algorithm::FixedWindow(alignment))
+}
+
+/// `R` per window, the window in ms, jobs before, the time into a window: the job behind them waits until the windows before it have
+/// passed, `(w + 1)·W + ⌊n/R⌋·W` counted from the window that `w` windows of full ones precede.
+#[test]
+fn a_delay_is_that_of_a_queue_that_puts_jobs_off_and_is_kept() {
+    let table =
+        [(5, 5_000, 23, 0), (30, 1_000, 100, 0), (10, 1_000, 40, 0), (10, 10_000, 57, 3_400), (1, 1_000, 9, 999)];
+    for (each, window, jobs, into) in table {
+        for mode in [Mode::Reserve, Mode::Wait] {
+            let spec = LimitSpec {
+                algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+                ..limit("requests", f64::from(each), span(window))
+            };
+            let mut world = World::new(&resource(vec![spec]));
+            let asked: Vec<usize> = (0..jobs).map(|_| world.ask(ms(into), &wish(mode, &[]))).collect();
+            // Newcomers steal no slot.
+            world.run_until(ms(into + window / 2));
+            for _ in 0..3 {
+                world.ask(ms(into + window / 2), &wish(mode, &[]));
+            }
+            world.run_until(ms(1_000_000));
+            for (number, request) in asked.into_iter().enumerate() {
+                let windows = number as u64 / u64::from(each as u32);
+                let due = if windows == 0 { into } else { windows * window };
+                assert_eq!(world.start(request), Some(ms(due)), "{mode:?}: job {number} at {each} per {window} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_window_is_full_at_once() {
+    play(
+        &fixed(Alignment::Epoch),
+        "
+        300  reserve a requests=10     -> a@300
+        300  allow b                   -> b:not_in_time+700
+        300  wait c requests=4         ->
+        300  reserve d requests=7      -> d@2000
+        900  levels                    -> requests=-7
+        949                            ->
+        950                            -> c@1000
+        1000 levels                    -> requests=-7
+        1000 allow e requests=6        -> e@1000
+        2500 levels                    -> requests=3
+        ",
+    );
+}
+
+#[test]
+fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
+    play(
+        &fixed(Alignment::Epoch),
+        "
+        0    reserve a requests=6      -> a@0
+        0    reserve b requests=4      -> b@0
+        500  used a requests=1         -> a:settled
+        500  levels                    -> requests=5
+        1000 unused b                  -> b:settled
+        1000 levels                    -> requests=10
+        1000 reserve c requests=8      -> c@1000
+        1100 used c requests=12        -> c:settled
+        1100 levels                    -> requests=-2
+        1100 reserve d                 -> d@2000
+        1200 unused d                  -> d:settled
+        2000 levels                    -> requests=10
+        ",
+    );
+}
+
+#[test]
+fn a_window_that_begins_with_its_first_call() {
+    play(
+        &fixed(Alignment::FirstUse),
+        "
+        300  reserve a requests=10     -> a@300
+        300  used a                    -> a:settled
+        300  reserve b                 -> b@1300
+        300  reserve c requests=10     -> c@2300
+        400  reserve d requests=9      -> d@1300
+        ",
+    );
+}
+
+#[test]
+fn headroom_melts_towards_the_end_of_a_window() {
+    play(
+        &with_bulk(fixed(Alignment::Epoch), 0.4),
+        "
+        0    reserve a class=bulk requests=6 -> a@0
+        0    reserve b class=bulk            -> b@250
+        0    reserve c class=bulk            -> c@500
+        0    reserve d class=urgent requests=2 -> d@0
+        0    reserve e class=bulk            -> e@1000
+        ",
+    );
+}
+
+#[test]
+fn calls_that_may_be_late_stay_away_from_the_ends_of_windows() {
+    let auto = |spec: ResourceSpec| ResourceSpec {
+        limits: spec.limits.into_iter().map(|limit| LimitSpec { margin: Margin::Auto, ..limit }).collect(),
+        ..spec
+    };
+    play(
+        &auto(fixed(Alignment::Epoch)),
+        "
+        0    reserve a requests=10     -> a@50
+        0    reserve b                 -> b@1050
+        1940 reserve c                 -> c@1940
+        1955 reserve d                 -> d@2050
+        ",
+    );
+    play(
+        &auto(ten(Algorithm::SlidingWindow)),
+        "
+        0    reserve a requests=10     -> a@0
+        0    reserve b                 -> b@1050
+        ",
+    );
+}
+
+#[test]
+fn a_sliding_window_gives_back_what_was_taken_a_period_ago() {
+    play(
+        &ten(Algorithm::SlidingWindow),
+        "
+        0    reserve a requests=4      -> a@0
+        300  reserve b requests=6      -> b@300
+        300  reserve c requests=5      -> c@1300
+        300  reserve d requests=4      -> d@1000
+        400  used b requests=2         -> b:settled
+        400  levels                    -> requests=-5
+        400  allow e requests=1        -> e@400
+        400  allow f requests=1        -> f:not_in_time+1000
+        1400 levels                    -> requests=1
+        ",
+    );
+}
+
+#[test]
+fn who_comes_when_a_quota_is_gone_does_not_wait() {
+    play(
+        &ten(Algorithm::Quota(Some(Alignment::Epoch))),
+        "
+        0    wait a requests=9         -> a@0
+        300  wait b requests=2         -> b:quota_spent+700
+        300  reserve c requests=1      -> c@300
+        1000 wait d requests=10        -> d@1000
+        1000 reserve e                 -> e:quota_spent+1000
+        ",
+    );
+    play(
+        &ten(Algorithm::Quota(None)),
+        "
+        0      reserve a requests=9    -> a@0
+        100000 reserve b requests=2    -> b:quota_spent
+        100000 unused a                -> a:settled
+        100000 reserve c requests=10   -> c@100000
+        ",
+    );
+}
+
+#[test]
+fn each_key_has_windows_of_its_own() {
+    let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let limits = fixed(Alignment::Epoch).limits.into_iter().map(|limit| LimitSpec { applies: each.clone(), ..limit });
+    let world = play(
+        &resource(limits.collect()),
+        "
+        0    wait a guild:x requests=10   -> a@0
+        0    wait b guild:x               ->
+        0    wait c guild:y requests=9    -> c@0
+        950                               -> b@1000
+        1500                              ->
+        ",
+    );
+    let mut world = play_on(world, "2500 wait d guild:z -> d@2500");
+    world.run_until(ms(10_000));
+    world.ask(ms(10_000), &Wish { labels: vec![("guild", "z")], ..wish(Mode::Wait, &[]) });
+    assert_eq!(world.scheduler.limit_status(ms(10_000))[0].keys, 1, "what is as new is forgotten");
+}
+
+/// What the wall clock shows at the origin of the predecessor's time.
+const UNIX: u64 = 1_795_000_000_000_000_000;
+
+/// A successor whose clock shows `then` when that of its predecessor shows `at`, by what each takes for the time on the wall.
+fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix: u64) -> World {
+    let resource = Resource::new(spec).unwrap().at_unix(unix);
+    World::of(Scheduler::restore(resource, 2, then, then, &before.scheduler.snapshot(at, 100)))
+}
+
+#[test]
+fn a_successor_knows_what_is_taken_and_promised() {
+    // By how many milliseconds the wall clock was set meanwhile, when the next may start, and when b has been given back.
+    let table = [
+        (Algorithm::FixedWindow(Alignment::Epoch), 0, "102000", "101000"),
+        (Algorithm::FixedWindow(Alignment::Epoch), 80, "102000", "101000"),
+        (Algorithm::FixedWindow(Alignment::Epoch), -3_600_000, "102000", "101000"),
+        (Algorithm::FixedWindow(Alignment::Epoch), 3_600_000, "102000", "101000"),
+        (Algorithm::FixedWindow(Alignment::FirstUse), 0, "102300", "101300"),
+        (Algorithm::SlidingWindow, 0, "102300", "101300"),
+    ];
+    for (algorithm, set, next, freed) in table {
+        let spec = ten(algorithm.clone());
+        let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
+        let world = World::of(Scheduler::new(resource, 1, Time::ORIGIN));
+        let mut before = play_on(world, "300 reserve a requests=10 -> a@300");
+        let b = before.ask(ms(600), &wish(Mode::Reserve, &[("requests", 6.0)]).named("b"));
+        assert!(before.start(b).is_some_and(|start| start >= ms(1000)), "{algorithm:?}");
+        let unix = (UNIX - 100_000_000_000).checked_add_signed(set * 1_000_000).unwrap();
+        let after = succeeded(&spec, &mut before, ms(600), ms(100_600), unix);
+        let next = next.parse::<u64>().unwrap() as i64;
+        let freed = freed.parse::<u64>().unwrap() as i64;
+        // Windows end when this wall clock says so.
+        let cut = if algorithm == Algorithm::FixedWindow(Alignment::Epoch) && set == 80 { set } else { 0 };
+        play_on(
+            after,
+            &format!(
+                "
+                100600 reserve c requests=5   -> c@{}
+                100600 unused c               -> c:settled
+                100600 unused b               -> b:settled
+                100600 reserve d requests=5   -> d@{}
+                ",
+                next - cut,
+                freed - cut
+            ),
+        );
+    }
+}

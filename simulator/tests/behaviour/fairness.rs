@@ -1,0 +1,156 @@
+//! Who gets what, and when, where clients share a class fairly.
+
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+
+use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
+use rampmeter_simulator::cost::{CostModel, amount_of};
+use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
+use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};
+use rampmeter_simulator::report::jain;
+use rampmeter_simulator::world::World;
+
+fn run(world: &World) -> Outcome {
+    let outcome = world.run().unwrap();
+    println!("{} ok, {} × 429", outcome.ok(), outcome.rejected());
+    outcome.fleets.iter().for_each(describe);
+    assert_eq!(outcome.rejected(), 0);
+    outcome
+}
+
+#[test]
+fn light_clients_hardly_wait_beside_a_heavy_backlog() {
+    let hub = || shared(sentinel_hub());
+    let heavy = Fleet { calls: Some(40), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
+    let light = Fleet { calls: Some(1), think: Span::from_secs(600), ..Fleet::new("light", 60) };
+    let light = light.costing(PROCESSING_UNITS, amount(2.0));
+    let among = |clients| {
+        let fleets = [heavy.clone(), light.clone()].map(|fleet| fleet.of_clients(clients));
+        run(&fleets.into_iter().fold(World::new(hub(), 1), World::with))
+    };
+    let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
+    let light = |outcome: &Outcome| outcome.fleets[1].wait_percentile(50);
+    assert!(light(&together) > Span::from_secs(10), "the backlog is felt: {}", light(&together));
+    assert!(light(&fair) < Span::from_millis(50), "{}", light(&fair));
+    let heavy = |outcome: &Outcome| outcome.fleets[0].calls.iter().map(|call| call.answered).max().unwrap();
+    let delayed = heavy(&fair).since(Time::ORIGIN).secs() / heavy(&together).since(Time::ORIGIN).secs() - 1.0;
+    println!("  heavy work is done {:.2} % later", delayed * 100.0);
+    assert!(delayed < 0.02, "{delayed}");
+}
+
+#[test]
+fn both_limits_are_busy_while_costs_shift() {
+    let minute = Span::from_secs(60);
+    let hub = || shared(vec![limit("requests", 1000.0, minute), limit(PROCESSING_UNITS, 1000.0, minute)]);
+    let cost = |units| CostModel::new().with(PROCESSING_UNITS, amount(units));
+    let shift = Some(Shift { every: minute, to: cost(4.0) });
+    let fleet = Fleet { cost: cost(0.2), shift, ..Fleet::new("workers", 500) };
+    let among = |clients| run(&World::new(hub(), 1).with(fleet.clone().of_clients(clients)).until(secs(1200)));
+    let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
+    let minutes: Vec<f64> = (2..20).map(|number| used_in(&fair.fleets[0], number)).collect();
+    println!("  {minutes:.3?}");
+    assert!(minutes.iter().all(|used| *used >= 0.97), "{minutes:?}");
+    // First come, first served, calls that need little of the scarcer unit queue behind those that need much.
+    let more = fair.ok() as f64 / together.ok() as f64 - 1.0;
+    println!("  {:.1} % more calls", more * 100.0);
+    assert!(more > 0.05, "{more}");
+}
+
+/// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4 processing units.
+fn used_in(fleet: &FleetOutcome, minute: u64) -> f64 {
+    let calls = fleet.calls.iter().filter(|call| (secs(60 * minute)..secs(60 * minute + 60)).contains(&call.at));
+    let units = |call: &Call| amount_of(&call.cost, PROCESSING_UNITS).units();
+    let (count, units) = calls.fold((0.0, 0.0), |(count, sum), call| (count + 1.0, sum + units(call)));
+    f64::max(count, units) / 1000.0
+}
+
+#[test]
+fn each_client_gets_its_fair_share() {
+    let second = Span::from_secs(1);
+    let api = shared(vec![limit("requests", 100.0, second)]);
+    let modest = (0..18).map(|number| Fleet::new(&format!("modest-{number}"), 10).of_clients(Clients::One));
+    let greedy = (0..2).map(|number| Fleet::new(&format!("greedy-{number}"), 100).of_clients(Clients::One));
+    let world = modest.chain(greedy).fold(World::new(api, 1), World::with).until(secs(70));
+    let outcome = run(&world);
+    let served: Vec<f64> = outcome.fleets.iter().map(|fleet| fleet.ok_between(secs(10), secs(70)) as f64).collect();
+    let fair = served.iter().sum::<f64>() / served.len() as f64;
+    println!("{served:?}, Jain {}", jain(&served));
+    assert!(served.iter().all(|share| (share / fair - 1.0).abs() <= 0.01), "{served:?}");
+    assert!(jain(&served) >= 0.99);
+}
+
+#[test]
+fn a_large_request_is_not_starved_by_thousands_of_small_ones() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = shared(vec![limit("requests", 10_000.0, ten_seconds), limit(PROCESSING_UNITS, 400.0, ten_seconds)]);
+    let small = Fleet::new("small", 3000).costing(PROCESSING_UNITS, amount(1.0)).of_clients(Clients::Each);
+    let large = Fleet { calls: Some(1), from: secs(200), ..Fleet::new("large", 1) }.of_clients(Clients::One);
+    let large = large.costing(PROCESSING_UNITS, amount(300.0));
+    let outcome = run(&World::new(hub, 1).with(small).with(large).until(secs(260)));
+    let refill = 300.0 / 40.0;
+    let wait = outcome.fleets[1].wait_percentile(100).secs();
+    assert!(wait <= 2.0 * refill, "{wait} s");
+    assert_eq!(outcome.fleets[1].ok(), 1);
+}
+
+#[test]
+fn what_needs_no_scarce_unit_flows_on() {
+    let ten_seconds = Span::from_secs(10);
+    let hub = shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 20.0, ten_seconds)]);
+    let heavy = Fleet::new("heavy", 50).costing(PROCESSING_UNITS, amount(10.0)).of_clients(Clients::One);
+    let free = Fleet { think: Span::from_secs(5), ..Fleet::new("free", 10) }.of_clients(Clients::One);
+    let free = free.costing(PROCESSING_UNITS, Amount::ZERO);
+    let outcome = run(&World::new(hub, 1).with(heavy).with(free).until(secs(300)));
+    assert!(outcome.fleets[1].wait_percentile(99) < Span::from_millis(50));
+}
+
+#[test]
+fn whoever_is_starved_goes_first_now_and_then() {
+    let resource = |max_starvation| {
+        let bulk = ClassSpec { max_starvation, ..ClassSpec::new(name("bulk")) };
+        let classes = vec![ClassSpec::new(name("urgent")), bulk];
+        ResourceSpec { classes, ..shared(vec![limit("requests", 10.0, Span::from_secs(1))]) }
+    };
+    let urgent = Fleet::new("urgent", 100).of_class("urgent");
+    let bulk = Fleet::new("bulk", 5).of_class("bulk");
+    let world = |starvation| World::new(resource(starvation), 1).with(urgent.clone()).with(bulk.clone());
+    let served = |starvation| run(&world(starvation).until(secs(305))).fleets[1].ok_between(secs(5), secs(305));
+    assert_eq!(served(None), 0);
+    assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
+}
+
+/// How many of a hundred real waits lay below the first estimate, and how many within a fifth of it.
+fn honesty(outcomes: &[Outcome], from: Time) -> (f64, f64) {
+    let told: Vec<(f64, f64)> = outcomes.iter().flat_map(|outcome| told(outcome, from)).collect();
+    let share = |count: usize| count as f64 / told.len() as f64 * 100.0;
+    let below = told.iter().filter(|(wait, estimate)| wait < estimate).count();
+    let near = told.iter().filter(|(wait, estimate)| (wait / estimate - 1.0).abs() <= 0.2).count();
+    println!("  {} told, {:.1} % below, {:.1} % near", told.len(), share(below), share(near));
+    (share(below), share(near))
+}
+
+/// What calls from `from` on waited, and were first told.
+fn told(outcome: &Outcome, from: Time) -> impl Iterator<Item = (f64, f64)> {
+    let estimate = |call: &Call| outcome.requests[call.request?].estimate;
+    let calls = outcome.fleets[0].calls.iter().filter(move |call| call.at > from);
+    calls.filter_map(move |call| Some((call.wait.secs(), estimate(call)?.secs())))
+}
+
+/// Under a steady load: first come, first served, and shared by clients that are alike.
+#[test]
+fn estimates_are_honest() {
+    let hub = || shared(sentinel_hub());
+    let fleet = Fleet { think: Span::from_secs(20), ..Fleet::new("workers", 300) };
+    let fleet = fleet.costing(PROCESSING_UNITS, amount(2.0));
+    let honesty_among = |clients| {
+        let world = |seed| World::new(hub(), seed).with(fleet.clone().of_clients(clients)).until(secs(2000));
+        let outcomes: Vec<Outcome> = (0..8).map(|seed| run(&world(seed))).collect();
+        honesty(&outcomes, secs(500))
+    };
+    let ((_, near_in_turn), (below, near)) = (honesty_among(Clients::Unnamed), honesty_among(Clients::Each));
+    assert!(near_in_turn >= 99.0, "{near_in_turn} % near");
+    assert!((35.0..=65.0).contains(&below), "{below} % below");
+    assert!(near >= 90.0, "{near} % near");
+}

@@ -1,0 +1,165 @@
+//! Upstreams that are not what is configured, and a scheduler that learns of it from their answers alone.
+
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+
+use crate::common::{limit, name, secs};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, Start};
+use rampmeter_simulator::fleet::{Arrivals, Fleet};
+use rampmeter_simulator::outcome::{Call, Outcome};
+use rampmeter_simulator::upstream::Behaviour;
+use rampmeter_simulator::world::World;
+use std::ops::Range;
+
+const CAPACITY: f64 = 1000.0;
+/// Of a thousand requests a minute.
+const RATE: f64 = CAPACITY / 60.0;
+const TEN_MINUTES: u64 = 600;
+
+/// Buckets that should be full, which nobody has seen.
+fn api(limit: LimitSpec) -> ResourceSpec {
+    ResourceSpec { start: Start::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
+}
+
+/// Workers that never pause, on an account of a thousand requests a minute.
+fn world(workers: usize) -> World {
+    let limit = limit("requests", CAPACITY, Span::from_secs(60));
+    World::new(api(limit), 1).until(secs(TEN_MINUTES)).with(Fleet::new("workers", workers))
+}
+
+fn upstream(policy: &str) -> Behaviour {
+    Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() }
+}
+
+/// What the workers got.
+struct Fared {
+    rejected: usize,
+    /// Of their calls from some time on, the part that was rejected, in percent.
+    late: f64,
+    /// Of what there was for them, in percent.
+    used: f64,
+}
+
+fn calls(outcome: &Outcome, during: Range<Time>) -> impl Iterator<Item = &Call> + Clone {
+    outcome.fleets[0].calls.iter().filter(move |call| during.contains(&call.at))
+}
+
+fn percent(part: usize, whole: f64) -> f64 {
+    100.0 * part as f64 / whole
+}
+
+/// How workers fared of whom `available` calls could have been served, but for those of strangers.
+fn fare(what: &str, world: &World, settled: u64, available: f64) -> Fared {
+    let outcome = world.run().unwrap();
+    let strangers: usize = outcome.fleets[1..].iter().map(|fleet| fleet.ok()).sum();
+    let late = calls(&outcome, secs(settled)..Time::NEVER);
+    let rejected_late = late.clone().filter(|call| !call.ok).count();
+    let own = &outcome.fleets[0];
+    let fared = Fared {
+        rejected: own.rejected(),
+        late: percent(rejected_late, late.count() as f64),
+        used: percent(own.ok(), available - strangers as f64),
+    };
+    let Fared { rejected, late, used } = fared;
+    println!("{what}: {rejected} × 429; from {settled} s on {late:.3} % of all calls; {used:.2} % used");
+    fared
+}
+
+#[test]
+fn strangers_on_the_account() {
+    // their share of it, workers, most 429s and least use in percent
+    for (share, workers, most, least) in
+        [(0.2, 50, 1.0, 97.0), (0.2, 200, 1.0, 97.0), (0.02, 50, 0.1, 99.0), (0.02, 200, 0.1, 99.0)]
+    {
+        let arrivals = Arrivals::Poisson { per_second: RATE * share };
+        let strangers = Fleet { foreign: true, arrivals, ..Fleet::new("strangers", 50) };
+        let what = format!("{workers} workers, {share} strangers");
+        let fared = fare(&what, &world(workers).with(strangers), 10, CAPACITY + RATE * 600.0);
+        assert!(fared.late <= most && fared.used >= least, "{what}");
+    }
+}
+
+#[test]
+fn buckets_that_are_not_full_at_the_start() {
+    for (start, most) in [(800.0, 8), (0.0, 15)] {
+        for workers in [50, 200] {
+            let world = world(workers).against(upstream(&format!("requests=1000/1m;start={start}")));
+            let fared = fare(&format!("starts at {start}, {workers} workers"), &world, 10, start + RATE * 600.0);
+            assert!(fared.rejected <= most && fared.used >= 99.5);
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_is_a_hundredth_lower() {
+    let fared =
+        fare("slower", &world(50).against(upstream("requests=1000/60606ms")), 0, CAPACITY + 1000.0 / 60.606 * 600.0);
+    assert!(fared.late <= 0.06);
+}
+
+/// As the guard's own mock refills: 600 calls, of which an ideal scheduler needs 110 s.
+#[test]
+fn a_refill_that_comes_in_ticks() {
+    let ticking = || upstream("requests=50/10s;tick=1s");
+    let resource = || api(limit("requests", 50.0, Span::from_secs(10)));
+    let world =
+        World::new(resource(), 1).with(Fleet { calls: Some(3), ..Fleet::new("workers", 200) }).against(ticking());
+    let outcome = world.run().unwrap();
+    let last = outcome.fleets[0].calls.iter().map(|call| call.at).max().unwrap();
+    println!("ticks: {} × 429, the last call at {last}", outcome.rejected());
+    assert!(outcome.rejected() <= 1 && last <= Time::ORIGIN + Span::from_millis(111_200));
+
+    let world = World::new(resource(), 1).until(secs(600)).with(Fleet::new("workers", 50)).against(ticking());
+    let fared = fare("ticks, once they are known", &world, 10, 50.0 + 5.0 * 600.0);
+    assert!(fared.late == 0.0 && fared.used >= 99.5);
+}
+
+/// The fraction that every arrival costs is gone: how much that is depends on who arrives when.
+#[test]
+fn a_refill_that_drops_fractions() {
+    let world = world(50).against(upstream("requests=1000/1m;whole")).observed_every(Span::from_secs(1));
+    let outcome = world.run().unwrap();
+    let late: Vec<_> = calls(&outcome, secs(30)..Time::NEVER).collect();
+    let rejected = percent(late.iter().filter(|call| !call.ok).count(), late.len() as f64);
+    // Whatever was not used is there still.
+    let left = outcome.levels.last().unwrap().micros["requests"] / 1_000_000;
+    let used = percent(outcome.ok(), (outcome.ok() as u64 + left) as f64);
+    println!("fractions: {rejected:.3} % from 30 s on, {} served, {left} left, {used:.2} % used", outcome.ok());
+    assert!(rejected <= 1.0 && used >= 97.0);
+}
+
+#[test]
+fn a_limit_that_is_halved_and_restored() {
+    let policy = |text: &str| vec![text.parse().unwrap()];
+    let changes = vec![(secs(120), policy("requests=500/1m")), (secs(420), policy("requests=1000/1m"))];
+    let world = world(50).until(secs(900)).against(Behaviour { changes, ..upstream("requests=1000/1m") });
+    let outcome = world.run().unwrap();
+    let halved = calls(&outcome, secs(130)..secs(420));
+    let rejected = percent(halved.clone().filter(|call| !call.ok).count(), halved.count() as f64);
+    let back = calls(&outcome, secs(480)..secs(900)).filter(|call| call.ok).count();
+    let back = percent(back, RATE * 420.0);
+    println!("halved: {rejected:.3} % × 429; restored: {back:.2} % of the rate from 60 s on");
+    assert!(rejected <= 1.0 && back >= 95.0);
+}
+
+#[test]
+fn an_upstream_that_counts_what_it_rejects() {
+    let world = world(50).against(upstream("requests=500/1m;leaky-bucket"));
+    let fared = fare("counted", &world, 10, 500.0 + RATE / 2.0 * 600.0);
+    assert!(fared.late <= 1.0 && fared.used >= 97.0);
+}
+
+#[test]
+fn levels_that_are_asked_for_while_promises_are_out() {
+    let polled = world(200).polled_every(Span::from_secs(5));
+    let fared = fare("polled", &polled, 0, CAPACITY + RATE * 600.0);
+    assert!(fared.rejected == 0 && fared.used >= 99.9);
+}
+
+#[test]
+fn nothing_is_learned_that_is_not_there() {
+    for workers in [50, 200] {
+        let fared = fare("an hour", &world(workers).until(secs(3600)), 0, CAPACITY + RATE * 3600.0);
+        assert!(fared.rejected == 0 && fared.used >= 99.9);
+    }
+}

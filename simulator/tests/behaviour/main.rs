@@ -1,0 +1,13 @@
+//! Worlds, and what they have to show: one program, because each takes as long to link as it does to run.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
+mod common;
+mod fairness;
+mod feedback;
+mod fleets;
+mod judge;
+mod random_worlds;
+mod strategies;
+mod upstreams;
+mod worlds;

@@ -1,0 +1,203 @@
+//! Small worlds by the thousand, each different: whatever happens in them, a judge that shares no code with the core finds nothing
+//! wrong, and the same seed gives the same world.
+//!
+//! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour -- --nocapture random_worlds` looks at a
+//! million; a violation prints the command that repeats it.
+
+#![expect(clippy::print_stdout, reason = "progress, for who asks with --nocapture")]
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
+use rampmeter_simulator::cost::{CostModel, Draw};
+use rampmeter_simulator::dice::Dice;
+use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
+use rampmeter_simulator::judge::{judge, judge_grants};
+use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::world::World;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SEEDS: Range<u64> = 0..10_000;
+/// How many seeds are looked at between two lines of progress.
+const PROGRESS: u64 = 50_000;
+/// Of so many seeds one is run twice.
+const TWICE: u64 = 10;
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+fn millis(dice: &mut Dice, least: u64, most: u64) -> Span {
+    Span::from_millis(dice.number(least, most))
+}
+
+/// An amount of at most `most`, with a fraction now and then.
+fn amount(dice: &mut Dice, least: u64, most: u64) -> Amount {
+    let whole = dice.number(least, most) * 1_000_000;
+    let fraction = if dice.number(0, 3) == 0 && whole > 0 { dice.number(0, 999_999) } else { 0 };
+    Amount::from_micros(whole - fraction.min(whole)).unwrap()
+}
+
+/// Where everything is as late as everything else, no margin is needed; where lateness varies, the default one covers it.
+fn network(dice: &mut Dice) -> (Network, Margin) {
+    match dice.number(0, 1) {
+        0 => {
+            let late = Delay::fixed(millis(dice, 0, 30));
+            let fixed = Network { request: late, grant: late, call: late, response: late, ..Network::default() };
+            (fixed, Margin::Fixed(Amount::ZERO))
+        }
+        _ => (Network { request: Delay::up_to(millis(dice, 0, 200)), ..Network::default() }, Margin::Auto),
+    }
+}
+
+/// Capacities of which a tenth is more than the default margin.
+fn limit(dice: &mut Dice, number: u64, margin: Margin) -> LimitSpec {
+    let unit = if number == 0 { name("requests") } else { name(&format!("unit-{}", number % 3)) };
+    let capacity = Amount::from_micros(dice.number(20, 200) * 1_000_000).unwrap();
+    let period = millis(dice, 2_000, 60_000);
+    LimitSpec { margin, ..LimitSpec::new(name(&format!("limit-{number}")), unit, capacity, period) }
+}
+
+fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
+    let limits = (0..dice.number(1, 4)).map(|number| limit(dice, number, margin)).collect();
+    let class = |number: u64, dice: &mut Dice| ClassSpec {
+        headroom: (number * dice.number(0, 10)) as f64 / 100.0,
+        max_starvation: (dice.number(0, 2) == 0).then(|| millis(dice, 500, 20_000)),
+        ..ClassSpec::new(name(&format!("class-{number}")))
+    };
+    let classes = (0..dice.number(1, 3)).map(|number| class(number, dice)).collect();
+    let mut weight = |number| (format!("fleet-{number}"), Weight::new(dice.number(1, 40) as f64 / 10.0).unwrap());
+    let weights = [0, 1, 2].map(&mut weight).into();
+    ResourceSpec {
+        classes,
+        start: if dice.number(0, 3) == 0 { Start::Empty } else { Start::Full },
+        horizon: millis(dice, 0, 200),
+        fair_share: Some(FairShare { label: "client".to_owned(), weights }),
+        ..ResourceSpec::new(name("api"), limits)
+    }
+}
+
+/// A call costs at most what every limit of its units can hold beside its margin: no margin covers a call that takes it too.
+fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
+    let (mut model, mut units) = (CostModel::new(), Vec::new());
+    for limit in &resource.limits {
+        let unit = limit.unit.to_string();
+        if dice.number(0, 2) == 0 || units.contains(&unit) {
+            continue;
+        }
+        let capacities = resource.limits.iter().filter(|other| other.unit == limit.unit).map(|other| other.capacity);
+        let beside_margin = if limit.margin == Margin::Auto { 9 } else { 10 };
+        let most = capacities.min().unwrap().micros() / 10_000_000 * beside_margin;
+        let most = if dice.number(0, 5) == 0 { most } else { most / 8 };
+        let draw = match dice.number(0, 3) {
+            0 => Draw::Between(Amount::ZERO, amount(dice, 0, most)),
+            1 => Draw::OneOf(vec![amount(dice, 0, most), amount(dice, 0, most)]),
+            _ => Draw::Always(amount(dice, 0, most)),
+        };
+        model = model.with(&unit, draw);
+        units.push(unit);
+    }
+    model
+}
+
+/// A part of all messages of up to a fifth.
+fn part(dice: &mut Dice) -> f64 {
+    dice.number(0, 20) as f64 / 100.0
+}
+
+/// Where messages are lost, doubled and reordered, calls are as late as it takes to ask again, which no margin covers.
+fn with_faults(dice: &mut Dice, network: Network) -> Network {
+    Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
+}
+
+fn crashes(dice: &mut Dice) -> Option<Crashes> {
+    let (every, pause) = (millis(dice, 5_000, 60_000), millis(dice, 0, 10_000));
+    let until = Time::ORIGIN + Span::from_secs(60);
+    (dice.number(0, 2) == 0).then_some(Crashes { every, pause, until })
+}
+
+fn arrivals(dice: &mut Dice) -> Arrivals {
+    match dice.number(0, 5) {
+        0 => Arrivals::Poisson { per_second: dice.number(1, 50) as f64 / 10.0 },
+        1 => Arrivals::Bursts { calls: dice.number(1, 10) as u32, every: millis(dice, 100, 10_000) },
+        _ => Arrivals::Loop,
+    }
+}
+
+fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
+    let class = &resource.classes[dice.number(0, resource.classes.len() as u64 - 1) as usize];
+    let clients = [Clients::Unnamed, Clients::One, Clients::Each][dice.number(0, 2) as usize];
+    let every = millis(dice, 1_000, 30_000);
+    Fleet {
+        class: Some(class.name.to_string()),
+        clients,
+        cost: cost(dice, resource),
+        shift: (dice.number(0, 3) == 0).then(|| Shift { every, to: cost(dice, resource) }),
+        mode: if dice.number(0, 3) == 0 { Mode::Reserve } else { Mode::Wait },
+        arrivals: arrivals(dice),
+        calls: Some(dice.number(1, 4) as u32),
+        think: millis(dice, 0, 5_000),
+        from: Time::ORIGIN + millis(dice, 0, 5_000),
+        ..Fleet::new(&format!("fleet-{number}"), dice.number(1, 12) as usize)
+    }
+}
+
+/// A world, and whether there are faults in it.
+fn world(seed: u64) -> (World, bool) {
+    let dice = &mut Dice::new(seed);
+    let (network, margin) = network(dice);
+    let resource = resource(dice, margin);
+    let mut fleets: Vec<Fleet> = (0..dice.number(1, 4)).map(|number| fleet(dice, number, &resource)).collect();
+    let faulty = dice.number(0, 4) == 0;
+    let network = if faulty { with_faults(dice, network) } else { network };
+    if faulty {
+        fleets.iter_mut().for_each(|fleet| fleet.crashes = crashes(dice));
+    }
+    (fleets.into_iter().fold(World::new(resource, seed).across(network), World::with), faulty)
+}
+
+/// What is wrong with the world of this seed.
+fn fault(seed: u64) -> Option<String> {
+    let (world, faulty) = world(seed);
+    let judge = if faulty { judge_grants } else { judge };
+    let outcome = world.run().map_err(|error| error.to_string());
+    let again = (seed.is_multiple_of(TWICE)).then(|| world.run().unwrap().fingerprint());
+    match outcome {
+        Ok(outcome) if again.is_some_and(|again| again != outcome.fingerprint()) => Some("runs differ".to_owned()),
+        Ok(outcome) => judge(&world, &outcome).err().map(|violation| violation.to_string()),
+        Err(error) => Some(error),
+    }
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(seeds) = std::env::var("RAMPMETER_SEEDS") else { return SEEDS };
+    let (first, end) = seeds.split_once("..").expect("RAMPMETER_SEEDS is like 0..1000");
+    first.parse().unwrap()..end.parse().unwrap()
+}
+
+#[test]
+fn no_world_shows_a_violation() {
+    let seeds = seeds();
+    let next = AtomicU64::new(seeds.start);
+    let look = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            if seed.is_multiple_of(PROGRESS) {
+                println!("seed {seed} of {seeds:?}");
+            }
+            let again = format!(
+                "RAMPMETER_SEEDS={seed}..{} cargo test -p rampmeter-simulator --test behaviour random_worlds",
+                seed + 1
+            );
+            assert_eq!(fault(seed), None, "seed {seed}; again: {again}");
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(look))));
+}

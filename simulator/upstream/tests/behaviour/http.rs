@@ -1,0 +1,415 @@
+//! The service over real connections.
+
+use rampmeter_upstream::{Admission, Amount, Config, Dialect, Policy, ResponseTime, RetryAfter, Tally, Unit, Upstream};
+use reqwest::{Client, Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use std::{
+    io::{Read, Write},
+    net::SocketAddr,
+    num::NonZeroUsize,
+    time::Duration,
+};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+
+/// Nothing here takes that long; it turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A response time that a test cannot survive: whoever gets an answer did not wait for it.
+const FOR_EVER: Duration = Duration::from_secs(100_000);
+
+/// Name and value.
+type Header = (&'static str, &'static str);
+
+fn config(policies: &[&str]) -> Config {
+    Config::new(policies.iter().map(|text| text.parse::<Policy>().unwrap()).collect())
+}
+
+async fn start(config: Config) -> Upstream {
+    Upstream::start(config).await.unwrap()
+}
+
+fn client() -> Client {
+    Client::builder().no_proxy().build().unwrap()
+}
+
+fn call(upstream: &Upstream, query: &str) -> RequestBuilder {
+    client().get(format!("{}/process{query}", upstream.url()))
+}
+
+async fn answer(request: RequestBuilder) -> Response {
+    timeout(PATIENCE, request.send()).await.expect("an answer in time").unwrap()
+}
+
+async fn body(response: Response) -> Value {
+    response.json().await.unwrap()
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.headers().get(name).map(|value| value.to_str().unwrap())
+}
+
+/// Waits without sleeping: the other side needs only to be given its turn.
+async fn until(condition: impl Fn() -> bool) {
+    let polling = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, polling).await.expect("the condition in time");
+}
+
+#[tokio::test]
+async fn a_cost_is_read_from_query_or_header() {
+    #[rustfmt::skip]
+    let table: [(&str, &[Header], u16, &str); 17] = [
+        // query,                                  headers,                             status, spent or message
+        ("",                                       &[],                                    200, "0"),
+        ("?processing-units=2.5",                  &[],                                    200, "2.5"),
+        ("?processing-units=0.0000001",            &[],                                    200, "0.000001"),
+        ("?requests=0&processing-units=1",         &[],                                    200, "1"),
+        ("?width=512&processing%2Dunits=1",        &[],                                    200, "1"),
+        ("",                                       &[("x-cost-processing-units", "7")],    200, "7"),
+        ("",                                       &[("X-Cost-Processing-Units", "7")],    200, "7"),
+        ("?tokens=5",                              &[("x-cost-processing-units", "7")],    200, "7"),
+        ("?processing-units=",                     &[],                                    400, "processing-units: not a decimal number such as 2 or 2.5"),
+        ("?processing-units",                      &[],                                    400, "processing-units: not a decimal number such as 2 or 2.5"),
+        ("?processing-units=-1",                   &[],                                    400, "processing-units: not a decimal number such as 2 or 2.5"),
+        ("?requests=one",                          &[],                                    400, "requests: not a decimal number such as 2 or 2.5"),
+        ("?tokens=1e3",                            &[],                                    400, "tokens: not a decimal number such as 2 or 2.5"),
+        ("?tokens=99999999999999",                 &[],                                    400, "tokens: too large"),
+        ("?tokens=1&tokens=1",                     &[],                                    400, "tokens: the cost is stated twice"),
+        ("?tokens=1",                              &[("x-cost-tokens", "1")],              400, "tokens: the cost is stated twice"),
+        ("",                                       &[("x-cost-requests", "é")],            400, "x-cost-requests: not a decimal number such as 2 or 2.5"),
+    ];
+    let upstream = start(config(&["requests=100/PT0S", "tokens=100/PT0S"])).await;
+    for (query, headers, status, expected) in table {
+        let request =
+            headers.iter().fold(call(&upstream, query), |request, (name, value)| request.header(*name, *value));
+        let response = answer(request).await;
+        assert_eq!(response.status(), status, "{query} {headers:?}");
+        let spent = header(&response, "x-processingunits-spent").map(str::to_owned);
+        let message = body(response).await["error"]["message"].as_str().map(str::to_owned);
+        assert_eq!(spent.or(message).as_deref(), Some(expected), "{query} {headers:?}");
+    }
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_limit_is_answered_as_sentinel_hub_does() {
+    let upstream = start(config(&["requests=2/PT1H"])).await;
+    for _ in 0..2 {
+        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+    }
+    let response = answer(call(&upstream, "")).await;
+    assert_eq!(response.status(), 429);
+    let retry_after_ms: u64 = header(&response, "retry-after").unwrap().parse().unwrap();
+    let elapsed_ms = u64::try_from(upstream.stats().uptime.as_millis()).unwrap() + 1;
+    assert!((1_800_000 - elapsed_ms..=1_800_000).contains(&retry_after_ms), "{retry_after_ms} ms");
+    let expected = json!({"error": {
+        "status": 429,
+        "reason": "Too Many Requests",
+        "message": "You have exceeded your rate limit",
+        "code": "RATE_LIMIT_EXCEEDED",
+    }});
+    assert_eq!(body(response).await, expected);
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_can_never_be_paid_is_told_no_time() {
+    let upstream = start(config(&["processing-units=5/10s"])).await;
+    let response = answer(call(&upstream, "?processing-units=5.1")).await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(header(&response, "retry-after"), None);
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
+    #[rustfmt::skip]
+    let table = [
+        (RetryAfter::Milliseconds,  Some("3600000")),
+        (RetryAfter::Seconds,       Some("3600")),
+        (RetryAfter::Missing,       None),
+    ];
+    for (form, stated) in table {
+        // The call that is rejected fills the bucket up, so that its wait does not depend on when it comes.
+        let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).retry_after(form)).await;
+        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+        let response = answer(call(&upstream, "")).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, stated));
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_in_the_dialect_that_was_asked_for() {
+    let policy = "processing-units=5/PT0S";
+    #[rustfmt::skip]
+    let table = [
+        // dialect               header                                      with 200      with 429
+        (Dialect::SentinelHub,  "x-processingunits-spent",                   Some("2"),    None),
+        (Dialect::SentinelHub,  "ratelimit",                                 None,         None),
+        (Dialect::Ietf,         "ratelimit",                                 Some(r#""processing-units=5/PT0S";r=3"#), Some(r#""processing-units=5/PT0S";r=3"#)),
+        (Dialect::Ietf,         "x-processingunits-spent",                   None,         None),
+        (Dialect::Openai,       "x-ratelimit-remaining-processing-units",    Some("3"),    Some("3")),
+        (Dialect::Openai,       "x-ratelimit-limit-processing-units",        Some("5"),    Some("5")),
+    ];
+    for (dialect, name, ok, rate_limited) in table {
+        let upstream = start(config(&[policy]).dialect(dialect)).await;
+        for (query, status, expected) in [("2", 200, ok), ("4", 429, rate_limited)] {
+            let response = answer(call(&upstream, &format!("?processing-units={query}"))).await;
+            let found = (response.status().as_u16(), header(&response, name));
+            assert_eq!(found, (status, expected), "{dialect:?}: {name}");
+        }
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_is_stated_as_the_dialect_has_it() {
+    for (dialect, stated) in [(Dialect::SentinelHub, "3600000"), (Dialect::Ietf, "3600"), (Dialect::Openai, "3600")] {
+        let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).dialect(dialect)).await;
+        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+        let response = answer(call(&upstream, "")).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some(stated)));
+        upstream.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_in_flight_until_it_is_answered() {
+    let upstream = start(config(&[]).concurrency(NonZeroUsize::MIN)).await;
+    let client = client();
+    for number in 0..20 {
+        let response = answer(client.get(format!("{}/process", upstream.url()))).await;
+        assert_eq!(response.status(), 200, "call {number}");
+    }
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_has_gone_is_in_flight_no_more() {
+    let slow = ResponseTime::fixed(FOR_EVER);
+    let upstream = start(config(&[]).concurrency(NonZeroUsize::MIN).response_time(slow)).await;
+    let first = tokio::spawn(call(&upstream, "").send());
+    until(|| upstream.stats().total.ok == 1).await;
+    let response = answer(call(&upstream, "")).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, None));
+    first.abort();
+    // The first of these to be admitted is not answered any more.
+    let calls = async {
+        loop {
+            assert_eq!(answer(call(&upstream, "")).await.status(), 429);
+        }
+    };
+    tokio::select! {
+        () = calls => {}
+        () = until(|| upstream.stats().total.ok == 2) => {}
+    }
+}
+
+#[tokio::test]
+async fn get_and_post_are_calls_and_nothing_else_is() {
+    #[rustfmt::skip]
+    let table = [
+        (Method::GET,    "/process",  200),
+        (Method::POST,   "/process",  200),
+        (Method::DELETE, "/process",  405),
+        (Method::POST,   "/stats",    405),
+        (Method::GET,    "/",         404),
+    ];
+    let upstream = start(config(&["requests=9/PT0S"])).await;
+    for (method, path, status) in table {
+        let request = client().request(method.clone(), format!("{}{path}", upstream.url()));
+        assert_eq!(answer(request).await.status(), status, "{method} {path}");
+    }
+    assert_eq!(upstream.stats().total, Tally { ok: 2, rate_limited: 0, bad: 0 });
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_body_leaves_the_connection_alive() {
+    let upstream = start(config(&["requests=9/PT0S"])).await;
+    let addr = upstream.addr();
+    let answers = tokio::task::spawn_blocking(move || post_twice(addr, &[b'x'; 500_000]));
+    let answers = timeout(PATIENCE, answers).await.expect("both answers in time").unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
+    upstream.stop().await;
+}
+
+/// Two calls on one connection, which the second one closes.
+fn post_twice(addr: SocketAddr, body: &[u8]) -> String {
+    let mut connection = std::net::TcpStream::connect(addr).unwrap();
+    for persistence in ["keep-alive", "close"] {
+        let head = format!(
+            "POST /process HTTP/1.1\r\nhost: upstream\r\nconnection: {persistence}\r\ncontent-length: {}\r\n\r\n",
+            body.len(),
+        );
+        connection.write_all(head.as_bytes()).unwrap();
+        connection.write_all(body).unwrap();
+    }
+    let mut answers = String::new();
+    connection.read_to_string(&mut answers).unwrap();
+    answers
+}
+
+#[tokio::test]
+async fn only_admitted_calls_take_their_response_time() {
+    let response_time = ResponseTime::fixed(Duration::from_millis(50));
+    let upstream = start(config(&["requests=1/PT0S"]).response_time(response_time)).await;
+    let before = upstream.stats().uptime;
+    assert_eq!(answer(call(&upstream, "")).await.status(), 200);
+    let elapsed = upstream.stats().uptime - before;
+    assert!(elapsed >= response_time.longest(), "{elapsed:?}");
+    upstream.stop().await;
+
+    let upstream = start(config(&["requests=1/PT0S"]).response_time(ResponseTime::fixed(FOR_EVER))).await;
+    for (query, status) in [("?requests=2", 429), ("?requests=x", 400)] {
+        assert_eq!(answer(call(&upstream, query)).await.status(), status, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_charged_when_it_arrives() {
+    let slow = ResponseTime::fixed(FOR_EVER);
+    let upstream = start(config(&["requests=1/PT0S"]).response_time(slow)).await;
+    let first = tokio::spawn(call(&upstream, "").send());
+    until(|| upstream.stats().total.ok == 1).await;
+    assert_eq!(answer(call(&upstream, "")).await.status(), 429);
+    assert!(!first.is_finished());
+}
+
+#[tokio::test]
+async fn statistics_tell_counts_levels_and_classes() {
+    let upstream = start(config(&["requests=3/PT0S", "processing-units=4.5/PT0S"])).await;
+    #[rustfmt::skip]
+    let calls: [(&str, &[Header]); 6] = [
+        ("?processing-units=2.5",  &[("x-class", "urgent"), ("x-client", "ann")]),
+        ("?processing-units=2.5",  &[("x-class", "urgent")]),
+        ("?processing-units=x",    &[("x-class", "urgent")]),
+        ("",                       &[("x-client", "ann")]),
+        ("",                       &[]),
+        ("",                       &[("x-class", "é")]),
+    ];
+    for (query, headers) in calls {
+        answer(headers.iter().fold(call(&upstream, query), |request, (name, value)| request.header(*name, *value)))
+            .await;
+    }
+    let response = answer(client().get(format!("{}/stats", upstream.url()))).await;
+    let mut stats = body(response).await;
+    assert!(stats["uptime_ms"].is_u64());
+    stats["uptime_ms"].take();
+    let expected = json!({
+        "uptime_ms": null, "sent": 6, "ok": 3, "rate_limited": 2, "bad": 1,
+        "policies": [
+            {"unit": "requests", "capacity": 3.0, "period_ms": 0, "spent": 3.0, "level": 0.0},
+            {"unit": "processing-units", "capacity": 4.5, "period_ms": 0, "spent": 2.5, "level": 2.0},
+        ],
+        "classes": {
+            "(other)": {"sent": 1, "ok": 0, "rate_limited": 1, "bad": 0},
+            "ann": {"sent": 1, "ok": 1, "rate_limited": 0, "bad": 0},
+            "urgent": {"sent": 3, "ok": 1, "rate_limited": 1, "bad": 1},
+        },
+    });
+    assert_eq!(stats, expected);
+    upstream.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_logged_unless_asked_for() {
+    for (limit, logged) in [(0, 0), (2, 2), (9, 3)] {
+        let upstream = start(config(&["requests=1/PT0S"]).keep_admissions(limit)).await;
+        for query in ["", "?processing-units=2", "?requests=x", ""] {
+            answer(call(&upstream, query)).await;
+        }
+        assert_eq!(upstream.admissions().len(), logged, "limit {limit}");
+        upstream.stop().await;
+    }
+}
+
+/// Many clients at once push against the limit; the log must show what the clients saw and no window with too much.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_connections_get_no_token_too_many() {
+    const CLIENTS: usize = 64;
+    const CALLS: usize = 25;
+    let upstream = start(config(&["requests=40/100ms"]).keep_admissions(CLIENTS * CALLS)).await;
+    let url = format!("{}/process", upstream.url());
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(count_admitted(url.clone(), CALLS));
+    }
+    let admitted: usize = clients.join_all().await.into_iter().sum();
+    let log = upstream.admissions();
+    assert_eq!(log.len(), CLIENTS * CALLS);
+    assert_eq!(log.iter().filter(|admission| admission.accepted).count(), admitted);
+    assert!(admitted >= 40, "the first burst alone is 40");
+    assert_every_window_holds(&log);
+    upstream.stop().await;
+}
+
+async fn count_admitted(url: String, calls: usize) -> usize {
+    let client = client();
+    let mut admitted = 0;
+    for _ in 0..calls {
+        let response = answer(client.get(&url)).await;
+        admitted += usize::from(response.status() == 200);
+        response.bytes().await.unwrap();
+    }
+    admitted
+}
+
+/// At most 40 requests + 400 per second, in micro-units and nanoseconds times the period of 100 ms.
+fn assert_every_window_holds(log: &[Admission]) {
+    let accepted: Vec<_> = log.iter().filter(|admission| admission.accepted).collect();
+    for (first, start) in accepted.iter().enumerate() {
+        for (count, end) in (1_u128..).zip(&accepted[first..]) {
+            let window_ns = (end.at - start.at).as_nanos();
+            assert!(count * 100_000_000 <= 40 * (100_000_000 + window_ns), "{count} within {window_ns} ns");
+        }
+    }
+}
+
+#[tokio::test]
+async fn utilisation_compares_two_snapshots() {
+    let upstream = start(config(&["requests=2/PT0S", "processing-units=1000/PT1H"])).await;
+    let before = upstream.stats();
+    answer(call(&upstream, "?processing-units=30")).await;
+    let after = upstream.stats();
+    let [requests, units] = &after.utilisation_since(&before)[..] else { panic!("one for each policy") };
+    assert_eq!((requests.spent, requests.ratio()), (Amount::ONE, None));
+    assert_eq!(units.policy.unit(), &Unit::PROCESSING_UNITS);
+    assert_eq!(units.spent, Amount::whole(30));
+    assert_eq!(units.offered, units.policy.refill_during(after.uptime - before.uptime));
+}
+
+#[tokio::test]
+async fn a_stop_answers_calls_under_way_and_refuses_new_ones() {
+    let slow = ResponseTime::fixed(Duration::from_millis(100));
+    let upstream = start(config(&["requests=9/PT0S"]).response_time(slow)).await;
+    let addr = upstream.addr();
+    let idle = TcpStream::connect(addr).await.unwrap();
+    let under_way = tokio::spawn(call(&upstream, "").send());
+    until(|| upstream.stats().total.ok == 1).await;
+    timeout(PATIENCE, upstream.stop()).await.unwrap();
+    assert_eq!(under_way.await.unwrap().unwrap().status(), 200);
+    assert!(TcpStream::connect(addr).await.is_err());
+    drop(idle);
+}
+
+#[tokio::test]
+async fn a_dropped_upstream_stops_too() {
+    let upstream = start(config(&[])).await;
+    let addr = upstream.addr();
+    drop(upstream);
+    let refused = async { while TcpStream::connect(addr).await.is_ok() {} };
+    timeout(PATIENCE, refused).await.expect("a refusal in time");
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let upstream = start(config(&[])).await;
+    let error = Upstream::start(config(&[]).listen(upstream.addr())).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot listen on {}", upstream.addr()));
+    upstream.stop().await;
+}

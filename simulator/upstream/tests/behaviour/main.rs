@@ -1,0 +1,11 @@
+//! What upstreams do: one program, because each takes as long to link as it does to run.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
+
+mod account;
+mod http;
+mod judge;
+mod model_judge;
+mod models;
+mod portal;
+mod script;

@@ -1,0 +1,222 @@
+//! Every model against numbers calculated by hand.
+
+use crate::script::{
+    HOUR, MS, SECOND,
+    Verdict::{Admitted, Never, WaitNs},
+    check, step,
+};
+
+#[test]
+fn a_burst_bounds_the_stock_and_not_the_rate() {
+    check(
+        &["requests=10/10s;burst=2"],
+        &[
+            step(0, "requests=2.000001", Never, &["2"]),
+            step(0, "requests=2", Admitted, &["0"]),
+            step(0, "", WaitNs(SECOND), &["0"]),
+            step(SECOND - 1, "", WaitNs(1), &["0.999999"]),
+            step(SECOND, "", Admitted, &["0"]),
+            step(HOUR, "requests=0", Admitted, &["2"]),
+        ],
+    );
+}
+
+#[test]
+fn a_bucket_starts_at_the_level_it_is_told() {
+    check(
+        &["requests=10/10s;start=0", "requests=10/10s;burst=4;start=1.5", "requests=10/PT0S;start=4"],
+        &[
+            step(0, "", WaitNs(SECOND), &["0", "1.5", "4"]),
+            step(SECOND, "", Admitted, &["0", "1.5", "3"]),
+            step(SECOND, "requests=3", WaitNs(3 * SECOND), &["0", "1.5", "3"]),
+            step(9 * SECOND, "requests=3", Admitted, &["5", "1", "0"]),
+            step(9 * SECOND, "requests=0.000001", Never, &["5", "1", "0"]),
+        ],
+    );
+}
+
+#[test]
+fn ticks_bring_all_at_once() {
+    check(
+        &["requests=10/10s;tick=2s;start=0"],
+        &[
+            step(0, "", WaitNs(2 * SECOND), &["0"]),
+            step(2 * SECOND - 1, "", WaitNs(1), &["0"]),
+            step(2 * SECOND, "", Admitted, &["1"]),
+            // Three are missing: the second tick from here brings the last of them.
+            step(3 * SECOND, "requests=4", WaitNs(3 * SECOND), &["1"]),
+            step(6 * SECOND - 1, "requests=4", WaitNs(1), &["3"]),
+            step(6 * SECOND, "requests=4", Admitted, &["1"]),
+            step(5 * SECOND, "requests=2", WaitNs(2 * SECOND), &["1"]),
+            step(HOUR, "requests=10", Admitted, &["0"]),
+        ],
+    );
+}
+
+#[test]
+fn ticks_lose_no_fraction() {
+    check(
+        // Three ticks to a period, seven periods and a third to a tick.
+        &["requests=1/3s;tick=1s;start=0", "requests=3/300ms;tick=2200ms;burst=1;start=0"],
+        &[
+            step(0, "", WaitNs(3 * SECOND), &["0", "0"]),
+            step(2 * SECOND, "", WaitNs(SECOND), &["0.666666", "0"]),
+            step(3 * SECOND, "", Admitted, &["0", "0"]),
+            step(3 * SECOND, "", WaitNs(3 * SECOND), &["0", "0"]),
+        ],
+    );
+}
+
+#[test]
+fn dropped_fractions_never_come_back() {
+    check(
+        &["requests=10/1s;whole;start=0"],
+        &[
+            step(190 * MS, "requests=0", Admitted, &["1"]),
+            // Calls that come too early lose what has come for them.
+            step(280 * MS, "requests=2", WaitNs(100 * MS), &["1"]),
+            step(370 * MS, "requests=2", WaitNs(100 * MS), &["1"]),
+            step(470 * MS - 1, "requests=2", WaitNs(100 * MS), &["1"]),
+            step(570 * MS - 1, "requests=2", Admitted, &["0"]),
+            // So do calls that take nothing of it.
+            step(660 * MS, "requests=0 tokens=1", Admitted, &["0"]),
+            step(750 * MS, "requests=2.5", WaitNs(300 * MS), &["0"]),
+            step(1_050 * MS, "requests=2.5", Admitted, &["0.5"]),
+            step(1_050 * MS, "", WaitNs(100 * MS), &["0.5"]),
+            step(1_150 * MS, "", Admitted, &["0.5"]),
+        ],
+    );
+}
+
+#[test]
+fn a_full_bucket_of_whole_units_overflows() {
+    check(
+        &["requests=10/1s;whole;burst=1.5"],
+        &[
+            step(0, "requests=1.5", Admitted, &["0"]),
+            // One unit is too little and the second one does not fit in whole.
+            step(0, "requests=1.5", WaitNs(200 * MS), &["0"]),
+            step(200 * MS, "requests=1.5", Admitted, &["0"]),
+            step(HOUR, "requests=1.6", Never, &["1.5"]),
+        ],
+    );
+}
+
+#[test]
+fn ticks_of_whole_units_are_refilled_between_calls() {
+    check(
+        // Two and a half to a tick, of which two stay; and less than a unit to a tick.
+        &["requests=10/4s;tick=1s;whole;start=0", "tokens=1/2s;tick=1s;whole;start=0"],
+        &[
+            step(0, "requests=5", WaitNs(3 * SECOND), &["0", "0"]),
+            step(2 * SECOND, "requests=5", WaitNs(SECOND), &["4", "0"]),
+            step(2_500 * MS, "requests=5", WaitNs(500 * MS), &["4", "0"]),
+            step(3 * SECOND, "requests=5", Admitted, &["1", "0"]),
+            step(3 * SECOND, "tokens=0.1", Never, &["1", "0"]),
+            step(HOUR, "tokens=0.1", Never, &["10", "0"]),
+        ],
+    );
+}
+
+#[test]
+fn fixed_windows_begin_at_multiples_of_the_period() {
+    check(
+        &["requests=5/10s;fixed-window"],
+        &[
+            step(9 * SECOND, "requests=5", Admitted, &["0"]),
+            step(9 * SECOND, "", WaitNs(SECOND), &["0"]),
+            step(10 * SECOND - 1, "", WaitNs(1), &["0"]),
+            step(10 * SECOND, "requests=5", Admitted, &["0"]),
+            step(10 * SECOND, "requests=0", Admitted, &["0"]),
+            step(10 * SECOND, "", WaitNs(10 * SECOND), &["0"]),
+            step(10 * SECOND, "requests=5.000001", Never, &["0"]),
+            // What a window has left is gone with it.
+            step(55 * SECOND, "requests=2", Admitted, &["3"]),
+            step(55 * SECOND, "requests=4", WaitNs(5 * SECOND), &["3"]),
+            step(49 * SECOND, "requests=4", WaitNs(5 * SECOND), &["3"]),
+            step(60 * SECOND, "requests=5", Admitted, &["0"]),
+        ],
+    );
+}
+
+#[test]
+fn a_sliding_window_forgets_call_by_call() {
+    check(
+        &["requests=3/10s;sliding-window"],
+        &[
+            step(SECOND, "", Admitted, &["2"]),
+            step(4 * SECOND, "requests=2", Admitted, &["0"]),
+            step(5 * SECOND, "", WaitNs(6 * SECOND), &["0"]),
+            step(5 * SECOND, "requests=2", WaitNs(9 * SECOND), &["0"]),
+            step(4 * SECOND, "", WaitNs(6 * SECOND), &["0"]),
+            step(11 * SECOND - 1, "", WaitNs(1), &["0"]),
+            step(11 * SECOND, "", Admitted, &["0"]),
+            step(11 * SECOND, "requests=3", WaitNs(10 * SECOND), &["0"]),
+            step(14 * SECOND, "requests=3.000001", Never, &["2"]),
+            step(14 * SECOND, "requests=0", Admitted, &["2"]),
+            step(14 * SECOND, "requests=2", Admitted, &["0"]),
+            step(HOUR, "requests=3", Admitted, &["0"]),
+        ],
+    );
+}
+
+#[test]
+fn whoever_hammers_a_leaky_bucket_keeps_it_full() {
+    check(
+        &["requests=4/4s;leaky-bucket"],
+        &[
+            step(0, "requests=3", Admitted, &["1"]),
+            step(SECOND, "requests=3", WaitNs(3 * SECOND), &["0"]),
+            step(2 * SECOND, "requests=3", WaitNs(3 * SECOND), &["0"]),
+            step(5 * SECOND - 1, "requests=3", WaitNs(3 * SECOND), &["0"]),
+            step(8 * SECOND - 1, "requests=3", Admitted, &["0"]),
+            // What could never fit fills it as well.
+            step(11 * SECOND - 1, "requests=4.000001", Never, &["0"]),
+            step(12 * SECOND - 1, "", Admitted, &["0"]),
+            step(HOUR, "requests=0", Admitted, &["4"]),
+        ],
+    );
+}
+
+#[test]
+fn a_leaky_bucket_counts_what_other_policies_reject() {
+    check(
+        &["requests=4/4s;leaky-bucket", "processing-units=1/1s"],
+        &[
+            step(0, "requests=2 processing-units=1", Admitted, &["2", "0"]),
+            // The processing units would have a second to wait; the bucket that was filled meanwhile has two.
+            step(0, "requests=2 processing-units=1", WaitNs(2 * SECOND), &["0", "0"]),
+            step(2 * SECOND, "requests=2 processing-units=1", Admitted, &["0", "0"]),
+            step(4 * SECOND, "processing-units=2", Never, &["1", "1"]),
+        ],
+    );
+}
+
+#[test]
+fn the_largest_values_do_not_overflow() {
+    const ALL: &str = "requests=18446744073709.551615";
+    const LONGEST: u64 = 5_124_095 * HOUR;
+    const REST: u64 = LONGEST - (u64::MAX - LONGEST);
+    #[rustfmt::skip]
+    let table = [
+        ("tick=PT5124095H", REST),
+        ("fixed-window",    REST),
+        ("sliding-window",  REST),
+        ("leaky-bucket",    LONGEST),
+    ];
+    for (model, last_wait_ns) in table {
+        check(
+            &[&format!("{ALL}/PT5124095H;{model}")],
+            &[
+                step(0, ALL, Admitted, &["0"]),
+                step(LONGEST, ALL, Admitted, &["0"]),
+                step(u64::MAX, ALL, WaitNs(last_wait_ns), &["0"]),
+            ],
+        );
+    }
+    check(
+        &[&format!("{ALL}/PT18446744073.709551615S;whole;start=0")],
+        // The last fraction of a unit would come after the end of time.
+        &[step(0, "", WaitNs(MS), &["0"]), step(0, ALL, Never, &["0"])],
+    );
+}
