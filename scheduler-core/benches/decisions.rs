@@ -1,4 +1,5 @@
-//! Decisions per second on one core, beside three limits: an event is handled and its commands are taken.
+//! Decisions per second on one core, beside three limits: an event is handled and its commands are taken. Marks are taken as a store
+//! would have them, but where it says that there is none.
 //!
 //! Virtual time goes on with every decision, so that permits are forgotten as fast as they are
 //! remembered: 300 000 of them at a thousand decisions in a second, 3 000 at ten.
@@ -53,22 +54,36 @@ struct World {
     ids: Vec<PermitId>,
     next: usize,
     bill: Bill,
+    has_store: bool,
+}
+
+/// Whether what is granted has to be under a mark.
+#[derive(Clone, Copy, PartialEq)]
+enum Store {
+    Kept,
+    None,
 }
 
 impl World {
     /// Every request costs a request, and this much of the other units.
     fn new(units: f64, tokens: f64) -> Self {
+        World::with(units, tokens, Store::Kept)
+    }
+
+    fn with(units: f64, tokens: f64, store: Store) -> Self {
         let resource = resource();
         let cost = [("units", amount(units)), ("tokens", amount(tokens))];
         let bill = resource.bill(&Labels::new(), cost.into_iter()).expect("a bill");
         let ids = (0..IDS).map(|number| PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")));
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
+        let scheduler = Scheduler::new(resource, 1, now);
         World {
-            scheduler: Scheduler::new(resource, 1, now),
+            scheduler: if store == Store::Kept { scheduler.fenced() } else { scheduler },
             now,
             ids: ids.collect::<Result<_, _>>().expect("ids"),
             next: 0,
             bill,
+            has_store: store == Store::Kept,
         }
     }
 
@@ -95,6 +110,10 @@ impl World {
     }
 
     fn handle(&mut self, event: Event<u64>) {
+        if self.has_store && self.scheduler.next_mark().is_some_and(|due| due <= self.now) {
+            let mark = self.scheduler.mark(self.now).expect("a mark that is due");
+            self.scheduler.handle(self.now, Event::Marked(mark.number));
+        }
         self.scheduler.handle(self.now, event);
         while let Some(command) = self.scheduler.poll_command() {
             black_box(command);
@@ -119,9 +138,11 @@ fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decisions");
     group.throughput(Throughput::Elements(1));
 
-    for (remembered, step) in [("3 000", TEN_PER_SECOND), ("300 000", THOUSAND_PER_SECOND)] {
-        let mut world = World::new(1.0, 0.01).warmed_up(step);
-        group.bench_function(format!("reserve with free buckets, {remembered} remembered"), |bencher| {
+    let rates = [("3 000", TEN_PER_SECOND), ("300 000", THOUSAND_PER_SECOND)];
+    let stores = [("", Store::Kept), (", no store", Store::None)];
+    for ((remembered, step), (without, store)) in rates.into_iter().flat_map(|rate| stores.map(|store| (rate, store))) {
+        let mut world = World::with(1.0, 0.01, store).warmed_up(step);
+        group.bench_function(format!("reserve with free buckets, {remembered} remembered{without}"), |bencher| {
             bencher.iter(|| {
                 world.pass(step);
                 world.ask(Mode::Reserve);

@@ -1,6 +1,6 @@
 //! Arrays that are answered by arrays, element by element in the same order.
 
-use async_nats::Subject;
+use super::letter::Address;
 use std::ops::Range;
 
 /// The place of an element's answer.
@@ -13,7 +13,7 @@ pub struct ArrayPlace {
 /// The answer to an array, as far as it has come together. Nearly always all answers come at once and in order.
 #[derive(Debug)]
 struct OpenArray {
-    reply: Subject,
+    reply: Address,
     /// The answers, one behind the other.
     text: Vec<u8>,
     answers: Vec<Answered>,
@@ -35,7 +35,7 @@ type Answered = (usize, Range<usize>);
 
 impl Arrays {
     /// Begins the answer to an array.
-    pub fn begin(&mut self, reply: Subject) -> usize {
+    pub fn begin(&mut self, reply: Address) -> usize {
         let (text, answers) = self.spare.pop().unwrap_or_default();
         let array = OpenArray { reply, text, answers, elements: 0, sealed: false };
         match self.open.iter().position(Option::is_none) {
@@ -71,7 +71,7 @@ impl Arrays {
     }
 
     /// Where the answer goes, once it is whole: `write` gets it in pieces.
-    pub fn close(&mut self, array: usize, mut write: impl FnMut(&[u8])) -> Option<Subject> {
+    pub fn close(&mut self, array: usize, mut write: impl FnMut(&[u8])) -> Option<Address> {
         self.open[array].as_ref().filter(|open| open.sealed && open.answers.len() == open.elements)?;
         let OpenArray { reply, mut text, mut answers, .. } = self.open[array].take()?;
         answers.sort_unstable_by_key(|(element, _)| *element);
@@ -115,7 +115,7 @@ mod tests {
     /// Which elements are answered, in which order; the answer.
     fn check(elements: usize, order: &[usize], answer: &str) {
         let mut arrays = Arrays::default();
-        let array = arrays.begin("reply".into());
+        let array = arrays.begin(Address::Subject("reply".into()));
         let places: Vec<ArrayPlace> = (0..elements).map(|_| arrays.place(array)).collect();
         arrays.seal(array);
         for element in order {
@@ -136,13 +136,13 @@ mod tests {
     #[test]
     fn several_arrays_may_be_open_and_memory_is_used_again() {
         let mut arrays = Arrays::default();
-        let (first, second) = (arrays.begin("a".into()), arrays.begin("b".into()));
+        let (first, second) = ["a", "b"].map(|reply| arrays.begin(Address::Subject(reply.into()))).into();
         let (a, b) = (arrays.place(first), arrays.place(second));
         arrays.answer(b, |text| text.push(b'b'));
         assert_eq!(close(&mut arrays, second), None, "more elements might come");
         arrays.seal(second);
         assert_eq!(close(&mut arrays, second).as_deref(), Some("[b]"));
-        assert_eq!(arrays.begin("c".into()), second);
+        assert_eq!(arrays.begin(Address::Subject("c".into())), second);
         arrays.answer(a, |text| text.push(b'a'));
         arrays.seal(first);
         assert_eq!(close(&mut arrays, first).as_deref(), Some("[a]"));

@@ -1,9 +1,9 @@
 //! What workers send to a permit loop.
 
+use super::letter::{Address, Door, Letter};
 use super::permit_loop::PermitLoop;
 use super::reply::{ReplyTo, refusal};
 use super::standing::Standing;
-use async_nats::{Message, Subject};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::explain::Question;
@@ -23,33 +23,22 @@ const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 /// The status that an upstream answers with when it is asked too much.
 const TOO_MANY_REQUESTS: u16 = 429;
 
-/// Where one resource's messages come in.
-#[derive(Debug)]
-pub(super) struct Doors {
-    pub(super) permit: String,
-    pub(super) settle: String,
-    pub(super) status: String,
-    pub(super) explain: String,
-    pub(super) echo: String,
-}
-
 impl PermitLoop {
-    /// Takes a message at `now`, and returns when that was done.
-    pub(super) fn take(&mut self, now: Time, mut message: Message) -> Time {
-        message.reply = message.reply.filter(|reply| self.subjects.may_answer_to(reply));
-        let subject = message.subject.as_str();
-        if subject == self.doors.permit {
-            self.take_permits(now, message);
-        } else if subject == self.doors.settle {
-            self.take_settles(now, message);
-        } else if subject == self.doors.status {
-            self.tell_status(now, message.reply);
-        } else if subject == self.doors.explain {
-            self.explain(now, message);
-        } else if subject == self.doors.echo {
-            self.hear_echo(now, &message.payload);
-        } else if let Some(reply) = message.reply {
-            self.refuse_invalid(ReplyTo::Alone(reply), None, format!("`{subject}` is not a subject of the protocol"));
+    /// Takes a letter at `now`, and returns when that was done.
+    pub(super) fn take(&mut self, now: Time, letter: Letter) -> Time {
+        let Letter { door, reply, payload } = letter;
+        match door {
+            Door::Permit => self.take_permits(now, reply, &payload),
+            Door::Settle => self.take_settles(now, reply, &payload),
+            Door::Status => self.tell_status(now, reply),
+            Door::Explain => self.explain(now, reply, &payload),
+            Door::Echo => self.hear_echo(now, &payload),
+            Door::Unknown(subject) => {
+                if let Some(reply) = reply {
+                    let message = format!("`{subject}` is not a subject of the protocol");
+                    self.refuse_invalid(ReplyTo::Alone(reply), None, message);
+                }
+            }
         }
         let done = self.clock.now();
         self.tally.decisions.observe(done.since(now));
@@ -57,9 +46,9 @@ impl PermitLoop {
     }
 
     /// Who does not want an answer does not want a permit.
-    fn take_permits(&mut self, now: Time, message: Message) {
-        let Some(reply) = message.reply else { return };
-        match Incoming::<PermitRequest>::parse(&message.payload) {
+    fn take_permits(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some(reply) = reply else { return };
+        match Incoming::<PermitRequest>::parse(payload) {
             Incoming::One(request) => self.take_permit(now, ReplyTo::Alone(reply), request),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.outbox.begin_array(reply.clone()));
@@ -75,7 +64,7 @@ impl PermitLoop {
     /// In an array those who wait are answered one by one, the others together.
     fn place(
         &mut self,
-        reply: &Subject,
+        reply: &Address,
         array: &mut Option<usize>,
         request: &Result<PermitRequest<'_>, Invalid>,
     ) -> ReplyTo {
@@ -113,9 +102,8 @@ impl PermitLoop {
         }
     }
 
-    fn take_settles(&mut self, now: Time, message: Message) {
-        let reply = message.reply;
-        match Incoming::<Settle>::parse(&message.payload) {
+    fn take_settles(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        match Incoming::<Settle>::parse(payload) {
             Incoming::One(settle) => self.take_settle(now, reply.map(ReplyTo::Alone), settle),
             Incoming::Many(settles) => {
                 let array = reply.map(|reply| self.outbox.begin_array(reply));
@@ -154,16 +142,16 @@ impl PermitLoop {
         Some(self.ear.hear(now, &mut self.tally, &settle.id, response))
     }
 
-    fn tell_status(&mut self, now: Time, reply: Option<Subject>) {
+    fn tell_status(&mut self, now: Time, reply: Option<Address>) {
         if let Some(reply) = reply {
             let status = self.status(now);
             self.outbox.send(reply, &status);
         }
     }
 
-    fn explain(&mut self, now: Time, message: Message) {
-        let Some(reply) = message.reply else { return };
-        let question = match Question::parse(&message.payload) {
+    fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some(reply) = reply else { return };
+        let question = match Question::parse(payload) {
             Ok(question) => question,
             Err(invalid) => {
                 return self.refuse_invalid(ReplyTo::Alone(reply), invalid.id.as_ref(), invalid.to_string());

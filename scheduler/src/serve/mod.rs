@@ -11,6 +11,7 @@ mod first_limits;
 pub mod health;
 pub mod http;
 mod intake;
+pub mod letter;
 pub mod metrics;
 pub mod peers;
 pub mod permit_loop;
@@ -44,6 +45,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::resource::Resource;
 use roster::Roster;
 use ruled::RuledLimits;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +81,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let store = Store::open(&client, &nats.prefix, nats.replicas).await?;
     let rules = rulebook::keep(client.clone(), nats.prefix.clone(), nats.replicas);
     let (stop, stopping) = watch::channel(false);
-    let backing = match &socket {
+    let mut backing = match &socket {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
         Some(_) | None => None,
     };
@@ -100,6 +102,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     for (configured, provider) in config.resources.into_iter().zip(providers) {
         let (lead, led) = watch::channel(None);
         reporters.push(Reporter(led.clone()));
+        if let Some(backing) = &mut backing {
+            backing.led.insert(configured.name().clone(), led.clone());
+        }
         let limits = RuledLimits::new(rules.clone(), configured.spec.clone());
         let (office, known) = (office.clone(), announcement.known());
         let post = Post { office, known, lead, led, limits, stop: stopping.clone() };
@@ -121,8 +126,7 @@ async fn backing(
     stopping: watch::Receiver<bool>,
 ) -> anyhow::Result<Backing> {
     let client = connect(&config.nats, &format!("{leader}-http")).await?;
-    let known = config.resources.iter().map(|resource| resource.name().clone()).collect();
-    Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, known, stopping, clock })
+    Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
 }
 
 /// The provider of a resource, ready to be asked.

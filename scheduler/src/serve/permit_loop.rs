@@ -2,16 +2,17 @@
 
 use super::canary::Canary;
 use super::ear::Ear;
-use super::intake::Doors;
+use super::letter::{Address, Doors, Letter};
 use super::provider_news::{ProviderNews, ProviderView};
-use super::reply::{Outbox, ReplyTo};
+use super::reply::{Outbox, Outgoing, ReplyTo};
 use super::ruled::{InForce, NewRules};
 use super::standing::{Standing, epoch_bound};
 use super::tally::Tally;
 use super::vigil::{HEARTBEAT, Vigil};
 use crate::connection::round_trip;
 use crate::store::{MAX_PERMITS, Moment};
-use async_nats::{Client, Message, Subscriber};
+use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
@@ -25,6 +26,7 @@ use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
+use rampmeter_worker_sdk::inbox::Reply;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -37,6 +39,7 @@ const LONGEST_BURST: Span = Span::from_nanos(250_000);
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What others want of the loop. Dropping the sender ends it.
 #[derive(Debug)]
 pub enum Order {
@@ -106,6 +109,8 @@ pub struct Parts {
     pub leader: String,
     /// What others want.
     pub orders: mpsc::Receiver<Order>,
+    /// What this process asks.
+    pub letters: mpsc::Receiver<Letter>,
     /// Where marks go.
     pub marks: mpsc::Sender<Pending>,
     /// The mark that is to count once nobody has been heard who knows of another leader.
@@ -129,6 +134,7 @@ pub struct PermitLoop {
     pub(super) subjects: Subjects,
     leader: String,
     orders: mpsc::Receiver<Order>,
+    pub(super) letters: mpsc::Receiver<Letter>,
     marks: mpsc::Sender<Pending>,
     open: Option<oneshot::Sender<()>>,
     /// Whether a mark is being written.
@@ -136,14 +142,14 @@ pub struct PermitLoop {
     /// Whether this loop gives the resource up by itself.
     handing_over: bool,
     pub(super) doors: Doors,
-    event: String,
+    event: Address,
     pub(super) outbox: Outbox,
     pub(super) tally: Tally,
     pub(super) vigil: Vigil,
     pub(super) canary: Canary,
     pub(super) standing: Standing,
     /// What was read just before this loop began to doubt.
-    pub(super) unread: Option<Message>,
+    pub(super) unread: Option<Letter>,
     /// The highest epoch that a worker has seen, if it is above ours.
     pub(super) seen_epoch: Option<u64>,
     /// The highest that one can have seen.
@@ -157,7 +163,7 @@ pub struct PermitLoop {
 /// What woke the loop.
 enum Woken {
     Order(Option<Order>),
-    Message(Option<Message>),
+    Letter(Option<Letter>),
     Probe(Option<Message>),
     Time,
 }
@@ -168,16 +174,11 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, async_nats::SubscribeError> {
-        let Parts { core, reader, subjects, clock, leader, orders, marks, listening, open, provider, rules } = parts;
+        let Parts { core, reader, subjects, clock, leader, orders, letters, marks, listening, open, provider, rules } =
+            parts;
         let name = core.resource().name().clone();
         let everything = format!("{}.*.{name}", subjects.prefix());
-        let doors = Doors {
-            permit: subjects.permit(&name),
-            settle: subjects.settle(&name),
-            status: subjects.status(&name),
-            explain: subjects.explain(&name),
-            echo: subjects.echo(&name),
-        };
+        let doors = Doors::new(&subjects, &name);
         Ok(PermitLoop {
             subscription: client.subscribe(everything).await?,
             probes: client.subscribe(subjects.probe(&name, &leader)).await?,
@@ -190,12 +191,13 @@ impl PermitLoop {
             clock,
             leader,
             orders,
+            letters,
             marks,
             open: Some(open),
             writing: false,
             handing_over: false,
             doors,
-            event: subjects.event(&name),
+            event: Address::Subject(subjects.event(&name).into()),
             subjects,
             outbox: Outbox::default(),
             standing: Standing::at_first(clock.now(), listening),
@@ -223,11 +225,11 @@ impl PermitLoop {
             self.watch_out();
             match woken {
                 Woken::Order(Some(order)) => self.obey(order),
-                Woken::Message(Some(message)) if self.standing == Standing::Rechecking => self.unread = Some(message),
-                Woken::Message(Some(message)) => self.take_burst(message),
+                Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
+                Woken::Letter(Some(letter)) => self.take_burst(letter),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
                 Woken::Time => {}
-                Woken::Order(None) | Woken::Message(None) | Woken::Probe(None) => break,
+                Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) => break,
             }
             // 4. What is due is done, whether or not a timer said so.
             self.keep_time();
@@ -246,9 +248,14 @@ impl PermitLoop {
         if self.handing_over {
             self.subscription.drain().await?;
             while let Some(message) = self.subscription.next().await {
-                self.take(self.clock.now(), message);
+                self.take(self.clock.now(), self.doors.letter(message));
                 self.publish().await;
             }
+        }
+        // Who has asked in this process asks elsewhere as soon as it is told.
+        self.letters.close();
+        while let Ok(letter) = self.letters.try_recv() {
+            self.take(self.clock.now(), letter);
         }
         self.publish().await;
         round_trip(&self.client).await
@@ -261,7 +268,8 @@ impl PermitLoop {
             biased;
             order = self.orders.recv() => Woken::Order(order),
             probe = self.probes.next() => Woken::Probe(probe),
-            message = self.subscription.next(), if reads => Woken::Message(message),
+            message = self.subscription.next(), if reads => Woken::Letter(message.map(|message| self.doors.letter(message))),
+            Some(letter) = self.letters.recv(), if reads => Woken::Letter(Some(letter)),
             () = tokio::time::sleep_until(at) => Woken::Time,
         }
     }
@@ -282,16 +290,22 @@ impl PermitLoop {
         }
     }
 
-    fn take_burst(&mut self, first: Message) {
+    fn take_burst(&mut self, first: Letter) {
         let began = self.clock.now();
         let mut now = self.take(began, first);
         for _ in 1..BURST {
             if self.standing == Standing::Rechecking || now.since(began) > LONGEST_BURST {
                 return;
             }
-            let Some(Some(message)) = self.subscription.next().now_or_never() else { return };
-            now = self.take(now, message);
+            let Some(letter) = self.next_letter() else { return };
+            now = self.take(now, letter);
         }
+    }
+
+    /// What has come in. What this process asks goes first here: a burst begins with what came over NATS, wherever something did.
+    fn next_letter(&mut self) -> Option<Letter> {
+        let here = self.letters.try_recv().ok();
+        here.or_else(|| Some(self.doors.letter(self.subscription.next().now_or_never()??)))
     }
 
     pub(super) fn status(&mut self, now: Time) -> Status {
@@ -339,7 +353,7 @@ impl PermitLoop {
     }
 
     pub(super) fn publish_event(&mut self, event: &News) {
-        self.outbox.send(self.event.clone().into(), event);
+        self.outbox.send(self.event.clone(), event);
     }
 
     fn count(&mut self, command: &Command<ReplyTo>) {
@@ -373,7 +387,7 @@ impl PermitLoop {
             return;
         }
         if self.canary.is_due(now) {
-            self.outbox.send(self.doors.echo.clone().into(), &self.leader);
+            self.outbox.send(self.own_echo(), &self.leader);
         }
         let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
         let listens = matches!(self.standing, Standing::Listening { .. });
@@ -396,12 +410,12 @@ impl PermitLoop {
     /// Whoever waits learns that somebody new leads.
     pub(super) fn announce(&mut self) {
         let event = News::Leader { epoch: self.core.epoch(), leader: self.leader.clone() };
-        self.outbox.send(self.event.clone().into(), &event);
+        self.outbox.send(self.event.clone(), &event);
     }
 
     fn answer_probe(&mut self, probe: Message) {
         if let Some(reply) = probe.reply.filter(|reply| self.subjects.may_answer_to(reply)) {
-            self.outbox.send(reply, &self.core.epoch());
+            self.outbox.send(Address::Subject(reply), &self.core.epoch());
         }
     }
 
@@ -437,15 +451,28 @@ impl PermitLoop {
         }
     }
 
+    /// Where this loop's own messages come in again.
+    pub(super) fn own_echo(&self) -> Address {
+        Address::Subject(self.doors.echo.clone().into())
+    }
+
     async fn publish(&mut self) {
-        for outgoing in self.outbox.drain() {
-            let sent = match outgoing.headers {
-                None => self.client.publish(outgoing.subject, outgoing.payload).await,
-                Some(headers) => self.client.publish_with_headers(outgoing.subject, headers, outgoing.payload).await,
-            };
-            if let Err(error) = sent {
-                tracing::warn!(%error, "an answer could not be sent");
+        for Outgoing { to, headers, payload } in self.outbox.drain() {
+            match to {
+                // Who is gone wants no answer.
+                Address::Here(asker) => drop(asker.try_send(Reply::Answer(payload))),
+                Address::Subject(subject) => send(&self.client, subject, headers, payload).await,
             }
         }
+    }
+}
+
+async fn send(client: &Client, subject: Subject, headers: Option<HeaderMap>, payload: Bytes) {
+    let sent = match headers {
+        None => client.publish(subject, payload).await,
+        Some(headers) => client.publish_with_headers(subject, headers, payload).await,
+    };
+    if let Err(error) = sent {
+        tracing::warn!(%error, "an answer could not be sent");
     }
 }

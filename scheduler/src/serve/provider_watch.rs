@@ -5,7 +5,7 @@
 
 use super::permit_loop::Order;
 use super::provider_news::ProviderNews;
-use super::tenure::Led;
+use super::tenure::{Led, Ways};
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, Settings};
 use rampmeter_protocol::clock::Clock;
@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 /// Asks `provider` as often as `settings` say, and tells whoever leads, until the tenure ends that `led` belongs to.
 pub(super) async fn keep_asking(mut provider: impl Provider, settings: Settings, clock: Clock, mut led: Led) {
     loop {
-        let orders = match led.wait_for(Option::is_some).await {
-            Ok(orders) => orders.clone(),
+        let ways = match led.wait_for(Option::is_some).await {
+            Ok(ways) => ways.clone(),
             Err(_ended) => return,
         };
-        let Some(orders) = orders else { continue };
+        let Some(Ways { orders, .. }) = ways else { continue };
         tokio::select! {
             biased;
             // With the term ends the question that is under way.

@@ -1,7 +1,8 @@
 //! Where answers go, and what they look like.
 
 use super::array::{ArrayPlace, Arrays};
-use async_nats::{HeaderMap, Subject};
+use super::letter::Address;
+use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
@@ -16,7 +17,7 @@ const ERROR: &str = "Nats-Service-Error";
 #[derive(Clone, Debug)]
 pub enum ReplyTo {
     /// In a message of its own.
-    Alone(Subject),
+    Alone(Address),
     /// Into an array of answers.
     InArray(ArrayPlace),
 }
@@ -25,7 +26,7 @@ pub enum ReplyTo {
 #[derive(Debug)]
 pub struct Outgoing {
     /// Where to.
-    pub subject: Subject,
+    pub to: Address,
     /// Only refusals have some: they cost the receiver time.
     pub headers: Option<HeaderMap>,
     /// The content.
@@ -44,7 +45,7 @@ impl Outbox {
     /// Answers one element.
     pub fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
         match to {
-            ReplyTo::Alone(subject) => self.send_answer(subject, answer),
+            ReplyTo::Alone(address) => self.send_answer(address, answer),
             ReplyTo::InArray(place) => {
                 self.arrays.answer(place, |text| write_answer(text, answer));
                 self.send_array(place.array());
@@ -53,8 +54,8 @@ impl Outbox {
     }
 
     /// Begins the answer to an array.
-    pub fn begin_array(&mut self, subject: Subject) -> usize {
-        self.arrays.begin(subject)
+    pub fn begin_array(&mut self, to: Address) -> usize {
+        self.arrays.begin(to)
     }
 
     /// Where the answer to the next element of an array goes.
@@ -75,15 +76,15 @@ impl Outbox {
 
     fn send_array(&mut self, array: usize) {
         let Self { arrays, buffer, .. } = self;
-        if let Some(subject) = arrays.close(array, |piece| buffer.put_slice(piece)) {
-            self.push(subject, None);
+        if let Some(to) = arrays.close(array, |piece| buffer.put_slice(piece)) {
+            self.push(to, None);
         }
     }
 
     /// Sends any other message.
-    pub fn send(&mut self, subject: Subject, message: &impl Serialize) {
+    pub fn send(&mut self, to: Address, message: &impl Serialize) {
         write((&mut self.buffer).writer(), message);
-        self.push(subject, None);
+        self.push(to, None);
     }
 
     /// What is to be published.
@@ -91,14 +92,14 @@ impl Outbox {
         self.outgoing.drain(..)
     }
 
-    fn send_answer(&mut self, subject: Subject, answer: &Answer<'_>) {
+    fn send_answer(&mut self, to: Address, answer: &Answer<'_>) {
         write_answer(&mut self.buffer, answer);
-        self.push(subject, headers(answer));
+        self.push(to, headers(answer));
     }
 
-    fn push(&mut self, subject: Subject, headers: Option<HeaderMap>) {
+    fn push(&mut self, to: Address, headers: Option<HeaderMap>) {
         let payload = self.buffer.split().freeze();
-        self.outgoing.push(Outgoing { subject, headers, payload });
+        self.outgoing.push(Outgoing { to, headers, payload });
     }
 }
 

@@ -106,9 +106,11 @@ impl PermitLoop {
     fn clear_backlog(&mut self, now: Time) {
         let (token, until) = (rand::random(), now + ECHO);
         self.standing = Standing::Clearing { token, until };
-        self.outbox.send(self.doors.echo.clone().into(), &token);
-        if let Some(unread) = self.unread.take() {
-            self.take(now, unread);
+        self.outbox.send(self.own_echo(), &token);
+        // Nobody's echo tells how old it is what this process has asked.
+        let unread = self.unread.take().into_iter().chain(std::iter::from_fn(|| self.letters.try_recv().ok()));
+        for letter in unread.collect::<Vec<_>>() {
+            self.take(now, letter);
         }
     }
 

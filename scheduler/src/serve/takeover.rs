@@ -2,7 +2,7 @@
 
 use super::permit_loop::{Parts, Pending};
 use super::reply::ReplyTo;
-use super::tenure::{ORDERS, Tenure, Term};
+use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
 use super::witness::{Sequel, Witness, note};
 use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError};
 use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
@@ -72,15 +72,28 @@ impl Tenure {
     ) -> anyhow::Result<Term> {
         let (epoch, nonce) = (state.epoch, state.nonce);
         note(&mut self.seen, self.office.clock.now(), state, revision);
-        let (orders, taken) = mpsc::channel(ORDERS);
+        let ((orders, orders_taken), (letters, letters_taken)) = (mpsc::channel(ORDERS), mpsc::channel(LETTERS));
         let (marks, pending) = mpsc::channel(1);
         let (open, opened) = oneshot::channel();
         let (subjects, clock, leader) = (self.office.subjects.clone(), self.office.clock, self.office.leader.clone());
         let (reader, provider, rules) = (self.reader, self.provider, self.rules.in_force());
-        let parts =
-            Parts { core, reader, subjects, clock, leader, orders: taken, marks, listening, open, provider, rules };
+        let parts = Parts {
+            core,
+            reader,
+            subjects,
+            clock,
+            leader,
+            orders: orders_taken,
+            letters: letters_taken,
+            marks,
+            listening,
+            open,
+            provider,
+            rules,
+        };
         let running = self.office.permits.run(parts).await?;
-        Ok(Term { epoch, nonce, revision, orders, marks: pending, opened, running, connects: Some(self.connects()) })
+        let (ways, connects) = (Ways { orders, letters }, Some(self.connects()));
+        Ok(Term { epoch, nonce, revision, ways, marks: pending, opened, running, connects })
     }
 
     /// The record of a mark.

@@ -4,6 +4,7 @@
 //! merely decides who tries.
 
 use super::health::{Duty, Health};
+use super::letter::Letter;
 use super::permit_loop::{Handover, Order, Pending, Report};
 use super::permit_thread::{PermitThread, Running};
 use super::roster::Roster;
@@ -33,6 +34,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 /// Orders that may be under way: a report or two, a mark, and the handover.
 pub(super) const ORDERS: usize = 16;
+/// Letters from this process that may be under way; what is beyond goes over NATS.
+pub(super) const LETTERS: usize = 1024;
 
 /// What all tenures of a process share.
 #[derive(Clone, Debug)]
@@ -68,15 +71,24 @@ pub struct Tenure {
     pub(super) seen: Option<Witness>,
     /// The limits that count.
     pub(super) rules: RuledLimits,
-    orders: Lead,
+    lead: Lead,
     stop: watch::Receiver<bool>,
 }
 
-/// Shows where the loop of a resource takes orders, while this process leads it.
-pub type Lead = watch::Sender<Option<mpsc::Sender<Order>>>;
+/// Shows the ways into the loop of a resource, while this process leads it.
+pub type Lead = watch::Sender<Option<Ways>>;
 
-/// Sees where the loop of a resource takes orders.
-pub type Led = watch::Receiver<Option<mpsc::Sender<Order>>>;
+/// Sees the ways into the loop of a resource.
+pub type Led = watch::Receiver<Option<Ways>>;
+
+/// The ways into a loop from its own process.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// What it is to do.
+    pub orders: mpsc::Sender<Order>,
+    /// What it is asked, as over NATS.
+    pub letters: mpsc::Sender<Letter>,
+}
 
 /// Asks a resource's loop how things stand, while this process leads it.
 #[derive(Clone, Debug)]
@@ -85,7 +97,7 @@ pub struct Reporter(pub Led);
 impl Reporter {
     /// How things stand; nothing if another scheduler leads.
     pub async fn report(&self) -> Option<Report> {
-        let orders = self.0.borrow().clone()?;
+        let Ways { orders, .. } = self.0.borrow().clone()?;
         let (to, report) = oneshot::channel();
         orders.send(Order::Report(to)).await.ok()?;
         tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
@@ -97,7 +109,7 @@ pub(super) struct Term {
     pub(super) epoch: u64,
     pub(super) nonce: u64,
     pub(super) revision: Revision,
-    pub(super) orders: mpsc::Sender<Order>,
+    pub(super) ways: Ways,
     pub(super) marks: mpsc::Receiver<Pending>,
     /// Resolves when permits are granted.
     pub(super) opened: oneshot::Receiver<()>,
@@ -125,10 +137,10 @@ impl Tenure {
         reader: Reader,
         provider: Option<&'static str>,
         rules: RuledLimits,
-        orders: Lead,
+        lead: Lead,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        Tenure { office, resource, reader, provider, seen: None, rules, orders, stop }
+        Tenure { office, resource, reader, provider, seen: None, rules, lead, stop }
     }
 
     /// Stands by, leads, hands over.
@@ -171,9 +183,9 @@ impl Tenure {
 
     async fn lead(&mut self, mut term: Term) -> End {
         self.office.roster.leads(self.resource.name(), &self.office.leader);
-        self.orders.send_replace(Some(term.orders.clone()));
+        self.lead.send_replace(Some(term.ways.clone()));
         let end = self.keep_writing(&mut term).await;
-        self.orders.send_replace(None);
+        self.lead.send_replace(None);
         match &end {
             End::Stopped => self.hand_over(term, None).await,
             End::Moved(successor) => self.hand_over(term, Some(successor.clone())).await,
@@ -204,7 +216,7 @@ impl Tenure {
                 }
                 () = self.rules.changed() => {
                     let Some(rules) = self.take_rules() else { continue };
-                    match term.orders.send(Order::Rules(rules)).await {
+                    match term.ways.orders.send(Order::Rules(rules)).await {
                         Ok(()) => continue,
                         Err(_) => return End::Lost,
                     }
@@ -225,7 +237,7 @@ impl Tenure {
                 kept = self.keep(term, pending) => if kept.is_err() { return End::Lost },
             }
             self.duty(Duty::Leading { epoch: term.epoch });
-            if term.orders.send(Order::Marked(number)).await.is_err() {
+            if term.ways.orders.send(Order::Marked(number)).await.is_err() {
                 return End::Lost;
             }
         }
@@ -244,7 +256,7 @@ impl Tenure {
     async fn keep(&mut self, term: &mut Term, pending: Pending) -> Result<MarkNumber, StoreError> {
         term.epoch = pending.epoch;
         let record = self.record(&pending, term.nonce);
-        let (orders, mut told, mut complained) = (term.orders.clone(), false, false);
+        let (orders, mut told, mut complained) = (term.ways.orders.clone(), false, false);
         loop {
             match told_if_late(self.save(term, &record), &orders, &mut told).await {
                 Ok(()) => return Ok(pending.mark.number),
@@ -319,7 +331,7 @@ impl Tenure {
     async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
         self.duty(if successor.is_some() { Duty::Standby } else { Duty::Stopping });
         let (to, handover) = oneshot::channel();
-        if term.orders.send(Order::HandOver(to)).await.is_err() {
+        if term.ways.orders.send(Order::HandOver(to)).await.is_err() {
             return;
         }
         let Ok(handover) = handover.await else { return };
@@ -378,8 +390,8 @@ async fn tell_once(orders: &mpsc::Sender<Order>, told: &mut bool) {
 
 /// Lets the term's loop say its last words.
 async fn ended(term: Term) {
-    let Term { orders, running, .. } = term;
-    drop(orders);
+    let Term { ways, running, .. } = term;
+    drop(ways);
     running.await.ok();
 }
 

@@ -16,3 +16,4 @@ mod store;
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 /// A worker that runs jobs.
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
+const NOISY_CLIENT: &str = env!("CARGO_BIN_EXE_noisy-client");

@@ -2,21 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use crate::RAMPMETER;
-use futures::StreamExt;
+use crate::{NOISY_CLIENT, RAMPMETER};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_tests::figures::Times;
 use rampmeter_tests::fire::{Cycles, is_long};
 use rampmeter_tests::nats;
+use rampmeter_tests::patience::within;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
-use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use serde_json::json;
+use std::process::Stdio;
 use std::time::Duration;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::interval;
 
 /// Three calls per second for each client, as a web service allows them.
 const HUB: &str = r#"
@@ -35,10 +35,8 @@ const QUIET: usize = 100;
 /// Each quiet client asks twice in a second, for so many seconds in each half of a round.
 const ASKS: usize = 2 * 2 * QUIET;
 const BETWEEN: Duration = Duration::from_millis(5);
-/// Fifty thousand asks in a second, which leave nothing to other tests on a small machine; or five thousand.
-const ARRAYS: Cycles = Cycles { usual: 1, long: 10 };
-const TICK: Duration = Duration::from_millis(10);
-const IN_ARRAY: usize = 50;
+/// Fifty thousand in a second; or five, as more would leave nothing to other tests on a small machine.
+const ASKS_PER_MS: Cycles = Cycles { usual: 5, long: 50 };
 const MOST_OF_ALONE: f64 = 2.0;
 
 /// Round trips of quiet clients, none of whom is refused.
@@ -62,43 +60,26 @@ async fn quiet_round_trips(worker: &Worker) -> Times {
     times
 }
 
-/// A client that asks all the time, and reads what it is told.
+/// A client that asks all the time, in a process of its own: it must not hold up those who measure.
 struct Noisy {
-    stop: Arc<AtomicBool>,
-    asked: Arc<AtomicU64>,
-    asking: JoinHandle<()>,
-    reading: JoinHandle<()>,
+    child: Child,
+    clock: Clock,
 }
 
 impl Noisy {
-    async fn start(worker: Worker) -> Self {
-        let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let client = worker.client().clone();
-        let inbox = client.new_inbox();
-        let mut answers = client.subscribe(inbox.clone()).await.unwrap();
-        let reading = tokio::spawn(async move { while answers.next().await.is_some() {} });
-        let request = json!({ "mode": "wait", "labels": { "client": "noisy" } });
-        let array = bytes::Bytes::from(Value::Array(vec![request; IN_ARRAY]).to_string());
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&asked));
-        let asking = tokio::spawn(async move {
-            let mut ticks = interval(TICK);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-            while !stopped.load(Ordering::Relaxed) {
-                ticks.tick().await;
-                for _ in 0..ARRAYS.count() {
-                    client.publish_with_reply(worker.subject("permit"), inbox.clone(), array.clone()).await.unwrap();
-                    count.fetch_add(IN_ARRAY as u64, Ordering::Relaxed);
-                }
-            }
-            client.flush().await.unwrap();
-        });
-        Noisy { stop, asked, asking, reading }
+    fn start(nats: &str, subject: &str) -> Self {
+        let mut command = Command::new(NOISY_CLIENT);
+        command.args([nats, subject, &ASKS_PER_MS.count().to_string()]).kill_on_drop(true);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Noisy { child, clock: Clock::start() }
     }
 
-    async fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.asking.await.unwrap();
-        self.reading.abort();
+    /// Ends it. How often it has asked in a second.
+    async fn end(mut self) -> f64 {
+        drop(self.child.stdin.take());
+        let output = within("the noisy client ends", self.child.wait_with_output()).await.unwrap();
+        let asked: f64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        asked / self.clock.now().since(Clock::START).secs()
     }
 }
 
@@ -107,16 +88,14 @@ impl Noisy {
 async fn one_noisy_beside_a_hundred_quiet() {
     let nats = nats::start().await;
     let scheduler = Process::start(RAMPMETER, &nats, HUB).await;
-    let [quiet, noisy] = [Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await];
+    let quiet = Worker::connect(&nats, "hub").await;
     quiet_round_trips(&quiet).await;
     let mut ratios = Vec::new();
     for round in 1..=ROUNDS.count() {
         let alone = quiet_round_trips(&quiet).await;
-        let clock = Clock::start();
-        let flood = Noisy::start(noisy.clone()).await;
+        let noisy = Noisy::start(nats.url(), &quiet.subject("permit"));
         let beside = quiet_round_trips(&quiet).await;
-        let rate = flood.asked.load(Ordering::Relaxed) as f64 / clock.now().since(Clock::START).secs();
-        flood.end().await;
+        let rate = noisy.end().await;
         let p99 = |times: &Times| times.quantile(99).unwrap_or(Span::ZERO).millis();
         println!(
             "round {round}: alone {alone}, beside {rate:.0} asks/s {beside}; p99 {:.2} and {:.2} ms",

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use futures::StreamExt;
 use rampmeter_tests::front::Front;
-use rampmeter_tests::patience::until;
+use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
@@ -61,6 +62,23 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
         assert!(in_seconds.is_none() || in_seconds <= retry_after, "{path} {body}: {response:?}");
     }
     assert_eq!(front.get("/v1/permit/hub", &[]).await.status, 405);
+}
+
+#[tokio::test]
+async fn a_scheduler_that_leads_asks_itself_without_nats() {
+    let nats = nats::start().await;
+    let client = nats::connect(&nats).await;
+    let mut asked = client.subscribe("rampmeter.permit.hub").await.unwrap();
+    client.flush().await.unwrap();
+    let front = Front::start(&nats, "", HUB).await;
+    for body in [r#"{"id": "a"}"#, r#"[{"id": "b", "mode": "wait"}, {"id": "c"}]"#] {
+        assert_eq!(front.post("/v1/permit/hub", body).await.status, 200, "{body}");
+    }
+    let answer = Worker::connect(&nats, "hub").await.ask(json!({ "id": "over-nats" })).await;
+    assert_eq!(answer["status"], "granted", "{answer}");
+    let first = within("the worker's request is seen", asked.next()).await.unwrap();
+    let request: Value = serde_json::from_slice(&first.payload).unwrap();
+    assert_eq!(request["id"], "over-nats", "nobody asked over NATS before");
 }
 
 #[tokio::test]

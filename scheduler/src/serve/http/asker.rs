@@ -1,14 +1,17 @@
-//! Asking schedulers over NATS, as any other client does: whoever leads answers.
+//! Asking whoever leads: over NATS, as any other client does, or this very process.
 
+use crate::serve::letter::{Address, Door, Letter};
+use crate::serve::tenure::Led;
 use anyhow::Context;
+use async_nats::Client;
 use async_nats::connection::State;
-use async_nats::{Client, Subject};
 use bytes::Bytes;
 use rampmeter_protocol::bounds::MAX_BATCH;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_worker_sdk::inbox::{Inbox, InboxAddress, Reply};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +29,7 @@ pub(super) struct Asker {
     client: Client,
     address: InboxAddress,
     desk: Arc<Desk>,
+    led: Arc<BTreeMap<Name, Led>>,
     pub(super) subjects: Subjects,
     pub(super) clock: Clock,
 }
@@ -41,16 +45,23 @@ struct Desk {
 #[derive(Debug)]
 pub(super) struct Exchange {
     asker: Asker,
+    resource: Name,
     number: u64,
+    here: mpsc::Sender<Reply>,
     replies: mpsc::Receiver<Reply>,
 }
 
 impl Asker {
-    /// Asks on the connection of `client`.
+    /// Asks on the connection of `client`, and of the resources in `led` those that this process leads, itself.
     ///
     /// # Errors
     /// If that is closed.
-    pub(super) async fn start(client: Client, subjects: Subjects, clock: Clock) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        client: Client,
+        subjects: Subjects,
+        led: BTreeMap<Name, Led>,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
         let mut inbox = Inbox::open(&client).await.context("no subscription for answers to the HTTP front")?;
         let (address, desk) = (inbox.address().clone(), Arc::new(Desk::default()));
         let shown = desk.clone();
@@ -59,15 +70,20 @@ impl Asker {
                 shown.hand_over(number, reply);
             }
         });
-        Ok(Asker { client, address, desk, subjects, clock })
+        Ok(Asker { client, address, desk, led: Arc::new(led), subjects, clock })
     }
 
-    /// A new question.
-    pub(super) fn exchange(&self) -> Exchange {
+    /// Whether the resource is one of this scheduler's own configuration: of these it is certain that they exist.
+    pub(super) fn knows(&self, resource: &Name) -> bool {
+        self.led.contains_key(resource)
+    }
+
+    /// A new question, about `resource`.
+    pub(super) fn exchange(&self, resource: &Name) -> Exchange {
         let number = self.desk.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = mpsc::channel(MAX_UNREAD);
-        self.desk.lock().insert(number, sender);
-        Exchange { asker: self.clone(), number, replies }
+        self.desk.lock().insert(number, sender.clone());
+        Exchange { asker: self.clone(), resource: resource.clone(), number, here: sender, replies }
     }
 
     /// Says something that wants no answer. While there is no connection it is not said at all: it would come too late.
@@ -88,16 +104,31 @@ impl Asker {
 }
 
 impl Exchange {
-    /// Asks; whether that could be sent.
-    pub(super) async fn ask(&self, subject: &Subject, payload: Vec<u8>) -> bool {
-        let reply = self.asker.address.of(self.number);
-        let sending = self.asker.client.publish_with_reply(subject.clone(), reply, Bytes::from(payload));
-        self.asker.is_connected() && matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
+    /// Asks at `door`; whether that could be sent. Without a connection nobody is asked here either: who leads may have changed.
+    pub(super) async fn ask(&self, door: &Door, payload: Vec<u8>) -> bool {
+        if !self.asker.is_connected() {
+            return false;
+        }
+        let payload = Bytes::from(payload);
+        self.ask_here(door, payload.clone()) || self.ask_over_nats(door, payload).await
+    }
+
+    /// Asks this process, if it leads and has room for the question.
+    fn ask_here(&self, door: &Door, payload: Bytes) -> bool {
+        let Some(led) = self.asker.led.get(&self.resource) else { return false };
+        let letter = Letter { door: door.clone(), reply: Some(Address::Here(self.here.clone())), payload };
+        led.borrow().as_ref().is_some_and(|ways| ways.letters.try_send(letter).is_ok())
+    }
+
+    async fn ask_over_nats(&self, door: &Door, payload: Bytes) -> bool {
+        let (subject, reply) = (door.subject(&self.asker.subjects, &self.resource), self.asker.address.of(self.number));
+        let sending = self.asker.client.publish_with_reply(subject, reply, payload);
+        matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
     }
 
     /// The next reply.
     pub(super) async fn next(&mut self) -> Reply {
-        self.replies.recv().await.expect("the desk keeps the sender until this is dropped")
+        self.replies.recv().await.expect("this keeps a sender itself")
     }
 }
 

@@ -61,7 +61,12 @@ impl Check {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
             (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
             (false, OnUnavailable::Allow | OnUnavailable::Refuse) => {
-                (self.policies.fields(refused.as_ref()), one(answered)).into_response()
+                let fields = self.policies.fields(refused.as_ref());
+                match refused {
+                    // Without a body: nginx reads none of a yes, and would give the connection up.
+                    None => (StatusCode::OK, fields).into_response(),
+                    Some(_) => (fields, one(answered)).into_response(),
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::asker::{Asker, Exchange};
 use super::batch::Batch;
 use super::element::{Answered, Ask, Word, refuse, words};
-use async_nats::Subject;
+use crate::serve::letter::Door;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -27,7 +27,7 @@ const COME_BACK: Span = Span::from_secs(1);
 /// One batch on its way. When it is dropped before it is answered, as its client is gone, what it was granted is given back.
 pub(super) struct Conversation<'a, A: Ask> {
     asker: &'a Asker,
-    subject: Subject,
+    door: Door,
     /// Where permits of the resource are given back.
     settle: String,
     exchange: Exchange,
@@ -35,10 +35,10 @@ pub(super) struct Conversation<'a, A: Ask> {
 }
 
 impl<'a, A: Ask> Conversation<'a, A> {
-    /// About `resource`, on `subject`.
-    pub(super) fn new(asker: &'a Asker, resource: &Name, subject: String, batch: Batch<A>) -> Self {
-        let (exchange, settle) = (asker.exchange(), asker.subjects.settle(resource));
-        Conversation { asker, subject: subject.into(), settle, exchange, batch }
+    /// About `resource`, at `door`.
+    pub(super) fn new(asker: &'a Asker, resource: &Name, door: Door, batch: Batch<A>) -> Self {
+        let (exchange, settle) = (asker.exchange(resource), asker.subjects.settle(resource));
+        Conversation { asker, door, settle, exchange, batch }
     }
 
     /// All answers, in order; what nobody answers gets a refusal of `code` and `message`. Ends at once when `stopped` does.
@@ -71,7 +71,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             let waited = if attempts == 0 { Span::ZERO } else { clock.now().since(begun) };
             attempts += 1;
             self.batch.forget_places();
-            if self.exchange.ask(&self.subject, self.batch.payload(waited)).await
+            if self.exchange.ask(&self.door, self.batch.payload(waited)).await
                 && let Some(word_at) = self.listen(begun).await
             {
                 (heard, attempts) = (word_at, 1);

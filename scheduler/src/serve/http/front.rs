@@ -4,6 +4,7 @@ use super::asker::Asker;
 use super::batch::Batch;
 use super::conversation::Conversation;
 use super::element::{Answered, Ask, Outcome, refuse};
+use crate::serve::letter::Door;
 use crate::serve::tenure::stopped;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -17,7 +18,6 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -26,8 +26,6 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Front {
     asker: Asker,
-    /// The resources of this scheduler's own configuration: of these it is certain that they exist.
-    known: BTreeSet<Name>,
     stopping: watch::Receiver<bool>,
     ids: Ids,
 }
@@ -40,8 +38,8 @@ struct Ids {
 }
 
 impl Front {
-    pub(super) fn new(asker: Asker, known: BTreeSet<Name>, stopping: watch::Receiver<bool>) -> Self {
-        Front { asker, known, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
+    pub(super) fn new(asker: Asker, stopping: watch::Receiver<bool>) -> Self {
+        Front { asker, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
     }
 
     /// The connection that it asks on.
@@ -55,18 +53,18 @@ impl Front {
         resource: &Name,
         asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
     ) -> Vec<Answered> {
-        self.answers(resource, self.asker.subjects.permit(resource), asks).await
+        self.answers(resource, Door::Permit, asks).await
     }
 
     async fn answers<A: Ask>(
         &self,
         resource: &Name,
-        subject: String,
+        door: Door,
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
         let asks = asks.into_iter().map(|ask| ask.map(|ask| ask.with_id(|| self.ids.next())));
-        let conversation = Conversation::new(&self.asker, resource, subject, Batch::new(asks));
-        let (code, message) = match self.known.contains(resource) {
+        let conversation = Conversation::new(&self.asker, resource, door, Batch::new(asks));
+        let (code, message) = match self.asker.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
             false => (
                 Code::UnknownResource,
@@ -79,20 +77,15 @@ impl Front {
         conversation.answers(stopped(&mut stopping), code, &message).await
     }
 
-    /// The response to what `body` asks on `subject`.
-    async fn respond<'a, A: Ask + Deserialize<'a>>(
-        &self,
-        resource: &Name,
-        subject: String,
-        body: &'a [u8],
-    ) -> Response {
+    /// The response to what `body` asks at `door`.
+    async fn respond<'a, A: Ask + Deserialize<'a>>(&self, resource: &Name, door: Door, body: &'a [u8]) -> Response {
         match Incoming::<A>::parse(body) {
             Incoming::One(ask) => {
-                let answers = self.answers(resource, subject, [ask.map_err(invalid)]).await;
+                let answers = self.answers(resource, door, [ask.map_err(invalid)]).await;
                 answers.into_iter().next().map(one).expect("every element is answered")
             }
             Incoming::Many(asks) => {
-                many(&self.answers(resource, subject, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
+                many(&self.answers(resource, door, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
             }
         }
     }
@@ -108,7 +101,7 @@ impl Ids {
 /// `POST /v1/permit/<resource>`
 pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<PermitRequest<'_>>(&name, front.asker.subjects.permit(&name), &body).await,
+        Ok(name) => front.respond::<PermitRequest<'_>>(&name, Door::Permit, &body).await,
         Err(error) => one(unknown(&error)),
     }
 }
@@ -116,7 +109,7 @@ pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path
 /// `POST /v1/settle/<resource>`
 pub(super) async fn settle(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<Settle<'_>>(&name, front.asker.subjects.settle(&name), &body).await,
+        Ok(name) => front.respond::<Settle<'_>>(&name, Door::Settle, &body).await,
         Err(error) => one(unknown(&error)),
     }
 }

@@ -1,8 +1,8 @@
 //! Everything that is served over HTTP.
 //!
 //! [`pages`] show how the scheduler is doing. The front gives permits to those without NATS: `front` speaks the
-//! protocol, `check` answers reverse proxies, and both ask over NATS like any client (`asker`, `conversation`, `batch`), so that
-//! they work on every scheduler, whoever leads. `door`, `reading` and `token` say who gets as far as that.
+//! protocol, `check` answers reverse proxies, and both ask like any client (`asker`, `conversation`, `batch`): over NATS, so that
+//! they work on every scheduler, whoever leads; or, where this one does, without that detour. `door`, `reading` and `token` say who gets as far as that.
 
 mod asker;
 mod batch;
@@ -18,6 +18,7 @@ mod reading;
 pub mod settings;
 mod token;
 
+use super::tenure::Led;
 use anyhow::Context;
 use asker::Asker;
 use axum::Router;
@@ -31,7 +32,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use settings::Settings;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use token::Guard;
@@ -54,8 +55,8 @@ pub struct Backing {
     pub client: async_nats::Client,
     /// What to ask on it.
     pub subjects: Subjects,
-    /// The resources of this scheduler's configuration.
-    pub known: BTreeSet<Name>,
+    /// The resources of this scheduler's configuration, and the ways into the loops of those that it leads.
+    pub led: BTreeMap<Name, Led>,
     /// Tells that the process stops.
     pub stopping: watch::Receiver<bool>,
     /// The clock.
@@ -102,8 +103,9 @@ impl Socket {
         let mut router = pages.router();
         let mut asker = None;
         if let Some(backing) = backing {
-            let asking = Asker::start(backing.client, backing.subjects, backing.clock).await?;
-            let front = Front::new(asking.clone(), backing.known, backing.stopping);
+            let Backing { client, subjects, led, stopping, clock } = backing;
+            let asking = Asker::start(client, subjects, led, clock).await?;
+            let front = Front::new(asking.clone(), stopping);
             router = router.merge(routes(Arc::new(front), &self.settings, self.guard));
             asker = Some(asking);
         }

@@ -3,6 +3,7 @@
 use super::asker::Asker;
 use super::element::Refused;
 use super::front::whole_seconds;
+use crate::serve::letter::Door;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
@@ -61,8 +62,8 @@ impl Policies {
 
 /// What fails leaves what was known.
 async fn refresh(asker: Asker, resource: Name, known: Arc<Mutex<Known>>) {
-    let mut exchange = asker.exchange();
-    if !exchange.ask(&asker.subjects.status(&resource).into(), Vec::new()).await {
+    let mut exchange = asker.exchange(&resource);
+    if !exchange.ask(&Door::Status, Vec::new()).await {
         return;
     }
     if let Ok(Reply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
