@@ -9,6 +9,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler::store::{RuleStore, StoreError};
+use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::rules::{apply, limits, put_by_hand};
@@ -81,6 +82,29 @@ async fn a_limit_that_is_raised_lets_those_who_wait_go() {
     assert!(lines[2].starts_with("written as revision ") && lines[2].ends_with(", in place of 1"), "{said}");
     assert!(lines[3].starts_with("`hub` goes by it after ") && lines[3].contains(", led by scheduler-"), "{said}");
     scheduler::stop(running).await;
+}
+
+#[tokio::test]
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn a_cluster_of_three_goes_by_new_rules_at_once() {
+    let cluster = Cluster::start().await;
+    let [first, second, third] = cluster.nodes();
+    let seats = [first, second].map(|node| {
+        scheduler::configuration(node.url(), HUB).replace("[http]", &format!("replicas = {NODES}\n[http]"))
+    });
+    let [one, other] =
+        [Process::start_with(RAMPMETER, &seats[0], &[]).await, Process::start_with(RAMPMETER, &seats[1], &[]).await];
+    let (worker, clock) = (Worker::connect(third, "hub").await, Clock::start());
+    for capacity in [20, 5, 40, 7, 11] {
+        let begun = clock.now();
+        let said = applied(third, &rules(&[("few", capacity)])).await;
+        let took = clock.now().since(begun);
+        assert_eq!(capacities(&worker.status_of_leader().await), [("few", capacity as f64)]);
+        println!("with the command {took}: {}", said.lines().last().unwrap());
+        assert!(took < Span::from_secs(3), "{took}");
+    }
+    one.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]
