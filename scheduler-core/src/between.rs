@@ -56,6 +56,9 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn serve_one_between(&mut self, now: Time, class: ClassId, slot: Slot) -> Option<Hold> {
+        if self.turn_away_if_spent(now, slot) {
+            return None;
+        }
         let tier = self.tier(class);
         let offer = self.offer_or_turn_away(now, slot, tier)?;
         if self.blocking(now, slot, offer, tier).is_some() {
