@@ -45,7 +45,10 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn serve_between(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
         let of_class = self.between.range((class, Place::FIRST)..=(class, Place::LAST));
         for slot in of_class.map(|(_, slot)| *slot).collect::<Vec<_>>() {
-            holds.extend(self.serve_one_between(now, class, slot));
+            // One that has just starved is held already.
+            if !holds.iter().any(|hold| hold.is_for(slot)) {
+                holds.extend(self.serve_one_between(now, class, slot));
+            }
         }
     }
 

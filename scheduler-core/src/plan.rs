@@ -44,6 +44,12 @@ pub(crate) struct Hold {
     limit: Option<LimitId>,
 }
 
+impl Hold {
+    pub(crate) fn is_for(&self, slot: Slot) -> bool {
+        self.slot == slot
+    }
+}
+
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         self.replan = false;
