@@ -7,6 +7,7 @@ mod fairness;
 mod feedback;
 mod fleets;
 mod judge;
+mod judge_of_limits;
 mod random_worlds;
 mod strategies;
 mod upstreams;
