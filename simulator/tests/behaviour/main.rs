@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
 mod common;
+mod counted;
 mod fairness;
 mod feedback;
 mod fleets;
