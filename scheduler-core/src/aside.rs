@@ -195,7 +195,23 @@ impl<R: Clone> Scheduler<R> {
         stirred.dedup();
         for gate in stirred {
             self.set_alarm(now, gate);
+            self.rationed.extend(self.is_at_quota(gate).then_some(gate));
         }
+    }
+
+    /// Refuses those who stand at gates of quotas that are spent: nobody waits for one. Nothing may be held for others meanwhile.
+    pub(crate) fn refuse_at_gates(&mut self, now: Time) {
+        for gate in std::mem::take(&mut self.rationed) {
+            while let Some((_, first)) = self.first_at(now, gate)
+                && self.turn_away_if_spent(now, first)
+            {}
+        }
+        self.set_alarms(now);
+    }
+
+    fn is_at_quota(&self, gate: Slot) -> bool {
+        let known = self.ledger.keys.get(gate);
+        known.is_some_and(|known| self.resource.limits()[known.limit.index()].is_quota())
     }
 
     fn set_alarm(&mut self, now: Time, place: Slot) {

@@ -81,15 +81,14 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Another start for a permit that has lapsed unheard of, charged once all the same: what its call takes later than it was to,
-    /// it has not taken before. Only what has run over meanwhile for its sake is lost at the upstream. Should the first start
-    /// have been used, this charges too much.
+    /// it has not taken before. Only what has run over meanwhile for its sake, or was taken of another window, is lost. Should the
+    /// first start have been used, this charges too much.
     fn grant_anew(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         let permit = self.permits.get(slot);
         let State::Granted(granted) = permit.state else { unreachable!("who was granted a start is granted another") };
         let tier = self.tier(granted.class);
         self.ledger.forget(now, granted.key, &permit.bill);
-        let lost = self.ledger.overflowed(now, granted.key.at, &permit.bill);
-        let offer = self.ledger.earliest(now, &lost, tier);
+        let (offer, lost) = self.ledger.earliest_anew(now, granted.key.at, &permit.bill, tier);
         let latest = if ask.mode == Mode::Allow { Span::ZERO } else { ask.max_wait.unwrap_or(MAX_AHEAD) };
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));

@@ -45,7 +45,10 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn serve_between(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
         let of_class = self.between.range((class, Place::FIRST)..=(class, Place::LAST));
         for slot in of_class.map(|(_, slot)| *slot).collect::<Vec<_>>() {
-            holds.extend(self.serve_one_between(now, class, slot));
+            // One that has just starved is held already.
+            if !holds.iter().any(|hold| hold.is_for(slot)) {
+                holds.extend(self.serve_one_between(now, class, slot));
+            }
         }
     }
 
@@ -56,6 +59,9 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn serve_one_between(&mut self, now: Time, class: ClassId, slot: Slot) -> Option<Hold> {
+        if self.turn_away_if_spent(now, slot) {
+            return None;
+        }
         let tier = self.tier(class);
         let offer = self.offer_or_turn_away(now, slot, tier)?;
         if self.blocking(now, slot, offer, tier).is_some() {

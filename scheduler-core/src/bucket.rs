@@ -240,11 +240,13 @@ impl Bucket {
         }
     }
 
-    /// How much of `credit`, charged at `since`, is of no use to a call that is made only now.
-    pub(crate) fn overflowed(&self, limit: &Limit, now: Time, since: Time, credit: Credit) -> Credit {
+    /// How much of `credit`, charged at `since`, is of no use to a call that starts only at `at`.
+    pub(crate) fn lost_until(&self, limit: &Limit, now: Time, since: Time, at: Time, credit: Credit) -> Credit {
         match self {
+            // How full the bucket will be until then, nobody knows.
+            Tokens(_) if at > now => credit,
             Tokens(tokens) => tokens.overflowed(limit, now, since, credit),
-            Counted(counter) => counter.overflowed(now, since, credit),
+            Counted(counter) => counter.lost_until(limit, since, at, credit),
         }
     }
 

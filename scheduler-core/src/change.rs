@@ -57,6 +57,7 @@ impl<R: Clone> Scheduler<R> {
         slots.extend(std::mem::take(&mut self.parked).into_values());
         self.alarms.clear();
         self.stirred.clear();
+        self.rationed.clear();
         self.admitted.clear();
         self.ledger.keys.remove_gates();
         self.lines.iter_mut().for_each(|line| *line = Line::new(now));

@@ -182,13 +182,6 @@ impl Counter {
         }
     }
 
-    pub(crate) fn overflowed(&self, now: Time, since: Time, credit: Credit) -> Credit {
-        match &self.state {
-            State::Windows(windows) => windows.overflowed(since, now, credit),
-            State::Holdings(_) => credit,
-        }
-    }
-
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
         match &mut self.state {
             State::Windows(windows) => windows.spend(frame(limit), now, credit),
@@ -202,6 +195,15 @@ impl Counter {
             State::Holdings(holdings) => holdings.advance(now),
         }
         self.freeze.take_if(|freeze| freeze.is_over(now));
+    }
+
+    /// How much of `credit`, charged at `since`, is of no use to a call that starts at `at`.
+    pub(crate) fn lost_until(&self, limit: &Limit, since: Time, at: Time, credit: Credit) -> Credit {
+        let of_use = match &self.state {
+            State::Windows(windows) => windows.covers(frame(limit), since, at),
+            State::Holdings(_) => false,
+        };
+        if of_use { Credit::ZERO } else { credit }
     }
 
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {

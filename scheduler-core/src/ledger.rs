@@ -27,7 +27,11 @@ pub(crate) struct Offer {
 impl Offer {
     /// The refusal of one that can't wait so long.
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
-        Refusal::NotInTime { retry_after: self.at.since(now), limited_by: self.limited_by }
+        match self.limited_by {
+            // What others wait for may be all that is left of a quota that is never reset.
+            Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
+            limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
+        }
     }
 }
 
@@ -209,18 +213,21 @@ impl Ledger {
         self.look(from, account, |bucket, limit| bucket.earliest(limit, from, limit.draw(charge.amount, tier)))
     }
 
-    /// When the first quota is reset of which too little is left for the bill.
+    /// When the last quota is reset of those of which too little is left for the bill.
     pub(crate) fn used_up(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
-        let quotas = accounts(bill).filter(|account| self.book(account.limit()).limit.is_quota());
-        let reset = |account: Account| {
-            let at = self.look(now, account, |bucket, limit| {
-                let draw = limit.draw(account.amount(), 0);
-                let short = bucket.level(limit, now) < limit.demand(draw.cost, 0);
-                short.then(|| bucket.earliest(limit, now, draw))
-            });
-            at.map(|at| (at, account.limit()))
-        };
-        quotas.filter_map(reset).max()
+        accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit()))).max()
+    }
+
+    /// When a quota of which too little is left can pay. What is promised after its next reset takes nothing of what is there until then.
+    fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
+        if !self.book(account.limit()).limit.is_quota() {
+            return None;
+        }
+        self.look(now, account, |bucket, limit| {
+            let draw = limit.draw(account.amount(), 0);
+            let short = bucket.level_until(limit, now, now) < limit.demand(draw.cost, 0);
+            short.then(|| bucket.earliest(limit, now, draw))
+        })
     }
 
     /// The earliest start from `from` on, should all calls in flight be over then.
@@ -288,14 +295,27 @@ impl Ledger {
         }
     }
 
-    /// What has run over since `since` because tokens that `bill` was charged for then were still there: a call that comes late
-    /// finds that much less.
-    pub(crate) fn overflowed(&self, now: Time, since: Time, bill: &Bill) -> Bill {
+    /// Another start for a call that `bill` was charged for at `since`, and what it has lost by then.
+    pub(crate) fn earliest_anew(&self, now: Time, since: Time, bill: &Bill, tier: Tier) -> (Offer, Bill) {
+        let mut at = now;
+        loop {
+            let lost = self.lost_until(now, since, at, bill);
+            let offer = self.earliest(now, &lost, tier);
+            if offer.at <= at {
+                return (offer, lost);
+            }
+            at = offer.at;
+        }
+    }
+
+    /// What has run over since `since` because tokens that `bill` was charged for then were still there, and what was taken of a window
+    /// that `at` is not in: a call that comes late finds that much less.
+    fn lost_until(&self, now: Time, since: Time, at: Time, bill: &Bill) -> Bill {
         let mut lost = bill.clone();
         for account in accounts(bill) {
             let amount = account.amount();
             let micros = self.look(now, account, |bucket, limit| {
-                let credit = bucket.overflowed(limit, now, since, limit.rate().credit(amount));
+                let credit = bucket.lost_until(limit, now, since, at, limit.rate().credit(amount));
                 limit.rate().micros_up(credit).min(amount.micros())
             });
             lost.set(account.limit(), Amount::from_micros(micros).expect("a part of an amount is an amount"));

@@ -44,6 +44,12 @@ pub(crate) struct Hold {
     limit: Option<LimitId>,
 }
 
+impl Hold {
+    pub(crate) fn is_for(&self, slot: Slot) -> bool {
+        self.slot == slot
+    }
+}
+
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         self.replan = false;
@@ -58,6 +64,7 @@ impl<R: Clone> Scheduler<R> {
             }
             holds = self.serve(now);
         }
+        self.refuse_at_gates(now);
         self.next_plan = self.next_plan_after(now, &holds);
     }
 
@@ -124,6 +131,10 @@ impl<R: Clone> Scheduler<R> {
     /// Starts one that waits or refuses it for good; or says what it has to be held for.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, going: Going) -> Option<Hold> {
         let tier = if going == Going::Promoted { TIER_OF_PROMOTED } else { self.tier(class) };
+        // Before it stands aside: nobody waits for a quota, of a key or not.
+        if self.turn_away_if_spent(now, slot) {
+            return None;
+        }
         if self.stand_aside(now, slot, tier) {
             return self.hold_between(now, class, slot);
         }
@@ -135,14 +146,17 @@ impl<R: Clone> Scheduler<R> {
         Some(self.hold_start(now, slot, offer, tier, Some(limit)))
     }
 
-    /// The start that one which waits could have now; it is refused for good if that is too late, or can never be.
+    /// Refuses one that waits for good if a quota is spent that it needs. Whether that is so.
+    pub(crate) fn turn_away_if_spent(&mut self, now: Time, slot: Slot) -> bool {
+        let Some((reset, limit)) = self.ledger.used_up(now, &self.permits.get(slot).bill) else { return false };
+        let retry_after = (reset < Time::NEVER).then(|| reset.since(now));
+        self.turn_away(slot, Refusal::QuotaSpent { limit, retry_after });
+        true
+    }
+
+    /// The start that one which waits could have now; it is refused for good if that is too late.
     pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
-        if let Some((reset, limit)) = self.ledger.used_up(now, &permit.bill) {
-            let retry_after = (reset < Time::NEVER).then(|| reset.since(now));
-            self.turn_away(slot, Refusal::QuotaSpent { limit, retry_after });
-            return None;
-        }
         let offer = self.ledger.earliest(now, &permit.bill, tier);
         let too_late = |deadline| offer.at > deadline && self.ledger.soonest(now, &permit.bill, tier) > deadline;
         if permit.waiting().deadline.is_some_and(too_late) {

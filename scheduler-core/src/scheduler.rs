@@ -75,6 +75,8 @@ pub struct Scheduler<R> {
     pub(crate) alarms: BTreeSet<(Time, Slot)>,
     /// Gates where that may have changed.
     pub(crate) stirred: Vec<Slot>,
+    /// Gates of quotas where that was so, and somebody may have to be refused.
+    pub(crate) rationed: Vec<Slot>,
     /// Permits that have just come from gates.
     pub(crate) admitted: Vec<Slot>,
     /// Those who wait for several keys at once.
@@ -148,6 +150,7 @@ impl<R: Clone> Scheduler<R> {
             parked: BTreeMap::new(),
             alarms: BTreeSet::new(),
             stirred: Vec::new(),
+            rationed: Vec::new(),
             admitted: Vec::new(),
             between: BTreeMap::new(),
             headcount: Headcount::default(),

@@ -166,10 +166,10 @@ impl Windows {
         }
     }
 
-    /// How much of what was charged at `since` is of no use to a call that is made only now.
-    pub(crate) fn overflowed(&self, since: Time, now: Time, credit: Credit) -> Credit {
-        let same = self.used.iter().any(|used| used.window.has(since) && used.window.has(now));
-        if same { Credit::ZERO } else { credit }
+    /// Whether what was charged at `since` pays for a start at `at` as well: that is surely in the same window of the upstream's.
+    pub(crate) fn covers(&self, frame: &Frame, since: Time, at: Time) -> bool {
+        let surely = |window: Window| window.has(since) && at < window.ends - frame.guard();
+        !frame.is_by_use() && self.used.iter().any(|used| surely(used.window))
     }
 
     /// What could be spent at `now`; below zero by what is promised in later windows.

@@ -8,9 +8,10 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
-use rampmeter_scheduler_core::command::Command;
+use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
+use rampmeter_scheduler_core::command::{Command, Grant};
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::{ClassId, Resource};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::wire;
@@ -99,9 +100,9 @@ impl Desk {
     /// Takes a message on the subject of settles.
     pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
         each(Incoming::parse(payload), |settle: Settle<'_>| {
-            let request = self.request(&settle.id).filter(|_| !settle.used);
-            if let Some(request) = request {
-                self.requests[request].returned.get_or_insert(now);
+            if let Some(request) = self.request(&settle.id) {
+                let request = &mut self.requests[request];
+                if settle.used { &mut request.settled } else { &mut request.returned }.get_or_insert(now);
             }
             let observation =
                 settle.response.as_ref().map(|response| self.reader.read(response, unix_ms(now)).observation);
@@ -130,7 +131,8 @@ impl Desk {
 
     fn hear(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
         let Some(id) = &request.id else { return };
-        if self.known.contains_key(id) {
+        // One that was refused is judged anew.
+        if self.request(id).is_some_and(|known| self.requests[known].spent.is_none()) {
             return;
         }
         self.known.insert(id.clone(), self.requests.len());
@@ -142,7 +144,10 @@ impl Desk {
             age: request.age_ms.span(),
             estimate: None,
             granted: None,
+            granted_anew: None,
             returned: None,
+            spent: None,
+            settled: None,
         });
     }
 
@@ -162,15 +167,31 @@ impl Desk {
                 self.requests[request].granted = Some(Granted { at: now, start: now + grant.delay });
                 self.grants.push(request);
             }
+            Command::Grant(grant) => self.note_again(now, grant),
             Command::Queued { id, eta, .. } => {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].estimate.get_or_insert(*eta);
             }
-            Command::Refuse { id: Some(id), .. } => {
+            Command::Refuse { id: Some(id), refusal, .. } => {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].returned.get_or_insert(now);
+                if let Refusal::QuotaSpent { limit, .. } = refusal {
+                    let limit = &self.core.resource().limits()[limit.index()];
+                    self.requests[request].spent = Some(limit.name().clone());
+                }
             }
-            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
+            Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
+        }
+    }
+
+    /// Whether one that is granted once more has another start is told by when it lapses.
+    fn note_again(&mut self, now: Time, grant: &Grant<ReplyTo>) {
+        let Some(request) = self.request(&grant.id) else { return };
+        let request = &mut self.requests[request];
+        let start = now + grant.delay + grant.validity - self.core.resource().validity();
+        let last = request.granted_anew.or(request.granted);
+        if grant.validity > Span::ZERO && last.is_some_and(|last| last.start < start) {
+            request.granted_anew = Some(Granted { at: now, start });
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Workers that are alike.
 
 use crate::cost::{CostModel, Draw};
+use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Workers that are alike.
@@ -18,6 +20,8 @@ pub struct Fleet {
     pub clients: Clients,
     /// What they are called where they are [one client](Clients::One); like the fleet where there is nothing.
     pub client: Option<String>,
+    /// Labels of all its requests, beside the one that names the client.
+    pub labels: BTreeMap<String, String>,
     /// What a call costs.
     pub cost: CostModel,
     /// What it costs at other times.
@@ -101,6 +105,7 @@ impl Fleet {
             class: None,
             clients: Clients::Unnamed,
             client: None,
+            labels: BTreeMap::new(),
             cost: CostModel::new(),
             shift: None,
             mode: Mode::Wait,
@@ -140,6 +145,21 @@ impl Fleet {
             Clients::One => Some(Arc::from(self.client.as_ref().unwrap_or(&self.name).as_str())),
             Clients::Each => Some(Arc::from(format!("{}-{worker}", self.name))),
         }
+    }
+
+    /// The labels of what a worker asks for, where one of them names the client.
+    ///
+    /// # Errors
+    /// If they are more or longer than those of a request may be.
+    pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
+        let mut labels = Labels::new();
+        for (label, value) in &self.labels {
+            labels.set(label.clone(), value.clone())?;
+        }
+        if let (Some(label), Some(client)) = (naming_client, self.client(worker)) {
+            labels.set(label.to_owned(), client.to_string())?;
+        }
+        Ok(labels)
     }
 
     /// What the calls cost that are wanted at `now`.

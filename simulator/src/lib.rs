@@ -27,6 +27,7 @@
 //! Absent on purpose: schedulers that fail, which the tests try with real processes; calls that get lost on their way to the
 //! upstream; workers that lie.
 
+mod accounts;
 mod agenda;
 mod backlog;
 pub mod cost;

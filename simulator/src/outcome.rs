@@ -1,6 +1,7 @@
 //! How a world fared.
 
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::resource::ClassId;
 use std::collections::BTreeMap;
@@ -46,8 +47,14 @@ pub struct Request {
     pub estimate: Option<Span>,
     /// What it was granted.
     pub granted: Option<Granted>,
+    /// What it was granted in its place, the last time, when that had lapsed unheard of.
+    pub granted_anew: Option<Granted>,
     /// When it was given back, or refused.
     pub returned: Option<Time>,
+    /// The quota that was spent, where it was refused for that.
+    pub spent: Option<Name>,
+    /// When the scheduler first heard that its call is over.
+    pub settled: Option<Time>,
 }
 
 /// A permit, as the scheduler granted it.
@@ -68,6 +75,8 @@ pub struct FleetOutcome {
     pub calls: Vec<Call>,
     /// How often the scheduler refused, cancelled requests left out.
     pub refused: u64,
+    /// Calls that nobody will make, because it would be useless to ask for them again.
+    pub given_up: u64,
     /// Calls that were wanted and not served when the world ended: by worker, counted through all fleets, and since when.
     pub unfinished: Vec<(usize, Time)>,
     /// Since when there was work for which no worker was free.
@@ -91,6 +100,14 @@ pub struct Call {
     pub ok: bool,
     /// When the worker had the response.
     pub answered: Time,
+}
+
+impl Request {
+    /// What it was granted last.
+    #[must_use]
+    pub fn last_granted(&self) -> Option<Granted> {
+        self.granted_anew.or(self.granted)
+    }
 }
 
 impl Outcome {

@@ -41,7 +41,7 @@ impl<'a> Prices<'a> {
         for fleet in fleets {
             let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
             for model in [&fleet.cost].into_iter().chain(shifted) {
-                let highest = Price::of(&prices.resource, model.most()).map_err(|refusal| {
+                let highest = Price::of(&prices.resource, &prices.labels(fleet), model.most()).map_err(|refusal| {
                     let limit = refusal.limited_by().map(|limit| prices.resource.limits()[limit.index()].name());
                     let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
                     WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
@@ -64,16 +64,22 @@ impl<'a> Prices<'a> {
         match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
             Some((_, price)) => Arc::clone(price),
             None => {
-                let price = Price::of(&self.resource, model.draw(dice));
+                let price = Price::of(&self.resource, &self.labels(&self.fleets[fleet]), model.draw(dice));
                 Arc::new(price.expect("no dearer than the dearest, which fits"))
             }
         }
     }
+
+    /// Which limits a call is for does not depend on who of its fleet makes it.
+    fn labels(&self, fleet: &Fleet) -> Labels<'static> {
+        let naming_client = self.resource.fair_share().map(|fair| fair.label.as_str());
+        fleet.labels(0, naming_client).expect("checked with the world")
+    }
 }
 
 impl Price {
-    fn of(resource: &Resource, cost: Cost<'static>) -> Result<Self, Refusal> {
-        let bill = resource.bill(&Labels::new(), cost.iter())?;
+    fn of(resource: &Resource, labels: &Labels<'_>, cost: Cost<'static>) -> Result<Self, Refusal> {
+        let bill = resource.bill(labels, cost.iter())?;
         Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
     }
 }

@@ -1,21 +1,24 @@
 //! The upstream: limits enforced by others, perhaps not just as they are configured.
 
+use crate::accounts::{Accounts, ByKey};
 use crate::cost::amount_of;
 use crate::outcome::Levels;
 use crate::world::WorldError;
 use rampmeter_dialects::{Reader, RetryAfterUnit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Account, Dialect, Policy, Rejection, RetryAfter, Unit};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_upstream::{Account, Dialect, Policy, PolicyError, Rejection, RetryAfter, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 /// What an upstream really does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its policies; just the resource's limits, full at the beginning, where there are none.
+    /// Its policies; where there are none just the resource's limits, full at the beginning. Of those it leaves to others what it has
+    /// no model of: calls in flight, and windows that begin with their first call, at midnight or for patterns of labels.
     pub policies: Vec<Policy>,
     /// How many calls it serves at the same time; any number where there is none.
     pub concurrency: Option<NonZeroUsize>,
@@ -56,7 +59,7 @@ pub(crate) struct Reply {
 
 /// One account, and what its answers say.
 pub(crate) struct Upstream {
-    account: Account,
+    accounts: Accounts,
     /// When the account began.
     since: Time,
     dialect: Dialect,
@@ -65,29 +68,25 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(behaviour: &Behaviour, resource: &ResourceSpec) -> Result<Self, WorldError> {
-        let policies: Vec<Policy> = match &behaviour.policies[..] {
-            [] => resource.limits.iter().map(policy).collect::<Result<_, _>>()?,
-            policies => policies.to_vec(),
+        let (policies, by_key) = match &behaviour.policies[..] {
+            [] => (shared(resource)?, by_key(resource)?),
+            policies => (policies.to_vec(), Vec::new()),
         };
         let changed = behaviour.changes.iter().flat_map(|(_, policies)| policies);
         policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
-        let account = Account::new(policies);
-        let account = match behaviour.concurrency {
-            Some(calls) => account.with_concurrency(calls),
-            None => account,
-        };
+        let accounts = Accounts::new(policies, behaviour.concurrency, by_key);
         let (dialect, retry_after) = (behaviour.dialect, behaviour.retry_after);
-        Ok(Upstream { account, since: Time::ORIGIN, dialect, retry_after })
+        Ok(Upstream { accounts, since: Time::ORIGIN, dialect, retry_after })
     }
 
     /// Has these policies from `now` on, in place of as many others; levels stay, as far as there is room.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
-        let before = self.account.policies(self.age(now));
+        let before = self.accounts.shared.policies(self.age(now));
         let kept = policies.iter().zip(before).map(|(policy, before)| {
             let level = before.level.min(policy.capacity());
             policy.clone().starting_at(level).expect("a bucket holds what is not above its capacity")
         });
-        self.account = Account::new(kept.collect());
+        self.accounts.shared = Account::new(kept.collect());
         self.since = now;
     }
 
@@ -95,12 +94,12 @@ impl Upstream {
         now.since(self.since).duration()
     }
 
-    /// What the call that arrives at `now` is answered.
-    pub(crate) fn answer(&mut self, now: Time, charge: &rampmeter_upstream::Cost) -> Reply {
+    /// What the call with these labels that arrives at `now` is answered.
+    pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
         let now = self.age(now);
-        let admitted = self.account.admit(now, charge);
+        let admitted = self.accounts.admit(now, labels, charge);
         let took = admitted.is_ok().then_some(charge);
-        let policies = if self.dialect.tells_levels() { self.account.policies(now) } else { Vec::new() };
+        let policies = if self.dialect.tells_levels() { self.accounts.shared.policies(now) } else { Vec::new() };
         let mut headers = self.dialect.headers(took, &policies);
         let wait = admitted.err().and_then(|rejection| self.retry_after.of(rejection));
         headers.extend(wait.map(|wait| ("retry-after".to_owned(), wait.to_string())));
@@ -109,20 +108,20 @@ impl Upstream {
 
     /// Whether a call of this cost can ever be served.
     pub(crate) fn could_serve(&self, charge: &rampmeter_upstream::Cost) -> bool {
-        self.account.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
+        self.accounts.shared.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
     }
 
     /// A call that was served is over. Those that began under other policies are not counted any more.
     pub(crate) fn finish(&mut self) {
-        if self.account.in_flight() > 0 {
-            self.account.finish();
+        if self.accounts.shared.in_flight() > 0 {
+            self.accounts.shared.finish();
         }
     }
 
     /// What could be spent of each unit at `now`: where several policies count one, the least.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
-        for stats in self.account.policies(self.age(now)) {
+        for stats in self.accounts.shared.policies(self.age(now)) {
             let least = micros.entry(stats.policy.unit().to_string()).or_insert(u64::MAX);
             *least = stats.level.micros().min(*least);
         }
@@ -154,10 +153,43 @@ fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-fn policy(limit: &LimitSpec) -> Result<Policy, WorldError> {
+/// The policies of limits that are for every call.
+fn shared(resource: &ResourceSpec) -> Result<Vec<Policy>, WorldError> {
+    let shared = resource.limits.iter().filter(|limit| limit.applies.is_everything());
+    shared.filter_map(|limit| policy(limit).transpose()).collect()
+}
+
+/// The policies of limits by key.
+fn by_key(resource: &ResourceSpec) -> Result<Vec<ByKey>, WorldError> {
+    let keyed = resource.limits.iter().filter(|limit| limit.applies.is_keyed() && is_unconditional(&limit.applies));
+    let by_key = |limit: &LimitSpec| {
+        let (labels, accounts) = (limit.applies.key.clone(), BTreeMap::new());
+        Ok(policy(limit)?.map(|policy| ByKey { labels, policy, accounts }))
+    };
+    keyed.filter_map(|limit| by_key(limit).transpose()).collect()
+}
+
+/// Whether no more is asked of a call than to have the labels of the key.
+fn is_unconditional(applies: &Applies) -> bool {
+    applies.matching.is_empty() && applies.group.is_none()
+}
+
+/// The same limit as the account enforces it; nothing where it knows no such model.
+fn policy(limit: &LimitSpec) -> Result<Option<Policy>, WorldError> {
+    let fault = |error: PolicyError| WorldError::Upstream(error.to_string());
     let unit = limit.unit.parse().map_err(|error| WorldError::Upstream(format!("{}: {error}", limit.unit)))?;
-    let policy = Policy::new(unit, translated(limit.capacity), limit.period.duration());
-    policy.map_err(|error| WorldError::Upstream(error.to_string()))
+    let period = if limit.algorithm == Algorithm::Quota(None) { Span::ZERO } else { limit.period };
+    let policy = Policy::new(unit, translated(limit.capacity), period.duration()).map_err(fault)?;
+    match &limit.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Quota(None) => Ok(Some(policy)),
+        Algorithm::FixedWindow(Alignment::Epoch) | Algorithm::Quota(Some(Alignment::Epoch)) => {
+            policy.fixed_window().map(Some).map_err(fault)
+        }
+        Algorithm::SlidingWindow => policy.sliding_window().map(Some).map_err(fault),
+        Algorithm::FixedWindow(Alignment::FirstUse | Alignment::Day(_) | Alignment::Month(_))
+        | Algorithm::Quota(Some(Alignment::FirstUse | Alignment::Day(_) | Alignment::Month(_)))
+        | Algorithm::Concurrency => Ok(None),
+    }
 }
 
 fn translated(amount: Amount) -> rampmeter_upstream::Amount {
@@ -176,11 +208,11 @@ mod tests {
         // The second call is rejected, and fills the bucket up.
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
-        let account = Account::new(behaviour.policies.clone());
-        let mut upstream = Upstream { account, since: Time::ORIGIN, dialect, retry_after };
+        let accounts = Accounts::new(behaviour.policies.clone(), None, Vec::new());
+        let mut upstream = Upstream { accounts, since: Time::ORIGIN, dialect, retry_after };
         let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
         [200, 429].map(|status| {
-            let reply = upstream.answer(Time::ORIGIN, &charge);
+            let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);
             assert_eq!(reply.verdict.is_ok(), status == 200);
             let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
             let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };

@@ -43,7 +43,7 @@ pub(crate) struct Worker {
     pub(crate) there: Way,
     /// From the scheduler.
     pub(crate) back: Way,
-    labels: Labels<'static>,
+    pub(crate) labels: Labels<'static>,
 }
 
 /// A call that is wanted.
@@ -80,7 +80,7 @@ impl Worker {
         fleet: usize,
         number: usize,
         config: &Fleet,
-        label: Option<&str>,
+        labels: Labels<'static>,
         network: &Network,
         dice: Dice,
     ) -> Self {
@@ -96,7 +96,7 @@ impl Worker {
             wakes: None,
             there: Way::new(network.request),
             back: Way::new(network.grant),
-            labels: labels(label, config.client(number)),
+            labels,
         }
     }
 
@@ -181,12 +181,4 @@ impl Wish {
     pub(crate) fn wait(&self, now: Time) -> Span {
         now.since(self.since)
     }
-}
-
-fn labels(label: Option<&str>, client: Option<Arc<str>>) -> Labels<'static> {
-    let mut labels = Labels::new();
-    if let (Some(label), Some(client)) = (label, client) {
-        labels.set(label.to_owned(), client.to_string()).expect("one label is not too many");
-    }
-    labels
 }

@@ -9,6 +9,7 @@ use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::labels::LabelsError;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, SpecError};
 use std::collections::BTreeSet;
@@ -134,11 +135,17 @@ impl World {
         self.reader.unwrap_or_else(|| self.upstream.reader())
     }
 
-    /// Seconds for which a call takes up the limit that it burdens most.
+    /// The label whose value names a request's client.
+    pub(crate) fn client_label(&self) -> Option<&str> {
+        self.resource.fair_share.as_ref().map(|fair| fair.label.as_str())
+    }
+
+    /// Seconds for which a call takes up the limit that it burdens most, of those that everybody shares.
     pub(crate) fn dominant_share(&self, cost: &Cost<'_>) -> f64 {
         let seconds =
             |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();
-        self.resource.limits.iter().map(seconds).fold(0.0, f64::max)
+        let shared = self.resource.limits.iter().filter(|limit| limit.applies.is_everything());
+        shared.map(seconds).fold(0.0, f64::max)
     }
 
     /// How many times another's share a client is to get.
@@ -178,6 +185,10 @@ impl World {
         if let Some(fleet) = self.fleets.iter().find(too_long) {
             let reason = format!("a fleet and its client have names of at most {MOST_NAME} bytes");
             return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
+        }
+        for fleet in &self.fleets {
+            let fault = |error: LabelsError| WorldError::Fleet { fleet: fleet.name.clone(), reason: error.to_string() };
+            fleet.labels(usize::MAX, self.client_label()).map_err(fault)?;
         }
         let mut names = BTreeSet::new();
         if let Some(fleet) = self.fleets.iter().find(|fleet| !names.insert(&fleet.name)) {

@@ -1,6 +1,6 @@
 //! Permits have names: who asks again gets the same answer and is charged once.
 
-use crate::common::{Said, World, ms, play, play_on, span, ten_per_second, wish, with_bulk};
+use crate::common::{Said, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
@@ -64,6 +64,21 @@ fn a_lapsed_permit_is_given_another_start_and_charged_once() {
         45001 reserve e                          -> e@45001
         45001 unused e                           -> e:settled
         45001 levels                             -> requests=10
+        ",
+    );
+}
+
+/// Until its other start, which another limit puts off, more of what it was charged for runs over.
+#[test]
+fn a_lapsed_permit_that_starts_only_later_is_charged_again() {
+    let limits = ["units", "more"].map(|unit| limit(unit, 10.0, span(10_000)));
+    play(
+        &resource(limits.into()),
+        "
+        0     reserve a units=8 more=1           -> a@0
+        5500  reserve b more=10                  -> b@5500
+        6000  reserve a                          -> a@6500
+        6500  levels                             -> units=0.5 more=0
         ",
     );
 }

@@ -178,6 +178,86 @@ fn who_comes_when_a_quota_is_gone_does_not_wait() {
     );
 }
 
+/// Ten requests, as the algorithm counts them, and a unit in each second.
+fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpec {
+    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
+    let requests = LimitSpec { algorithm, applies, ..limit("requests", 10.0, span(period)) };
+    resource(vec![requests, limit("units", 10.0, span(10_000))])
+}
+
+#[test]
+fn what_is_promised_after_a_reset_leaves_what_there_is_until_then() {
+    play(
+        &ten_and_units(Algorithm::Quota(Some(Alignment::Epoch)), 1000, &[]),
+        "
+        0    reserve a units=10        -> a@0
+        0    reserve b units=1         -> b@1000
+        10   reserve c requests=9      -> c@10
+        10   reserve d requests=1      -> d:quota_spent+990
+        ",
+    );
+}
+
+#[test]
+fn who_waits_when_a_quota_is_spent_is_told_so_and_stands_aside_for_no_key() {
+    for (reset, told) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
+        play(
+            &ten_and_units(Algorithm::Quota(reset), 10_000, &["client"]),
+            &format!(
+                "
+                0    wait a client:x requests=0 units=10 -> a@0
+                0    wait b client:x requests=6 units=1  ->
+                500  reserve c client:x requests=9       -> c@500 {told}
+                ",
+            ),
+        );
+    }
+}
+
+#[test]
+fn what_others_wait_for_of_a_quota_without_reset_is_spent() {
+    play(
+        &ten_and_units(Algorithm::Quota(None), 10_000, &[]),
+        "
+        0    wait a requests=0 units=10  -> a@0
+        0    wait b requests=8 units=1   ->
+        10   reserve c requests=4        -> c:quota_spent
+        950                              -> b@1000
+        ",
+    );
+}
+
+#[test]
+fn a_lapsed_permit_is_charged_again_in_another_window() {
+    play(
+        &ten_and_units(Algorithm::FixedWindow(Alignment::Epoch), 10_000, &[]),
+        "
+        # In the same window once.
+        0     reserve a requests=6 units=0 -> a@0
+        8000  reserve a                    -> a@8000
+        8000  levels                       -> requests=4 units=10
+        # Another limit puts its start into the next window.
+        10000 reserve b requests=6 units=1 -> b@10000
+        17500 reserve c requests=1 units=10 -> c@17500
+        17600 reserve d requests=1 units=2 -> d@19500
+        18000 reserve b                    -> b@20500
+        20600 reserve e requests=5         -> e@30000
+        ",
+    );
+}
+
+#[test]
+fn a_lapsed_permit_may_open_its_window_anew() {
+    play(
+        &ten_and_units(Algorithm::FixedWindow(Alignment::FirstUse), 20_000, &[]),
+        "
+        0    reserve a requests=5      -> a@0
+        8000 reserve a                 -> a@8000
+        8000 reserve b requests=6      -> b@28000
+        ",
+    );
+}
+
 #[test]
 fn each_key_has_windows_of_its_own() {
     let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };

@@ -1,8 +1,15 @@
 //! Checks what happened, without a line of the core.
 
+mod buckets;
+mod holdings;
+mod limits;
+mod periods;
+mod quotas;
+mod room;
+mod tokens;
 mod turns;
-mod windows;
 
+use self::buckets::Buckets;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::Time;
@@ -13,10 +20,8 @@ pub enum Violation {
     /// The upstream answered 429.
     #[error("{0} × 429")]
     Rejected(usize),
-    /// In some window calls took more of a limit than it holds and refills.
-    #[error(
-        "limit `{limit}`: {what} take {too_much} millionths more than capacity and refill allow, in a window that ends at {end}"
-    )]
+    /// Calls took more of a limit than it has.
+    #[error("limit `{limit}`: {what} take {too_much} millionths more than it has for them, at {at}")]
     Overdrawn {
         /// The limit.
         limit: String,
@@ -24,8 +29,18 @@ pub enum Violation {
         what: &'static str,
         /// What was too much, in millionths of its unit, rounded down.
         too_much: i128,
-        /// The end of the window.
-        end: Time,
+        /// When it was too much.
+        at: Time,
+    },
+    /// Somebody was refused for a quota that was not spent.
+    #[error("worker {worker} was refused at {at}, though quota `{limit}` was not spent")]
+    Refused {
+        /// The quota.
+        limit: String,
+        /// Who.
+        worker: usize,
+        /// When.
+        at: Time,
     },
     /// A call was made before its time.
     #[error("worker {worker} called at {at}, and was permitted to at {start}")]
@@ -57,7 +72,7 @@ pub enum Violation {
         /// When it was too much.
         until: Time,
     },
-    /// Somebody waited for ever, or was refused.
+    /// Somebody waited for ever, or was refused for no good reason.
     #[error("fleet `{fleet}` made {made} of {wanted} calls")]
     Unserved {
         /// The fleet.
@@ -78,20 +93,24 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     if outcome.rejected() > 0 {
         return Err(Violation::Rejected(outcome.rejected()));
     }
-    windows::check_calls(world, outcome)?;
+    let buckets = Buckets::of(world);
+    limits::check_calls(&buckets, outcome)?;
+    quotas::check_refusals(world, &buckets, outcome)?;
     judge_grants(world, outcome)
 }
 
-/// Checks what was granted, whatever network and upstream made of it: in no window more starts than a limit holds and
-/// refills, no call before its time, nobody passed by who is less urgent, clients that both wait served evenly, everybody served.
+/// Checks what was granted, whatever network and upstream made of it: nowhere more starts than a limit has for them, no call before
+/// its time, nobody passed by who is less urgent, clients that both wait served evenly, everybody served but for whom a quota was
+/// spent that is never reset.
 ///
 /// # Errors
 /// The first violation.
 pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
-    windows::check_starts(world, outcome)?;
+    let buckets = Buckets::of(world);
+    limits::check_starts(&buckets, outcome)?;
     check_times(outcome)?;
-    turns::check_classes(world, outcome)?;
-    turns::check_clients(world, outcome)?;
+    turns::check_classes(world, &buckets, outcome)?;
+    turns::check_clients(world, &buckets, outcome)?;
     check_served(world, outcome)
 }
 
@@ -111,7 +130,7 @@ fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let ended = |until: Time| world.until.min(until) < Time::NEVER;
     for (fleet, fared) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
         let (made, wanted) = (fared.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
-        if made < wanted {
+        if made + (fared.given_up as usize) < wanted {
             return Err(Violation::Unserved { fleet: fleet.name.clone(), made, wanted });
         }
     }

@@ -1,26 +1,26 @@
 //! Who is served before whom.
 
 use super::Violation;
-use crate::cost::amount_of;
+use super::buckets::Buckets;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::spec::Algorithm;
 use std::collections::BTreeMap;
 
 /// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more urgent, goes first. Beside
 /// reservations there may be gaps in which others start meanwhile, without any harm to the first in line, who does not fit.
-pub(super) fn check_classes(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
     }
     let waiting = waiting(world, outcome);
     for by in granted(outcome).filter(|by| waits_in_turn(world, by)) {
         let at = by.granted.expect("granted").at;
-        let passed = waiting.iter().find(|other| other.waits_at(at) && goes_before(world, other, by));
-        if let Some(passed) = passed {
+        let in_line: Vec<&Request> = waiting.iter().copied().filter(|other| other.waits_at(at)).collect();
+        let passed = in_line.iter().find(|other| goes_before(world, buckets, other, by));
+        if let Some(passed) = passed.filter(|passed| !is_behind_dearer(buckets, passed, &in_line)) {
             return Err(Violation::Passed { passed: passed.worker, by: by.worker, at });
         }
     }
@@ -29,14 +29,14 @@ pub(super) fn check_classes(world: &World, outcome: &Outcome) -> Result<(), Viol
 
 /// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait, for the same limits,
 /// neither gets ahead of the other by more than the largest call of each, by weight.
-pub(super) fn check_clients(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
     }
     for class in 0..world.resource.classes.len().max(1) {
-        let clients = clients_of(world, outcome, class);
+        let clients = clients_of(world, buckets, outcome, class);
         for (number, one) in clients.iter().enumerate() {
-            for other in clients[number + 1..].iter().filter(|other| other.units == one.units) {
+            for other in clients[number + 1..].iter().filter(|other| other.limits == one.limits) {
                 if let Some(until) = drawn_apart(world, outcome, [one, other]) {
                     let clients = [one, other].map(|client| client.name.clone());
                     return Err(Violation::Unfair { class, clients, until });
@@ -62,46 +62,75 @@ fn waits_in_turn(world: &World, request: &Request) -> bool {
     fleet.mode == Mode::Wait && class.is_none_or(|class| class.max_starvation.is_none())
 }
 
-fn goes_before(world: &World, one: &Request, other: &Request) -> bool {
+fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Request) -> bool {
     let classes = &world.resource.classes;
-    let cheaper = |limit: &LimitSpec| amount_of(&one.cost, &limit.unit) <= amount_of(&other.cost, &limit.unit);
+    let cheaper = |limit| match [one, other].map(|request| buckets.charge(limit, request.worker, &request.cost)) {
+        [Some((bucket, amount)), Some((same, more))] => bucket == same && amount <= more,
+        [Some(_), None] => false,
+        [None, Some(_) | None] => true,
+    };
     one.class < other.class
         && classes[one.class.index()].headroom <= classes[other.class.index()].headroom
-        && world.resource.limits.iter().all(cheaper)
+        && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// One client of a class, all of whose calls need the same units.
-struct Client<'a> {
+/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of what is not counted in tokens: what is
+/// left of a window, and would not do for that one, is of use to other classes.
+fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
+    let counted =
+        |limit: &usize| !matches!(buckets.limits[*limit].algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
+    (0..buckets.limits.len()).filter(counted).filter_map(|limit| Some((limit, charge(limit, one)?))).any(
+        |(limit, (bucket, amount))| {
+            let dearer =
+                |other: &Request| charge(limit, other).is_some_and(|(same, more)| same == bucket && more > amount);
+            in_line.iter().any(|other| other.class <= one.class && dearer(other))
+        },
+    )
+}
+
+/// One client of a class, all of whose calls need the same limits, which everybody shares.
+struct Client {
     name: String,
     weight: f64,
-    units: Vec<&'a str>,
+    limits: Vec<usize>,
     requests: Vec<usize>,
     largest: f64,
 }
 
-fn clients_of<'a>(world: &'a World, outcome: &Outcome, class: usize) -> Vec<Client<'a>> {
+fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: usize) -> Vec<Client> {
     let mut clients: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, request) in outcome.requests.iter().enumerate().filter(|(_, one)| one.class.index() == class) {
         let (_, fleet) = world.fleet_of(request.worker);
         let name = fleet.client(request.worker).map_or(String::new(), |name| name.to_string());
         clients.entry(name).or_default().push(number);
     }
-    clients.into_iter().filter_map(|(name, requests)| Client::new(world, outcome, name, requests)).collect()
+    clients.into_iter().filter_map(|(name, requests)| Client::new(world, buckets, outcome, name, requests)).collect()
 }
 
-impl<'a> Client<'a> {
-    /// Nothing for one whose calls differ in what they need, do not wait for their turn, keep a place from before, or were
-    /// given back.
-    fn new(world: &'a World, outcome: &Outcome, name: String, requests: Vec<usize>) -> Option<Self> {
+impl Client {
+    /// Nothing for one whose calls differ in what they need, may be held up by what others do not need, do not wait for their turn,
+    /// keep a place from before, or were given back or refused.
+    fn new(
+        world: &World,
+        buckets: &Buckets<'_>,
+        outcome: &Outcome,
+        name: String,
+        requests: Vec<usize>,
+    ) -> Option<Self> {
         let all = || requests.iter().map(|number| &outcome.requests[*number]);
-        let units = units_of(world, all().next()?);
-        let fits = |request: &Request| units_of(world, request) == units && waits_in_turn(world, request);
+        let charged = |request: &Request| buckets.charged(request.worker, &request.cost);
+        let limits = charged(all().next()?);
+        if !limits.iter().all(|limit| buckets.limits[*limit].applies.is_everything()) {
+            return None;
+        }
+        let fits = |request: &Request| charged(request) == limits && waits_in_turn(world, request);
         if !all().all(|request| fits(request) && request.returned.is_none() && request.age == Span::ZERO) {
             return None;
         }
         let weight = world.weight(&name);
         let largest = all().map(|request| world.dominant_share(&request.cost)).fold(0.0, f64::max) / weight;
-        Some(Client { name, weight, units, requests, largest })
+        Some(Client { name, weight, limits, requests, largest })
     }
 
     fn waits_at(&self, outcome: &Outcome, time: Time) -> bool {
@@ -109,13 +138,8 @@ impl<'a> Client<'a> {
     }
 }
 
-fn units_of<'a>(world: &'a World, request: &Request) -> Vec<&'a str> {
-    let units = world.resource.limits.iter().map(|limit| &*limit.unit);
-    units.filter(|unit| amount_of(&request.cost, unit) > Amount::ZERO).collect()
-}
-
 /// When one was first too far ahead, while both have waited without a break.
-fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client<'_>; 2]) -> Option<Time> {
+fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client; 2]) -> Option<Time> {
     let most = pair[0].largest + pair[1].largest;
     let (mut lead, mut least, mut greatest) = (0.0, 0.0, 0.0);
     for number in &outcome.grants {

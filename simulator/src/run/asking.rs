@@ -6,9 +6,10 @@ use crate::gate::Gate;
 use crate::happening::Happening;
 use crate::strategy::Strategy;
 use crate::worker::{Address, Stage, Wish};
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Command, Event};
+use rampmeter_worker_sdk::session::{AskNumber, Command, Denial, Event};
 use std::sync::Arc;
 
 impl Run<'_> {
@@ -78,7 +79,7 @@ impl Run<'_> {
                 }
             }
             Command::Complete { ask, result: Ok(grant) } => self.be_permitted(now, to, ask, grant.start.since(now)),
-            Command::Complete { result: Err(_), .. } => self.be_refused(now, number),
+            Command::Complete { result: Err(denial), .. } => self.be_refused(now, number, &denial),
             Command::Freeze { .. } => {}
         }
     }
@@ -131,8 +132,29 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn be_refused(&mut self, now: Time, number: usize) {
-        self.outcome.fleets[self.workers[number].fleet].refused += 1;
-        self.go_on(now, number);
+    /// Comes back when a quota is reset that is spent, and gives the call up where that is never.
+    pub(super) fn be_refused(&mut self, now: Time, number: usize, denial: &Denial) {
+        let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
+        fleet.refused += 1;
+        match denial {
+            Denial::Refused { code: Code::QuotaSpent, retry_after: Some(wait), .. } => {
+                self.come_back(now, number, *wait);
+            }
+            Denial::Refused { code: Code::QuotaSpent, retry_after: None, .. } => {
+                fleet.given_up += 1;
+                self.be_done(now, number);
+            }
+            Denial::Refused { .. } | Denial::TimedOut { .. } | Denial::Unreachable { .. } | Denial::Closed => {
+                self.go_on(now, number);
+            }
+        }
+    }
+
+    fn come_back(&mut self, now: Time, number: usize, wait: Span) {
+        let worker = &mut self.workers[number];
+        if let Some(wish) = worker.advance(worker.ask, Stage::Waiting, Stage::Idle) {
+            worker.pause(wish);
+            self.agenda.note(now + wait, Happening::Paused(worker.address));
+        }
     }
 }

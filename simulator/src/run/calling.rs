@@ -34,7 +34,7 @@ impl Run<'_> {
         wait: Span,
         request: Option<usize>,
     ) {
-        let reply = self.upstream.answer(now, &wish.price.charge);
+        let reply = self.upstream.answer(now, &self.workers[by.worker].labels, &wish.price.charge);
         let answered = now + self.world.network.response.draw(&mut self.dice);
         let (cost, ok) = (Arc::clone(&wish.price.cost), reply.verdict.is_ok());
         let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
@@ -53,12 +53,13 @@ impl Run<'_> {
         settle(worker, now, reply);
         self.poll(now, to.worker);
         match verdict {
-            Ok(()) => self.be_served(now, to.worker),
+            Ok(()) => self.be_done(now, to.worker),
             Err(retry_after) => self.pause(now, to, wish, retry_after),
         }
     }
 
-    pub(super) fn be_served(&mut self, now: Time, number: usize) {
+    /// Of the calls that it is to make there is one less.
+    pub(super) fn be_done(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
         self.go_on(now, number);

@@ -16,10 +16,10 @@ impl Run<'_> {
         self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
-            let label = self.world.resource.fair_share.as_ref().map(|fair| fair.label.as_str());
+            let labels = fleet.labels(worker, self.world.client_label()).expect("checked with the world");
             // Whatever the strategy, everybody wants the same.
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
-            self.workers.push(Worker::new(number, worker, fleet, label, &self.world.network, chance));
+            self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
                 self.agenda.note(fleet.until, Happening::Stopped { worker });
             }

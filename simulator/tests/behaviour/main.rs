@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
 mod common;
+mod counted;
 mod fairness;
 mod feedback;
 mod fleets;
 mod judge;
+mod judge_of_limits;
 mod random_worlds;
 mod strategies;
 mod upstreams;

@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "progress, for who asks with --nocapture")]
 
+use crate::counted;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
@@ -149,14 +150,15 @@ fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
 fn world(seed: u64) -> (World, bool) {
     let dice = &mut Dice::new(seed);
     let (network, margin) = network(dice);
-    let resource = resource(dice, margin);
+    let mut resource = resource(dice, margin);
     let mut fleets: Vec<Fleet> = (0..dice.number(1, 4)).map(|number| fleet(dice, number, &resource)).collect();
     let faulty = dice.number(0, 4) == 0;
-    let network = if faulty { with_faults(dice, network) } else { network };
+    let mut network = if faulty { with_faults(dice, network) } else { network };
     if faulty {
         fleets.iter_mut().for_each(|fleet| fleet.crashes = crashes(dice));
     }
-    (fleets.into_iter().fold(World::new(resource, seed).across(network), World::with), faulty)
+    let until = counted::vary(seed, &mut resource, &mut network, &mut fleets);
+    (fleets.into_iter().fold(World::new(resource, seed).across(network).until(until), World::with), faulty)
 }
 
 /// What is wrong with the world of this seed.

@@ -1,43 +1,12 @@
-//! No window takes more than a limit holds and refills.
+//! No span of time takes more of a bucket than it holds and refills.
 
-use super::Violation;
-use crate::cost::amount_of;
-use crate::outcome::Outcome;
-use crate::world::World;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::spec::LimitSpec;
-use std::collections::BTreeSet;
-
-/// Checks calls that the upstream served, as it saw them.
-pub(super) fn check_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
-    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
-    check(world, "calls", calls.map(|call| (call.at, &*call.cost)).collect())
-}
-
-/// Checks starts that were granted, not given back, and not rejected: a call that was rejected has taken nothing.
-pub(super) fn check_starts(world: &World, outcome: &Outcome) -> Result<(), Violation> {
-    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
-    let rejected: BTreeSet<usize> = calls.filter(|call| !call.ok).filter_map(|call| call.request).collect();
-    let requests = outcome.requests.iter().enumerate();
-    let kept = requests.filter(|(number, request)| request.returned.is_none() && !rejected.contains(number));
-    let starts = kept.filter_map(|(_, request)| Some((request.granted?.start, &*request.cost)));
-    check(world, "starts", starts.collect())
-}
-
-fn check(world: &World, what: &'static str, mut costs: Vec<(Time, &Cost<'_>)>) -> Result<(), Violation> {
-    costs.sort_by_key(|(at, _)| *at);
-    world.resource.limits.iter().try_for_each(|limit| {
-        let taken = costs.iter().map(|(at, cost)| (*at, amount_of(cost, &limit.unit)));
-        let overdrawn = |(too_much, end)| Violation::Overdrawn { limit: limit.name.to_string(), what, too_much, end };
-        overdraft(limit, taken).map_or(Ok(()), |found| Err(overdrawn(found)))
-    })
-}
 
 /// In any window of length T no more than capacity + rate · T: calls that began with a full bucket would have emptied it.
 /// If there is a window with more: how much more, in millionths, and its end.
-fn overdraft(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
+pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
     // Everything times the period, so that nothing is rounded.
     let (mut sum, mut lowest) = (0, i128::MAX);
@@ -68,7 +37,7 @@ mod tests {
         let at = |millis| Time::ORIGIN + Span::from_millis(millis);
         let found = |calls: &[(u64, f64)]| {
             let taken = calls.iter().map(|(millis, units)| (at(*millis), Amount::new(*units).unwrap()));
-            overdraft(&limit, taken).map(|(too_much, _)| too_much)
+            excess(&limit, taken).map(|(too_much, _)| too_much)
         };
         for allowed in [&[(0, 10.0)][..], &[(0, 5.0), (500, 10.0)], &[(0, 10.0), (100, 1.0), (1100, 10.0)]] {
             assert_eq!(found(allowed), None, "{allowed:?}");

@@ -1,0 +1,67 @@
+//! In which buckets the calls of whom belong.
+
+use crate::cost::amount_of;
+use crate::world::World;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_scheduler_core::spec::{Applies, LimitSpec, Pattern};
+use std::collections::BTreeMap;
+
+/// The buckets of all limits. Limits in shadow mode hold nobody up and have none; nor have those of a group or with regular
+/// expressions, which the judge does not understand.
+pub(super) struct Buckets<'a> {
+    pub(super) limits: &'a [LimitSpec],
+    /// By worker and limit.
+    numbers: Vec<Vec<Option<usize>>>,
+}
+
+impl<'a> Buckets<'a> {
+    pub(super) fn of(world: &'a World) -> Self {
+        let limits = &world.resource.limits;
+        let mut known = BTreeMap::new();
+        let mut numbers = Vec::new();
+        for fleet in &world.fleets {
+            for worker in numbers.len()..numbers.len() + fleet.workers {
+                let labels = fleet.labels(worker, world.client_label()).expect("a world that has run");
+                let number = |limit: &LimitSpec| {
+                    let key = key(&limit.applies, &labels).filter(|_| !limit.shadow)?;
+                    let next = known.len();
+                    Some(*known.entry(key).or_insert(next))
+                };
+                numbers.push(limits.iter().map(number).collect());
+            }
+        }
+        Buckets { limits, numbers }
+    }
+
+    /// What a worker's call takes from a limit, and from which of its buckets; none where it takes nothing.
+    pub(super) fn charge(&self, limit: usize, worker: usize, cost: &Cost<'_>) -> Option<(usize, Amount)> {
+        let bucket = self.numbers[worker][limit]?;
+        let amount = amount_of(cost, &self.limits[limit].unit);
+        (amount > Amount::ZERO).then_some((bucket, amount))
+    }
+
+    /// The limits that a worker's call takes something from.
+    pub(super) fn charged(&self, worker: usize, cost: &Cost<'_>) -> Vec<usize> {
+        (0..self.limits.len()).filter(|limit| self.charge(*limit, worker, cost).is_some()).collect()
+    }
+}
+
+/// The values that name a bucket; none where the limit is not for such a call.
+fn key(applies: &Applies, labels: &Labels<'_>) -> Option<Vec<String>> {
+    let holds = |(label, pattern): (&String, &Pattern)| labels.get(label).is_some_and(|value| holds(pattern, value));
+    if applies.group.is_some() || !applies.matching.iter().all(holds) {
+        return None;
+    }
+    applies.key.iter().map(|label| labels.get(label).map(str::to_owned)).collect()
+}
+
+fn holds(pattern: &Pattern, value: &str) -> bool {
+    match pattern {
+        Pattern::Exact(exact) => exact == value,
+        Pattern::OneOf(values) => values.contains(value),
+        Pattern::Prefix(prefix) => value.starts_with(prefix.as_str()),
+        Pattern::Regex(_) => false,
+    }
+}

@@ -1,0 +1,28 @@
+//! Never more is held of a limit than it has.
+
+use super::room::Room;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Time;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a call holds, from a time on and before another.
+pub(super) type Holding = (Time, Time, Amount);
+
+/// Of what is held, by when it began: if that is once more than there is room for, how much more, in millionths, and when.
+pub(super) fn excess(room: Room, holdings: impl Iterator<Item = Holding>) -> Option<(i128, Time)> {
+    let (mut held, mut ends) = (0, BinaryHeap::new());
+    for (from, until, amount) in holdings.filter(|(from, until, _)| from < until) {
+        while let Some(Reverse((_, amount))) = ends.peek().copied().filter(|Reverse((until, _))| *until <= from) {
+            ends.pop();
+            held -= amount;
+        }
+        let amount = i128::from(amount.micros());
+        held += amount;
+        ends.push(Reverse((until, amount)));
+        if let Some(excess) = room.excess(held, ends.len()) {
+            return Some((excess, from));
+        }
+    }
+    None
+}

@@ -1,0 +1,134 @@
+//! Nobody takes more of a limit than it has, by key where it has keys.
+
+use super::buckets::Buckets;
+use super::room::Room;
+use super::{Violation, holdings, periods, tokens};
+use crate::outcome::{Call, Outcome, Request};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What somebody took.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    worker: usize,
+    cost: &'a Cost<'static>,
+    /// When, by the first promise.
+    promised: Time,
+    /// When, after all.
+    at: Time,
+    /// From when on it had leave to be in flight.
+    leave: Time,
+    /// When it was over, as far as anybody heard.
+    over: Time,
+    /// Whether it took more than a place in flight: it was neither given back nor rejected.
+    counts: bool,
+    /// Whether a call was made.
+    made: bool,
+}
+
+/// Checks calls that the upstream served, as it saw them.
+pub(super) fn check_calls(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
+    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
+    check(buckets, "calls", Room::upstream, calls.map(|call| Use::served(outcome, call)).collect())
+}
+
+/// Checks starts that were granted. One that was given back has taken nothing, and neither has a call that was rejected.
+pub(super) fn check_starts(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
+    let calls = || outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
+    let made: BTreeSet<usize> = calls().filter_map(|call| call.request).collect();
+    let rejected: BTreeSet<usize> = calls().filter(|call| !call.ok).filter_map(|call| call.request).collect();
+    let starts = outcome.requests.iter().enumerate().filter_map(|(number, request)| {
+        let counts = request.returned.is_none() && !rejected.contains(&number);
+        Some(Use { counts, made: made.contains(&number), ..Use::granted(request)? })
+    });
+    check(buckets, "starts", Room::given_out, starts.collect())
+}
+
+fn check(
+    buckets: &Buckets<'_>,
+    what: &'static str,
+    room: impl Fn(&LimitSpec) -> Room,
+    uses: Vec<Use<'_>>,
+) -> Result<(), Violation> {
+    for (number, limit) in buckets.limits.iter().enumerate() {
+        let mut by_bucket: BTreeMap<usize, Vec<(&Use<'_>, Amount)>> = BTreeMap::new();
+        for one in &uses {
+            if let Some((bucket, amount)) = buckets.charge(number, one.worker, one.cost) {
+                by_bucket.entry(bucket).or_default().push((one, amount));
+            }
+        }
+        let found = by_bucket.into_values().find_map(|uses| excess(limit, room(limit), uses));
+        if let Some((too_much, at)) = found {
+            return Err(Violation::Overdrawn { limit: limit.name.to_string(), what, too_much, at });
+        }
+    }
+    Ok(())
+}
+
+/// If more of one bucket is taken than there is room for: how much more, in millionths, and when.
+fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> Option<(i128, Time)> {
+    uses.retain(|(one, _)| one.concerns(limit));
+    uses.sort_by_key(|(one, _)| one.begins(limit));
+    let taken = uses.iter().map(|(one, amount)| (one.begins(limit), *amount));
+    match &limit.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => tokens::excess(limit, taken),
+        Algorithm::FixedWindow(alignment) => periods::excess(Some(alignment), limit.period, room, taken),
+        Algorithm::Quota(alignment) => periods::excess(alignment.as_ref(), limit.period, room, taken),
+        Algorithm::SlidingWindow => holdings::excess(room, taken.map(|(at, amount)| (at, at + limit.period, amount))),
+        Algorithm::Concurrency => {
+            let until = |one: &Use<'_>| one.over.min(one.leave + limit.period);
+            holdings::excess(room, uses.iter().map(|(one, amount)| (one.at, until(one), *amount)))
+        }
+    }
+}
+
+impl<'a> Use<'a> {
+    fn served(outcome: &Outcome, call: &'a Call) -> Self {
+        let granted = call.request.and_then(|request| outcome.requests[request].last_granted());
+        Use {
+            worker: call.worker,
+            cost: &call.cost,
+            promised: call.at,
+            at: call.at,
+            leave: granted.map_or(call.at, |granted| granted.start),
+            over: call.answered,
+            counts: true,
+            made: true,
+        }
+    }
+
+    fn granted(request: &'a Request) -> Option<Self> {
+        let (promised, at) = (request.granted?.start, request.last_granted()?.start);
+        let over = request.settled.into_iter().chain(request.returned).min().unwrap_or(Time::NEVER);
+        let (worker, cost) = (request.worker, &*request.cost);
+        Some(Use { worker, cost, promised, at, leave: at, over, counts: true, made: true })
+    }
+
+    /// Whether it is looked at: calls in flight are, whatever becomes of them, and what was never made begins no window.
+    fn concerns(&self, limit: &LimitSpec) -> bool {
+        match &limit.algorithm {
+            Algorithm::Concurrency => true,
+            Algorithm::FixedWindow(Alignment::FirstUse) | Algorithm::Quota(Some(Alignment::FirstUse)) => {
+                self.counts && self.made
+            }
+            Algorithm::TokenBucket
+            | Algorithm::LeakyBucket
+            | Algorithm::FixedWindow(_)
+            | Algorithm::SlidingWindow
+            | Algorithm::Quota(_) => self.counts,
+        }
+    }
+
+    /// When it takes something. What a bucket of tokens was charged for a start that has lapsed, it goes on to have.
+    fn begins(&self, limit: &LimitSpec) -> Time {
+        match &limit.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.promised,
+            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Concurrency | Algorithm::Quota(_) => {
+                self.at
+            }
+        }
+    }
+}

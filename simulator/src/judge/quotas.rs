@@ -1,0 +1,74 @@
+//! Nobody is refused for a quota that is not spent.
+
+use super::Violation;
+use super::buckets::Buckets;
+use super::periods::{Window, window};
+use super::room::Room;
+use crate::outcome::{Outcome, Request};
+use crate::world::World;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec, Start};
+
+/// With what others had been granted or waited for in this period, whoever was refused would have taken too much.
+pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
+    for request in &outcome.requests {
+        let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
+        let place = buckets.limits.iter().position(|limit| limit.name == *name).expect("a limit of the resource");
+        if !is_spent(world, buckets, outcome, place, request, at) {
+            return Err(Violation::Refused { limit: name.to_string(), worker: request.worker, at });
+        }
+    }
+    Ok(())
+}
+
+fn is_spent(
+    world: &World,
+    buckets: &Buckets<'_>,
+    outcome: &Outcome,
+    place: usize,
+    refused: &Request,
+    at: Time,
+) -> bool {
+    let limit = &buckets.limits[place];
+    let Algorithm::Quota(alignment) = &limit.algorithm else { return false };
+    let period = Period { alignment: alignment.as_ref(), limit, at };
+    let Some((bucket, cost)) = buckets.charge(place, refused.worker, &refused.cost) else { return false };
+    let begun_empty = world.resource.start == Start::Empty && period.reaches(Time::ORIGIN);
+    let others = outcome.requests.iter().filter(|other| period.counts(other));
+    let charges = others.filter_map(|other| buckets.charge(place, other.worker, &other.cost));
+    let taken = charges.filter(|(other, _)| *other == bucket).map(|(_, amount)| i128::from(amount.micros()));
+    let (taken, calls) = taken.fold((0, 0), |(sum, calls), amount| (sum + amount, calls + 1));
+    begun_empty || Room::given_out(limit).excess(taken + i128::from(cost.micros()), calls + 1).is_some()
+}
+
+/// The period of a quota in which somebody was refused.
+struct Period<'a> {
+    alignment: Option<&'a Alignment>,
+    limit: &'a LimitSpec,
+    at: Time,
+}
+
+impl Period<'_> {
+    /// Whether it takes part of what there is: it was granted that for this period or a later one, or waits for it.
+    fn counts(&self, request: &Request) -> bool {
+        let kept = request.heard <= self.at && request.returned.is_none_or(|returned| returned > self.at);
+        let start = request.granted.filter(|granted| granted.at <= self.at).map(|granted| granted.start);
+        kept && start.is_none_or(|start| self.reaches(start))
+    }
+
+    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until it has surely ended, whichever
+    /// call that was.
+    fn reaches(&self, time: Time) -> bool {
+        let period = self.limit.period;
+        match self.alignment {
+            Some(Alignment::FirstUse) => time + period + period + SURELY > self.at,
+            Some(Alignment::Epoch | Alignment::Day(_) | Alignment::Month(_)) | None => {
+                let window = |time| -> Window { window(self.alignment, period, time) };
+                window(time) >= window(self.at)
+            }
+        }
+    }
+}
+
+/// Longer than a call is late.
+const SURELY: Span = Span::from_secs(1);
