@@ -1,6 +1,7 @@
 //! Fire drills: schedulers, servers, the network and the store fail under load, and not one token too many is admitted.
 
 mod cluster;
+mod holders;
 mod jobs;
 mod kills;
 mod lossy;
@@ -17,3 +18,4 @@ const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 /// A worker that runs jobs.
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
 const NOISY_CLIENT: &str = env!("CARGO_BIN_EXE_noisy-client");
+const PERMIT_HOLDER: &str = env!("CARGO_BIN_EXE_permit-holder");

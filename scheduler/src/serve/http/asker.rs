@@ -47,6 +47,8 @@ pub(super) struct Exchange {
     asker: Asker,
     resource: Name,
     number: u64,
+    /// Whether it was asked before.
+    asked: bool,
     here: mpsc::Sender<Reply>,
     replies: mpsc::Receiver<Reply>,
 }
@@ -83,7 +85,7 @@ impl Asker {
         let number = self.desk.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = mpsc::channel(MAX_UNREAD);
         self.desk.lock().insert(number, sender.clone());
-        Exchange { asker: self.clone(), resource: resource.clone(), number, here: sender, replies }
+        Exchange { asker: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
     }
 
     /// Says something that wants no answer. While there is no connection it is not said at all: it would come too late.
@@ -105,12 +107,13 @@ impl Asker {
 
 impl Exchange {
     /// Asks at `door`; whether that could be sent. Without a connection nobody is asked here either: who leads may have changed.
-    pub(super) async fn ask(&self, door: &Door, payload: Vec<u8>) -> bool {
+    /// For the same reason what is asked again goes to whoever hears it.
+    pub(super) async fn ask(&mut self, door: &Door, payload: Vec<u8>) -> bool {
         if !self.asker.is_connected() {
             return false;
         }
-        let payload = Bytes::from(payload);
-        self.ask_here(door, payload.clone()) || self.ask_over_nats(door, payload).await
+        let (payload, again) = (Bytes::from(payload), std::mem::replace(&mut self.asked, true));
+        !again && self.ask_here(door, payload.clone()) || self.ask_over_nats(door, payload).await
     }
 
     /// Asks this process, if it leads and has room for the question.
