@@ -62,23 +62,15 @@ impl Door {
 #[derive(Debug)]
 pub(super) struct Doors {
     subjects: Subjects,
-    permit: String,
-    settle: String,
-    status: String,
-    explain: String,
-    pub(super) echo: String,
+    known: [(Subject, Door); 5],
+    pub(super) echo: Subject,
 }
 
 impl Doors {
     pub(super) fn new(subjects: &Subjects, resource: &Name) -> Self {
-        Doors {
-            permit: subjects.permit(resource),
-            settle: subjects.settle(resource),
-            status: subjects.status(resource),
-            explain: subjects.explain(resource),
-            echo: subjects.echo(resource),
-            subjects: subjects.clone(),
-        }
+        let doors = [Door::Permit, Door::Settle, Door::Status, Door::Explain, Door::Echo];
+        let known = doors.map(|door| (door.subject(subjects, resource), door));
+        Doors { known, echo: Door::Echo.subject(subjects, resource), subjects: subjects.clone() }
     }
 
     /// What came in over NATS. No reply subject makes a loop write where workers must not.
@@ -88,13 +80,7 @@ impl Doors {
     }
 
     fn door(&self, subject: Subject) -> Door {
-        match subject.as_str() {
-            permit if permit == self.permit => Door::Permit,
-            settle if settle == self.settle => Door::Settle,
-            status if status == self.status => Door::Status,
-            explain if explain == self.explain => Door::Explain,
-            echo if echo == self.echo => Door::Echo,
-            _ => Door::Unknown(subject),
-        }
+        let known = self.known.iter().find(|(known, _)| *known == subject);
+        known.map_or(Door::Unknown(subject), |(_, door)| door.clone())
     }
 }

@@ -453,7 +453,7 @@ impl PermitLoop {
 
     /// Where this loop's own messages come in again.
     pub(super) fn own_echo(&self) -> Address {
-        Address::Subject(self.doors.echo.clone().into())
+        Address::Subject(self.doors.echo.clone())
     }
 
     async fn publish(&mut self) {

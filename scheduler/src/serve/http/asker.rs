@@ -84,7 +84,6 @@ impl Asker {
     pub(super) fn exchange(&self, resource: &Name) -> Exchange {
         let number = self.desk.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = mpsc::channel(MAX_UNREAD);
-        self.desk.lock().insert(number, sender.clone());
         Exchange { asker: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
     }
 
@@ -124,6 +123,7 @@ impl Exchange {
     }
 
     async fn ask_over_nats(&self, door: &Door, payload: Bytes) -> bool {
+        self.asker.desk.lock().entry(self.number).or_insert_with(|| self.here.clone());
         let (subject, reply) = (door.subject(&self.asker.subjects, &self.resource), self.asker.address.of(self.number));
         let sending = self.asker.client.publish_with_reply(subject, reply, payload);
         matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
