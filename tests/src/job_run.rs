@@ -1,16 +1,19 @@
-//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the scheduler.
+//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the scheduler. The workers' clocks
+//! of the day are seconds apart.
 
 use crate::fire::Run;
 use crate::guilds::{Guilds, discord_by, name};
 use crate::nats;
 use crate::patience::let_pass;
 use crate::process::{Process, Program};
+use crate::wrong_clock::WrongClock;
 use rampmeter_worker_sdk::jobs::{Job, Queue};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-const WORKERS: usize = 3;
+/// How many seconds the clock of each worker is fast.
+const CLOCKS: [i64; 3] = [0, 3, -3];
 /// A run that takes this much longer than its limits do, and than the scheduler's deaths cost, does not go on.
 const PATIENCE: u32 = 6;
 
@@ -38,14 +41,15 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `program` on the queue `roles`.
+    /// Starts `program` on the queue `roles`, with these environment variables.
     ///
     /// # Panics
     /// If it can't be run.
     #[must_use]
-    pub fn start(program: Program, nats_url: &str, upstream: &Guilds) -> Self {
+    pub fn start(program: Program, nats_url: &str, upstream: &Guilds, environment: &[(&str, String)]) -> Self {
         let mut command = Command::new(program);
-        command.args([nats_url, "roles", upstream.url()]).stdin(Stdio::null()).kill_on_drop(true);
+        command.args([nats_url, "roles", upstream.url()]).envs(environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).kill_on_drop(true);
         Worker { child: command.spawn().unwrap(), command }
     }
 
@@ -87,7 +91,8 @@ pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, si
             queue.publish(Job::new(name(guild), job.to_string()).id(format!("{guild}-{job}"))).await.unwrap();
         }
     }
-    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| Worker::start(worker, nats.url(), &upstream)).collect();
+    let clock = WrongClock::build().await;
+    let mut workers = CLOCKS.map(|fast| Worker::start(worker, nats.url(), &upstream, &clock.fast_by(fast)));
     let all = (size.guilds * size.jobs) as usize;
     let (mut kills, mut rounds) =
         (0, PATIENCE * size.period * size.jobs.div_ceil(size.capacity) + Duration::from_secs(60));
@@ -100,7 +105,7 @@ pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, si
             scheduler.kill().await;
             scheduler.restart();
         } else {
-            workers[kills % WORKERS].replace().await;
+            workers[kills % CLOCKS.len()].replace().await;
         }
         kills += 1;
     }

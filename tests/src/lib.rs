@@ -34,3 +34,4 @@ pub mod scheduler;
 pub mod shipped;
 pub mod witness;
 pub mod worker;
+pub mod wrong_clock;

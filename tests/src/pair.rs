@@ -2,10 +2,13 @@
 
 use crate::patience::until;
 use crate::process::{Process, Program};
+use crate::wrong_clock::WrongClock;
 
 /// The processes. Dropping it kills them.
 pub struct Pair {
     members: [Process; 2],
+    /// Whoever is started again needs it again.
+    _clock: Option<WrongClock>,
 }
 
 /// Which of the two.
@@ -29,7 +32,25 @@ impl Pair {
     /// # Panics
     /// If they do not get so far.
     pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
-        let pair = Pair { members: configurations.map(|text| Process::begin(program, text, &[])) };
+        Self::led(configurations.map(|text| Process::begin(program, text, &[])), None).await
+    }
+
+    /// Starts two with this configuration, whose clocks of the day are as many seconds fast.
+    ///
+    /// # Panics
+    /// If they do not get so far.
+    pub async fn start_by(clocks: [i64; 2], program: Program, configuration: &str) -> Self {
+        let clock = WrongClock::build().await;
+        let begin = |fast| {
+            let [library, off] = clock.fast_by(fast);
+            let environment = [(library.0, &*library.1), (off.0, &*off.1)];
+            Process::begin_in(program, configuration, &[], &environment)
+        };
+        Self::led(clocks.map(begin), Some(clock)).await
+    }
+
+    async fn led(members: [Process; 2], clock: Option<WrongClock>) -> Self {
+        let pair = Pair { members, _clock: clock };
         pair.leader().await;
         pair
     }

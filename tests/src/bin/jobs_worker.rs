@@ -1,4 +1,5 @@
-//! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`.
+//! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`. `PATIENCE_MS` is how long it waits for a permit
+//! before it puts a job back.
 
 use rampmeter_tests::guilds;
 use rampmeter_worker_sdk::jobs::Queue;
@@ -12,7 +13,10 @@ async fn main() -> anyhow::Result<()> {
     let options = ConnectOptions::new().name("jobs-worker");
     let queue = Queue::builder().options(options).lease(guilds::LEASE).open(nats, queue).await?;
     let discord = Client::connect(nats).await?.resource("discord")?;
-    let worker = guilds::worker(&queue, discord).backoff(Duration::from_millis(100), guilds::LEASE);
+    let mut worker = guilds::worker(&queue, discord).backoff(Duration::from_millis(100), guilds::LEASE);
+    if let Ok(patience) = std::env::var("PATIENCE_MS") {
+        worker = worker.patience(Duration::from_millis(patience.parse()?));
+    }
     let _running = worker.start(guilds::handler(upstream)).await?;
     std::future::pending().await
 }

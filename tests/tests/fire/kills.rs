@@ -15,13 +15,14 @@ const CYCLES: Cycles = Cycles { usual: 100, long: 1000 };
 /// Kills come at any point between two writes to the store.
 const BETWEEN_WRITES: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(250);
 
+/// The two tell each other nothing of the time of the day, so that it matters to nobody that one is an hour fast.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_of_a_pair() {
     let run = Run::of("kills::the_leader_of_a_pair");
     let mut dice = run.dice();
     let nats = nats::start().await;
     let configuration = scheduler::configuration(nats.url(), &audited_hub());
-    let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let mut pair = Pair::start_by([0, 3600], RAMPMETER, &configuration).await;
     let mut drill = Drill::begin(run, plan(nats.url())).await;
     for _ in 0..CYCLES.count() {
         let leader = pair.leader().await;

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use crate::JOBS_WORKER;
 use async_nats::HeaderMap;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
 use rampmeter_tests::patience::{let_pass, until, within};
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::wrong_clock::WrongClock;
+use rampmeter_tests::{job_run, nats, scheduler};
 use rampmeter_worker_sdk::jobs::{Attempt, Failure, GroupStatus, Job, Queue, QueueErrorKind, Worker};
 use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 use std::sync::{Arc, Mutex};
@@ -180,19 +182,23 @@ async fn a_job_published_twice_under_one_id_is_one_job() {
     worker.stop().await;
 }
 
-/// Guild's weak points: new jobs take no slot from those that are delayed, a deleted job leaves nothing behind, and
-/// what is delayed is counted right.
+/// Guild's weak points: new jobs take no slot from those that are delayed, a deleted job leaves nothing behind, what is
+/// delayed is counted right, and it matters to nothing that the workers' clocks are three seconds apart.
 #[tokio::test]
 async fn delayed_jobs_keep_their_times_whatever_comes_or_goes() {
     let stage = stage(2).await;
     let upstream = Guilds::start(2, SECOND).await;
-    let worker = guilds::worker(&stage.queue, stage.discord.clone()).patience(Duration::from_millis(100));
     let mut sequences = Vec::new();
     for number in 0..8 {
         let job = Job::new(name(0), number.to_string());
         sequences.push(stage.queue.publish(job).await.unwrap().sequence);
     }
-    let worker = worker.start(guilds::handler(upstream.url())).await.unwrap();
+    let clock = WrongClock::build().await;
+    let _workers = [0, 3].map(|fast| {
+        let mut environment = clock.fast_by(fast).to_vec();
+        environment.push(("PATIENCE_MS", "100".to_owned()));
+        job_run::Worker::start(JOBS_WORKER, stage.nats.url(), &upstream, &environment)
+    });
     until("the first have run", async || (upstream.done() >= 2).then_some(())).await;
     let status = stage.queue.status().await.unwrap();
     assert_eq!((status[0].group.as_str(), status[0].delayed + status[0].running), ("guild 0", 8 - upstream.done()));
@@ -218,7 +224,6 @@ async fn delayed_jobs_keep_their_times_whatever_comes_or_goes() {
         assert!((-0.05..0.35).contains(&late), "job {number} is {late} s late: {of_guild:?}");
     }
     assert_eq!(stage.queue.status().await.unwrap(), Vec::<GroupStatus>::new());
-    worker.stop().await;
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ async fn a_job_whose_worker_is_killed_runs_again_and_before_the_next() {
     let upstream = Guilds::start_slow(100, SECOND, Duration::from_millis(500)).await;
     let queue = open(&nats).await;
     publish(&queue, 1, 3).await;
-    let mut worker = Worker::start(JOBS_WORKER, nats.url(), &upstream);
+    let mut worker = Worker::start(JOBS_WORKER, nats.url(), &upstream, &[]);
     until("the first job runs", async || (upstream.calls().len() == 1).then_some(())).await;
     let status = queue.status().await.unwrap();
     assert_eq!((status[0].running, status[0].delayed), (1, 2));
