@@ -12,34 +12,73 @@ const SPARSE: usize = 8;
 /// Bills in use. Calls of a fleet have few different costs: a permit that points at its bill takes a
 /// third less memory than one that has a bill of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Bills(HashSet<Arc<Bill>>);
+pub(crate) struct Bills {
+    kept: HashSet<Arc<Bill>>,
+    /// The one that was asked for last, which most often is the next one's as well.
+    last: Option<Arc<Bill>>,
+}
 
 impl Bills {
     /// The kept bill that equals `bill`.
     pub(crate) fn keep(&mut self, bill: Bill) -> Arc<Bill> {
-        match self.0.get(&bill) {
-            Some(kept) => Arc::clone(kept),
-            None => {
-                let bill = Arc::new(bill);
-                self.0.insert(Arc::clone(&bill));
-                bill
-            }
+        if let Some(last) = self.last.as_ref().filter(|last| ***last == bill) {
+            return Arc::clone(last);
         }
+        let kept = match self.kept.get(&bill) {
+            Some(kept) => Arc::clone(kept),
+            None => self.add(bill),
+        };
+        self.last = Some(Arc::clone(&kept));
+        kept
+    }
+
+    fn add(&mut self, bill: Bill) -> Arc<Bill> {
+        let bill = Arc::new(bill);
+        self.kept.insert(Arc::clone(&bill));
+        bill
     }
 
     /// After a flood of keys, each with bills of its own, there is room that nobody needs.
     fn give_back_room(&mut self) {
-        if self.0.capacity() > LEAST_ROOM && self.0.len() < self.0.capacity() / SPARSE {
-            self.0.shrink_to(2 * self.0.len());
+        if self.kept.capacity() > LEAST_ROOM && self.kept.len() < self.kept.capacity() / SPARSE {
+            self.kept.shrink_to(2 * self.kept.len());
         }
     }
 
     /// Forgets `bill` if nobody else uses it.
     pub(crate) fn release(&mut self, bill: &Arc<Bill>) {
-        let here_and_there = 2;
+        let is_last = self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, bill));
+        let here_and_there = 2 + usize::from(is_last);
         if Arc::strong_count(bill) == here_and_there {
-            self.0.remove(bill);
+            self.last.take_if(|_| is_last);
+            self.kept.remove(bill);
             self.give_back_room();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::LimitId;
+    use rampmeter_protocol::amount::Amount;
+
+    fn bill(requests: u64) -> Bill {
+        let mut bill = Bill::new();
+        bill.set(LimitId(0), Amount::from_micros(requests).unwrap());
+        bill
+    }
+
+    #[test]
+    fn a_bill_is_kept_once_and_for_as_long_as_somebody_uses_it() {
+        let mut bills = Bills::default();
+        let [one, again, other] = [1, 1, 2].map(|requests| bills.keep(bill(requests)));
+        assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &other));
+        for (gone, left) in [(one, 2), (other, 1), (again, 0)] {
+            bills.release(&gone);
+            drop(gone);
+            assert_eq!(bills.kept.len(), left);
+        }
+        assert!(bills.last.is_none());
     }
 }

@@ -27,8 +27,10 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
 use rampmeter_worker_sdk::inbox::Reply;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
 
 /// Messages that are taken before answers are sent: enough to share the cost of sending, few
 /// enough to keep nobody waiting.
@@ -158,6 +160,8 @@ pub struct PermitLoop {
     pub(super) provider: Option<ProviderView>,
     /// The rules that count.
     pub(super) rules: InForce,
+    /// Wakes the loop at the next look or before: to set it anew costs more than to be woken for nothing at times.
+    alarm: Pin<Box<Sleep>>,
 }
 
 /// What woke the loop.
@@ -206,6 +210,7 @@ impl PermitLoop {
             epoch_bound: epoch_bound(),
             provider: provider.map(ProviderView::new),
             rules,
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         })
     }
 
@@ -262,7 +267,10 @@ impl PermitLoop {
     }
 
     async fn woken(&mut self) -> Woken {
-        let at = tokio::time::Instant::from_std(self.clock.instant(self.next_look()));
+        let look = tokio::time::Instant::from_std(self.clock.instant(self.next_look()));
+        if self.alarm.is_elapsed() || look < self.alarm.deadline() {
+            self.alarm.as_mut().reset(look);
+        }
         let reads = self.standing != Standing::Rechecking;
         tokio::select! {
             biased;
@@ -270,7 +278,7 @@ impl PermitLoop {
             probe = self.probes.next() => Woken::Probe(probe),
             message = self.subscription.next(), if reads => Woken::Letter(message.map(|message| self.doors.letter(message))),
             Some(letter) = self.letters.recv(), if reads => Woken::Letter(Some(letter)),
-            () = tokio::time::sleep_until(at) => Woken::Time,
+            () = &mut self.alarm => Woken::Time,
         }
     }
 

@@ -12,6 +12,8 @@ use serde::Serialize;
 /// The protocol's headers of a refusal.
 const ERROR_CODE: &str = "Nats-Service-Error-Code";
 const ERROR: &str = "Nats-Service-Error";
+/// Whole numbers below this are written digit by digit, others with an exponent.
+const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
 /// Where the answer to one element of a message goes. The core carries it along.
 #[derive(Clone, Debug)]
@@ -120,9 +122,9 @@ fn write_grant(to: &mut impl BufMut, id: &str, (delay_ms, valid_ms): (f64, f64),
     to.put_slice(br#"{"status":"granted","id":""#);
     to.put_slice(id.as_bytes());
     to.put_slice(br#"","delay_ms":"#);
-    write(to.writer(), &delay_ms);
+    write_ms(to, delay_ms);
     to.put_slice(br#","valid_ms":"#);
-    write(to.writer(), &valid_ms);
+    write_ms(to, valid_ms);
     if let Some(limit) = limited_by {
         to.put_slice(br#","limited_by":""#);
         to.put_slice(limit.as_bytes());
@@ -131,6 +133,17 @@ fn write_grant(to: &mut impl BufMut, id: &str, (delay_ms, valid_ms): (f64, f64),
     to.put_slice(br#","epoch":"#);
     write(to.writer(), &epoch);
     to.put_u8(b'}');
+}
+
+/// Nearly all are whole numbers, which are written in a fraction of the time.
+fn write_ms(to: &mut impl BufMut, ms: f64) {
+    match ms as u64 {
+        whole if whole as f64 == ms && whole < MOST_WHOLE => {
+            write(to.writer(), &whole);
+            to.put_slice(b".0");
+        }
+        _fraction => write(to.writer(), &ms),
+    }
 }
 
 fn write(to: impl std::io::Write, message: &impl Serialize) {
@@ -164,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_written_by_hand_is_what_serde_writes() {
         for limited_by in [None, Some(Text::from("requests-per-minute"))] {
-            for delay_ms in [0.0, 1234.5, 1e-6, 3.0] {
+            for delay_ms in [0.0, 1234.5, 1e-6, 3.0, 9_999_999_999_999_998.0, 1e16, 2e19] {
                 let id = Text::from("0199a7c2-5d1e.A_z:9");
                 let limited_by = limited_by.clone();
                 let answer = Answer::Granted { id, delay_ms, valid_ms: Some(5000.0), limited_by, epoch: 7 };
