@@ -141,17 +141,22 @@ impl<R: Clone> Scheduler<R> {
         self.parked.values().filter_map(standing).collect()
     }
 
-    /// The gate of the first key that holds one up: its bucket can't pay within the horizon, or others of the same key go before.
+    /// The gate of the first key that holds one up.
     fn obstacle(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Slot> {
+        let blocking = self.blocking_key(now, slot, tier)?.clone();
+        Some(self.ledger.keys.open(now, &blocking))
+    }
+
+    /// The first key that holds one up: its bucket can't pay within the horizon, or others of the same key go before.
+    pub(crate) fn blocking_key(&self, now: Time, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
         let permit = self.permits.get(slot);
         let (stand, latest) = (permit.waiting().stand(), now + self.resource.horizon());
         let starved = |stand| self.has_starved(now, stand);
-        let blocking = permit.bill.keyed().find(|charge| {
+        permit.bill.keyed().find(|charge| {
             let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
             gate.is_some_and(|gate| gate.goes_before(stand, starved))
                 || self.ledger.earliest_of_key(now, charge, tier) > latest
-        })?;
-        Some(self.ledger.keys.open(now, blocking))
+        })
     }
 
     /// The first at a gate goes to the line of its class.

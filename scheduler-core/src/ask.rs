@@ -139,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
         if let Some(refusal) = self.full_line(&ask, waiting) {
             return self.refuse(ask.to, ask.id, refusal);
         }
-        self.join_line(now, ask);
+        self.join_line(now, ask, offer.at);
     }
 
     /// The refusal of one for whom there is no place beside so many who wait.
@@ -191,7 +191,8 @@ impl<R: Clone> Scheduler<R> {
         self.answer(now, slot, ask.to, granted, Span::ZERO, false);
     }
 
-    fn join_line(&mut self, now: Time, ask: Ask<R>) {
+    /// At `alone` it could start if others did not come first.
+    fn join_line(&mut self, now: Time, ask: Ask<R>, alone: Time) {
         let place = Place { arrived: now - ask.age, serial: self.next_serial() };
         let deadline = ask.max_wait.map(|most| now + most);
         let id = self.id_or_new(ask.id);
@@ -213,13 +214,13 @@ impl<R: Clone> Scheduler<R> {
             turns: Turns::default(),
         });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
-        let leads = self.enter_line(slot);
+        let goes = self.enter_line(slot) || self.may_pass(class, alone);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
             self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
         }
         // Planning may start it, or refuse it for good.
-        if leads {
+        if goes {
             self.plan(now);
         }
         if self.lines[ask.class.index()].has(place) || self.parked.contains_key(&place) {

@@ -55,6 +55,7 @@ mod listing;
 mod news;
 mod order;
 mod pace;
+mod pass;
 mod peaks;
 mod permits;
 mod plan;

@@ -211,6 +211,15 @@ impl Limit {
         matches!(&self.counting, Counting::Holding(hold) if hold.until_settled)
     }
 
+    /// Whether what it gives out is for some time, and what is left then is gone.
+    pub(crate) fn is_windowed(&self) -> bool {
+        match &self.counting {
+            Counting::Tokens => false,
+            Counting::Windows(_) => true,
+            Counting::Holding(hold) => !hold.until_settled,
+        }
+    }
+
     /// Whether nobody waits for it once it is used up.
     pub(crate) fn is_quota(&self) -> bool {
         matches!(self.algorithm, Algorithm::Quota(_))

@@ -144,9 +144,19 @@ impl Line {
     /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
     pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
         self.served = now;
+        self.pass(resource, slot, waiting);
+    }
+
+    /// The same for one that has passed others who go on waiting for their turns: that their class was served is of no use to them.
+    pub(crate) fn pass<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
         self.take_out(resource, slot, waiting);
         self.clients.promote(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
+    }
+
+    /// The limits that somebody is held for.
+    pub(crate) fn held(&self) -> Shape {
+        self.clients.held()
     }
 
     /// Takes note of the limits that somebody is held for.
@@ -269,6 +279,11 @@ impl Line {
     /// Everybody in line, the first first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.order.iter().map(|entry| entry.slot)
+    }
+
+    /// Everybody's bills, the first's first.
+    pub(crate) fn bills(&self) -> impl Iterator<Item = (Slot, &Bill)> {
+        self.order.iter().map(|entry| (entry.slot, &*entry.bill))
     }
 
     /// Who is served before this turn.

@@ -4,7 +4,7 @@
 //! earliest starts that are left. A start within the horizon is committed. One beyond it is only
 //! held while the others are looked at, so that nobody takes what it waits for; it
 //! is not promised, and the next event may change it. Of its own class only those look for a start
-//! that need nothing of the limit it waits for: whoever does would have to wait behind it.
+//! that need nothing of the limit it waits for: whoever does would have to wait behind it, unless it [passes](crate::pass).
 
 use crate::ledger::Offer;
 use crate::limit::Tier;
@@ -33,15 +33,17 @@ pub(crate) enum Going {
     InTurn,
     /// It has starved long enough.
     Promoted,
+    /// It delays nobody whose turn comes before.
+    Passing,
 }
 
 /// A start that somebody would get, beyond the horizon.
 pub(crate) struct Hold {
-    class: ClassId,
-    slot: Slot,
-    key: Key,
+    pub(crate) class: ClassId,
+    pub(crate) slot: Slot,
+    pub(crate) key: Key,
     /// What it waits for, and others with it.
-    limit: Option<LimitId>,
+    pub(crate) limit: Option<LimitId>,
 }
 
 impl Hold {
@@ -97,6 +99,7 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.lines[class.index()].hold(now, blocked);
+        self.let_pass(now, class, holds);
     }
 
     /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.
@@ -212,6 +215,7 @@ impl<R: Clone> Scheduler<R> {
         match going {
             Going::InTurn => line.serve(&self.resource, now, slot, &waiting),
             Going::Promoted => line.promote(&self.resource, now, slot, &waiting),
+            Going::Passing => line.pass(&self.resource, slot, &waiting),
         }
         self.dismiss(waiting.aside);
         self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);

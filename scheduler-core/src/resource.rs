@@ -132,6 +132,13 @@ impl Resource {
         limits.filter(|limit| limit.is_until_settled()).map(Limit::period).max().unwrap_or(Span::ZERO)
     }
 
+    /// The limits that give out so much in a window.
+    pub(crate) fn windowed(&self) -> Shape {
+        let windowed = |(_, limit): &(usize, &Limit)| limit.is_windowed();
+        let limits = self.limits.iter().enumerate().filter(windowed);
+        limits.fold(Shape::default(), |shape, (index, _)| shape.with(LimitId(index as u8)))
+    }
+
     /// What it was made from.
     #[must_use]
     pub fn spec(&self) -> &ResourceSpec {

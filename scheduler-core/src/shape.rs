@@ -17,6 +17,10 @@ impl Shape {
         Shape(self.0 | 1 << limit.index())
     }
 
+    pub(crate) fn has(self, limit: LimitId) -> bool {
+        self.0 & 1 << limit.index() != 0
+    }
+
     /// The limits that are in both.
     #[must_use]
     pub(crate) fn and(self, other: Shape) -> Self {

@@ -1,11 +1,11 @@
 //! Limits that count in windows of time.
 
-use crate::common::{Wish, World, limit, ms, play, play_on, resource, span, wish, with_bulk};
+use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec};
 
 /// Ten in each second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {
@@ -109,6 +109,91 @@ fn headroom_melts_towards_the_end_of_a_window() {
         0    reserve c class=bulk            -> c@500
         0    reserve d class=urgent requests=2 -> d@0
         0    reserve e class=bulk            -> e@1000
+        ",
+    );
+}
+
+#[test]
+fn what_is_left_of_a_window_and_of_no_use_to_the_first_goes_to_those_behind_who_fit() {
+    play(
+        &fixed(Alignment::Epoch),
+        "
+        300  wait a requests=7         -> a@300
+        300  wait b requests=6         ->
+        300  wait c requests=4         ->
+        310  wait d requests=2         -> d@310
+        320  wait e                    -> e@320
+        330  wait f                    ->
+        400  used d requests=1         -> d:settled f@400
+        950                            -> b@1000 c@1000
+        ",
+    );
+    // Who is first keeps its start: in a sliding window b needs what c would take, and d leaves enough.
+    play(
+        &ten(Algorithm::SlidingWindow),
+        "
+        0    wait a requests=5         -> a@0
+        100  wait b requests=8         ->
+        200  wait c requests=3         ->
+        200  wait d requests=2         -> d@200
+        950                            -> b@1000
+        1949                           ->
+        1950                           -> c@2000
+        ",
+    );
+}
+
+/// Nor does another class take it first, whose headroom has melted.
+#[test]
+fn what_is_left_of_a_window_goes_to_the_own_class_before_others() {
+    play(
+        &with_bulk(fixed(Alignment::Epoch), 0.2),
+        "
+        0    wait a class=urgent requests=7 -> a@0
+        0    wait b class=urgent requests=6 ->
+        100  wait c class=bulk requests=2   ->
+        200  wait d class=urgent requests=2 -> d@200
+        450                                 ->
+        950                                 -> b@1000 c@1000
+        ",
+    );
+}
+
+#[test]
+fn whoever_fits_once_the_headroom_has_melted_is_not_forgotten() {
+    play(
+        &with_bulk(fixed(Alignment::Epoch), 0.2),
+        "
+        0    wait a class=bulk requests=7 -> a@0
+        0    wait b class=bulk requests=6 ->
+        0    wait c class=bulk            -> c@0
+        0    wait d class=bulk            ->
+        449                               ->
+        450                               -> d@500
+        950                               -> b@1000
+        ",
+    );
+}
+
+/// That others of its class have passed is no use to who waits for so long.
+#[test]
+fn whoever_is_passed_starves_all_the_same() {
+    let mut spec = fixed(Alignment::Epoch);
+    let bulk = ClassSpec { max_starvation: Some(span(1500)), ..class("bulk", 0.0) };
+    spec.classes = vec![class("urgent", 0.0), bulk];
+    play(
+        &spec,
+        "
+        0    reserve a class=urgent requests=7 -> a@0
+        0    wait b class=urgent requests=7    ->
+        0    wait c class=bulk requests=5      ->
+        800  wait d class=bulk                 -> d@800
+        950                                    -> b@1000
+        1400 wait e class=bulk                 -> e@1400
+        1450 wait f class=urgent requests=7    ->
+        1500                                   ->
+        1950                                   -> c@2000
+        2950                                   -> f@3000
         ",
     );
 }

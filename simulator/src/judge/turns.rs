@@ -28,13 +28,17 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
 }
 
 /// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait, for the same limits,
-/// neither gets ahead of the other by more than the largest call of each, by weight.
+/// neither gets ahead of the other by more than the largest call of each, by weight. Where some calls cost more of a window than others,
+/// those that fit into what is left of it have more than their share.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
     }
     for class in 0..world.resource.classes.len().max(1) {
         let clients = clients_of(world, buckets, outcome, class);
+        if clients.iter().any(|client| client.uses_windows(buckets)) && !are_alike(outcome, class) {
+            continue;
+        }
         for (number, one) in clients.iter().enumerate() {
             for other in clients[number + 1..].iter().filter(|other| other.limits == one.limits) {
                 if let Some(until) = drawn_apart(world, outcome, [one, other]) {
@@ -45,6 +49,13 @@ pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outc
         }
     }
     Ok(())
+}
+
+/// Whether all calls of a class cost the same.
+fn are_alike(outcome: &Outcome, class: usize) -> bool {
+    let mut costs =
+        outcome.requests.iter().filter(|request| request.class.index() == class).map(|request| &request.cost);
+    costs.next().is_none_or(|first| costs.all(|cost| cost == first))
 }
 
 fn granted(outcome: &Outcome) -> impl Iterator<Item = &Request> {
@@ -74,11 +85,10 @@ fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Requ
         && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of what is not counted in tokens: what is
-/// left of a window, and would not do for that one, is of use to other classes.
+/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of the calls in flight: what is left of them,
+/// and would not do for that one, is of use to other classes.
 fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
-    let counted =
-        |limit: &usize| !matches!(buckets.limits[*limit].algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
     let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
     (0..buckets.limits.len()).filter(counted).filter_map(|limit| Some((limit, charge(limit, one)?))).any(
         |(limit, (bucket, amount))| {
@@ -87,6 +97,14 @@ fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) 
             in_line.iter().any(|other| other.class <= one.class && dearer(other))
         },
     )
+}
+
+/// Whether what is left of a limit is gone some time later.
+fn is_windowed(buckets: &Buckets<'_>, limit: usize) -> bool {
+    match buckets.limits[limit].algorithm {
+        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => true,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Concurrency => false,
+    }
 }
 
 /// One client of a class, all of whose calls need the same limits, which everybody shares.
@@ -131,6 +149,10 @@ impl Client {
         let weight = world.weight(&name);
         let largest = all().map(|request| world.dominant_share(&request.cost)).fold(0.0, f64::max) / weight;
         Some(Client { name, weight, limits, requests, largest })
+    }
+
+    fn uses_windows(&self, buckets: &Buckets<'_>) -> bool {
+        self.limits.iter().any(|limit| is_windowed(buckets, *limit))
     }
 
     fn waits_at(&self, outcome: &Outcome, time: Time) -> bool {
