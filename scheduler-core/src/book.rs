@@ -2,6 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::credit::Credit;
+use crate::learned::LearnedMark;
 use crate::learner::Learner;
 use crate::limit::Limit;
 use crate::proof::{BEYOND, GROUND, Proof};
@@ -132,6 +133,20 @@ impl Book {
         let learner = self.learner.as_ref().filter(|learner| learner.differs())?;
         let held_back = self.nominal.rate().micros(learner.short()) as f64 / Amount::ONE.micros() as f64;
         Some(Learned { rate: 1.0 - learner.loss(now) as f64 / 1e6, held_back })
+    }
+
+    /// What a successor is told of what was learned, if that is anything.
+    pub(crate) fn learned_mark(&self, now: Time) -> Option<LearnedMark> {
+        self.learner.as_ref()?.mark(now, &self.nominal, &self.limit)
+    }
+
+    /// Goes on from what a predecessor had learned at `then`, if it was of the same policy. The bucket must be [put](Book::reset) at its
+    /// level behind this.
+    pub(crate) fn resume_learning(&mut self, then: Time, mark: &LearnedMark) {
+        if let Some(learner) = Learner::resumed(then, &self.nominal, mark) {
+            self.limit = learner.adapted(&self.nominal, then);
+            self.learner = Some(learner);
+        }
     }
 
     /// Keeps the limit as what was learned says now. Whether that changes anything.

@@ -5,6 +5,7 @@ use crate::resource::{LimitId, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,14 +34,20 @@ struct Factor {
 impl Estimates {
     /// `bill` as such calls have turned out to cost.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
-        let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()).cloned() else { return estimate };
-        let mut bill = estimate.clone();
-        for (id, amount) in estimate.amounts() {
+        let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()) else { return estimate };
+        let corrected = |(id, amount): (LimitId, Amount)| {
             let limit = &resource.limits()[id.index()];
-            if let Some(factor) = self.0.get(&(Arc::clone(&kind), limit.unit().clone())) {
-                bill.set(id, factor.applied_to(amount).min(limit.capacity()));
-            }
+            let factor = self.0.get(&(Arc::clone(kind), limit.unit().clone()))?;
+            let charged = factor.applied_to(amount).min(limit.capacity());
+            (charged != amount).then_some((id, charged))
+        };
+        let corrections: SmallVec<[(LimitId, Amount); 3]> = estimate.amounts().filter_map(corrected).collect();
+        // Most calls cost what they are estimated to: they need no second bill.
+        if corrections.is_empty() {
+            return estimate;
         }
+        let mut bill = estimate.clone();
+        corrections.into_iter().for_each(|(id, charged)| bill.set(id, charged));
         bill.set_estimate(estimate);
         bill
     }
@@ -93,6 +100,8 @@ impl Factor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_protocol::time::Span;
 
     fn amount(units: f64) -> Amount {
         Amount::new(units).unwrap()
@@ -108,6 +117,28 @@ mod tests {
             let charged = factor.applied_to(amount(estimate)).units();
             let step = estimate / 64.0;
             assert!((settles_at..=settles_at + 1.1 * step).contains(&charged), "{estimate} for {cost}: {charged}");
+        }
+    }
+
+    #[test]
+    fn a_bill_that_is_right_is_the_only_one() {
+        let [name, unit] = ["api", "requests"].map(|name| Name::new(name).unwrap());
+        let limit = LimitSpec::new(name.clone(), unit, amount(100.0), Span::from_secs(1));
+        let resource = Resource::new(&ResourceSpec::new(name, vec![limit])).unwrap();
+        let bill = |kind: &str| {
+            let mut bill = Bill::new();
+            bill.set(LimitId(0), amount(10.0));
+            bill.set_kind(kind.into());
+            bill
+        };
+        let mut estimates = Estimates::default();
+        for (kind, cost) in [("/right", 10.0), ("/light", 5.0)] {
+            estimates.learn(&resource, &bill(kind), "requests", amount(cost));
+        }
+        for (kind, is_right) in [("/right", true), ("/unheard-of", true), ("/light", false)] {
+            let corrected = estimates.correct(&resource, bill(kind));
+            assert_eq!(std::ptr::eq(corrected.estimate(), &raw const corrected), is_right, "{kind}");
+            assert_eq!(*corrected.estimate(), bill(kind), "{kind}");
         }
     }
 

@@ -7,6 +7,7 @@
 //! for rejections all the time or need minutes to come back.
 
 use crate::credit::{Credit, STEPS};
+use crate::learned::{LearnedMark, Policy};
 use crate::limit::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -65,6 +66,46 @@ impl Learner {
         }
     }
 
+    /// One that goes on from what another knew of `limit` at `then`, within the bounds of what can be learned of it; none where that was
+    /// of another policy.
+    pub(crate) fn resumed(then: Time, limit: &Limit, mark: &LearnedMark) -> Option<Self> {
+        let fresh = Learner::new(then, limit.floor()?);
+        if mark.policy != Policy::of(limit) {
+            return None;
+        }
+        let ago = |nanos| then - Span::from_nanos(nanos);
+        let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
+        let known = mark.known_nanos.map(ago);
+        let most_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
+        Some(Learner {
+            loss: mark.loss_ppm.min(fresh.most),
+            estimated: ago(mark.estimated_nanos),
+            known,
+            kept_back: credit(mark.kept_back_micros).min(most_kept_back),
+            stock: credit(mark.stock_micros).min(most_stock(limit)),
+            burst: credit(mark.burst_micros).min(limit.full()),
+            ..fresh
+        })
+    }
+
+    /// What another has to know at `now` to go on, if there is anything. `in_use` is the limit as it has been kept since the last review.
+    pub(crate) fn mark(&self, now: Time, limit: &Limit, in_use: &Limit) -> Option<LearnedMark> {
+        if self.known.is_none() && !self.differs() {
+            return None;
+        }
+        let since = |time: Time| now.since(time).nanos();
+        let micros = |credit| limit.rate().micros_up(credit);
+        Some(LearnedMark {
+            policy: Policy::of(limit),
+            loss_ppm: self.loss,
+            estimated_nanos: since(self.estimated),
+            known_nanos: self.known.map(since),
+            kept_back_micros: micros(self.kept_back + self.keeps_back(now, limit, in_use)),
+            stock_micros: micros(self.stock),
+            burst_micros: micros(self.burst),
+        })
+    }
+
     /// Whether anything differs from the limit.
     pub(crate) fn differs(&self) -> bool {
         self.loss > 0 || self.short() > Credit::ZERO
@@ -96,8 +137,7 @@ impl Learner {
 
     /// Counts what the rate in use has kept back, and forgets what has been given back whole.
     pub(crate) fn review(&mut self, now: Time, limit: &Limit, in_use: &Limit) {
-        let span = now.since(self.counted);
-        self.kept_back += limit.rate().refill_within(span) - in_use.rate().refill_within(span);
+        self.kept_back += self.keeps_back(now, limit, in_use);
         self.counted = now;
         if self.loss > 0 && self.loss(now) == 0 {
             (self.loss, self.stock) = (0, Credit::ZERO);
@@ -124,6 +164,12 @@ impl Learner {
         self.stock - before
     }
 
+    /// What refilling slower has kept back since it was last counted.
+    fn keeps_back(&self, now: Time, limit: &Limit, in_use: &Limit) -> Credit {
+        let span = now.since(self.counted);
+        limit.rate().refill_within(span) - in_use.rate().refill_within(span)
+    }
+
     fn lose_rate(&mut self, now: Time, limit: &Limit, lost: Credit, within: Span) {
         let refill = limit.rate().refill_within(within);
         let measured = lost.ppm_of(refill).min(self.most);
@@ -133,9 +179,13 @@ impl Learner {
         self.loss = blend.max(self.loss(now));
         self.estimated = now;
         let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
-        let most = limit.rate().refill_within(MOST_STOCK).min(limit.full().part(STOCK_PART));
-        self.stock = (self.stock + self.stock.part(2) + step).min(most);
+        self.stock = (self.stock + self.stock.part(2) + step).min(most_stock(limit));
     }
+}
+
+/// The most that is held back against losses that are not even.
+fn most_stock(limit: &Limit) -> Credit {
+    limit.rate().refill_within(MOST_STOCK).min(limit.full().part(STOCK_PART))
 }
 
 /// In which time a loss is given back.

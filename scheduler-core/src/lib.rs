@@ -15,6 +15,7 @@ pub mod bill;
 pub mod command;
 pub mod credit;
 pub mod event;
+pub mod learned;
 pub mod limit;
 pub mod mark;
 pub mod observation;

@@ -211,6 +211,7 @@ impl<R: Clone> Scheduler<R> {
         LevelMark {
             limit: limit.name().clone(),
             micros: rate.micros(self.ledger.level(id, now) - new.budget(id, now)),
+            learned: self.ledger.book(id).learned_mark(now),
             withheld: if taken.is_some() { Vec::new() } else { merged(withheld.collect()) },
             taken,
         }

@@ -3,6 +3,7 @@
 use crate::bill::Bill;
 use crate::credit::{Credit, Rate};
 use crate::keys::KeyBucket;
+pub use crate::learned::{LearnedMark, Policy};
 use crate::limit::Limit;
 use crate::listing::{Listing, keep_first};
 use crate::permits::{Granted, Permit, State};
@@ -68,6 +69,8 @@ pub struct LevelMark {
     pub micros: i128,
     /// What is taken, where the limit counts something else than tokens; its level says nothing then.
     pub taken: Option<Taken>,
+    /// What was learned of how its upstream keeps it, if that is anything.
+    pub learned: Option<LearnedMark>,
     /// What a successor withholds because it may have been promised for later; ends ascend, amounts do not.
     pub withheld: Vec<WithheldMark>,
 }
@@ -153,7 +156,8 @@ impl<R: Clone> Scheduler<R> {
                     micros: limit.rate().micros_up(credit),
                 });
                 let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
-                LevelMark { limit: name, micros, taken, withheld: steps.collect() }
+                let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
+                LevelMark { limit: name, micros, taken, learned, withheld: steps.collect() }
             })
             .collect()
     }
@@ -161,7 +165,7 @@ impl<R: Clone> Scheduler<R> {
     /// A scheduler at `now` that goes on from a snapshot which was taken at `then`.
     ///
     /// A limit that the snapshot does not know starts as the resource says. A level above a limit's
-    /// capacity is capped.
+    /// capacity is capped. What was learned of a limit goes on to count where its policy is the same.
     #[must_use]
     pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
@@ -173,6 +177,7 @@ impl<R: Clone> Scheduler<R> {
             scheduler.restore_permit(then, mark);
         }
         scheduler.ledger.advance(now);
+        scheduler.ledger.review(now);
         scheduler.permits.expire(now);
         scheduler
     }
@@ -238,6 +243,9 @@ impl<R: Clone> Scheduler<R> {
         if let Some(limit) = self.resource.limit(&mark.limit) {
             if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
                 return;
+            }
+            if let Some(learned) = &mark.learned {
+                self.ledger.book_mut(limit).resume_learning(then, learned);
             }
             let rate = self.resource.limits()[limit.index()].rate();
             let level = rate.credit_of_micros(mark.micros);

@@ -2,13 +2,14 @@
 //!
 //! `R` is where an answer goes, as in [`event`].
 
-use crate::command::Command;
+use crate::command::{Announcement, Command};
 use crate::event;
 use crate::observation::Observation;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
@@ -93,6 +94,17 @@ pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl
         // The driver's own to make known.
         Command::Announce(_) => {}
         Command::Settled { to, id } => say(to, &Answer::Settled { id: Text::from(id.as_str()) }),
+    }
+}
+
+/// What everybody is told, as the wire has it.
+#[must_use]
+pub fn news(resource: &Resource, epoch: u64, announcement: &Announcement) -> News {
+    match announcement {
+        Announcement::Freeze { limits, span } => {
+            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].name().clone()).collect();
+            News::Freeze { limits, for_ms: span.millis(), epoch: Some(epoch) }
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct Desk {
     core: Scheduler<ReplyTo>,
     reader: Reader,
     answers: Vec<Answer>,
+    news: Vec<Vec<u8>>,
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
     grants: Vec<usize>,
@@ -49,6 +50,7 @@ impl Desk {
             core: Scheduler::new(resource, 1, Time::ORIGIN),
             reader,
             answers: Vec::new(),
+            news: Vec::new(),
             known: BTreeMap::new(),
             requests: Vec::new(),
             grants: Vec::new(),
@@ -78,6 +80,11 @@ impl Desk {
     /// What is to be sent.
     pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.answers)
+    }
+
+    /// What everybody is to be told.
+    pub(crate) fn take_news(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.news)
     }
 
     pub(crate) fn wake(&mut self, now: Time) {
@@ -154,6 +161,10 @@ impl Desk {
     fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.note(now, &command);
         let (resource, epoch) = (self.core.resource(), self.core.epoch());
+        if let Command::Announce(announcement) = &command {
+            let news = wire::news(resource, epoch, announcement);
+            self.news.push(serde_json::to_vec(&news).expect("news are plain data"));
+        }
         wire::answer(resource, epoch, command, |to, answer| {
             let payload = serde_json::to_vec(answer).expect("answers are plain data");
             self.answers.push(Answer { to, payload });

@@ -6,6 +6,7 @@ use crate::upstream::Reply;
 use crate::worker::{Address, Wish};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::session::AskNumber;
+use std::sync::Arc;
 
 /// All that happens, and to whom.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) enum Happening {
     Settled { payload: Vec<u8> },
     /// An answer of the scheduler reaches a worker.
     Told { reply: ReplyTo, payload: Vec<u8> },
+    /// What everybody is told reaches a worker.
+    Heard { by: Address, payload: Arc<[u8]> },
     /// A request reaches the counter that everybody shares.
     Counted { from: Address, ask: AskNumber },
     /// A worker may call after this time.

@@ -10,7 +10,7 @@ use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Account, Dialect, Policy, PolicyError, Rejection, RetryAfter, Unit};
+use rampmeter_upstream::{Dialect, Policy, PolicyError, Rejection, RetryAfter, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -60,8 +60,6 @@ pub(crate) struct Reply {
 /// One account, and what its answers say.
 pub(crate) struct Upstream {
     accounts: Accounts,
-    /// When the account began.
-    since: Time,
     dialect: Dialect,
     retry_after: RetryAfter,
 }
@@ -76,27 +74,17 @@ impl Upstream {
         policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
         let accounts = Accounts::new(policies, behaviour.concurrency, by_key);
         let (dialect, retry_after) = (behaviour.dialect, behaviour.retry_after);
-        Ok(Upstream { accounts, since: Time::ORIGIN, dialect, retry_after })
+        Ok(Upstream { accounts, dialect, retry_after })
     }
 
     /// Has these policies from `now` on, in place of as many others; levels stay, as far as there is room.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
-        let before = self.accounts.shared.policies(self.age(now));
-        let kept = policies.iter().zip(before).map(|(policy, before)| {
-            let level = before.level.min(policy.capacity());
-            policy.clone().starting_at(level).expect("a bucket holds what is not above its capacity")
-        });
-        self.accounts.shared = Account::new(kept.collect());
-        self.since = now;
-    }
-
-    fn age(&self, now: Time) -> std::time::Duration {
-        now.since(self.since).duration()
+        self.accounts.shared.change(age(now), policies.to_vec());
     }
 
     /// What the call with these labels that arrives at `now` is answered.
     pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
-        let now = self.age(now);
+        let now = age(now);
         let admitted = self.accounts.admit(now, labels, charge);
         let took = admitted.is_ok().then_some(charge);
         let policies = if self.dialect.tells_levels() { self.accounts.shared.policies(now) } else { Vec::new() };
@@ -111,17 +99,15 @@ impl Upstream {
         self.accounts.shared.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
     }
 
-    /// A call that was served is over. Those that began under other policies are not counted any more.
+    /// A call that was served is over.
     pub(crate) fn finish(&mut self) {
-        if self.accounts.shared.in_flight() > 0 {
-            self.accounts.shared.finish();
-        }
+        self.accounts.shared.finish();
     }
 
     /// What could be spent of each unit at `now`: where several policies count one, the least.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
-        for stats in self.accounts.shared.policies(self.age(now)) {
+        for stats in self.accounts.shared.policies(age(now)) {
             let least = micros.entry(stats.policy.unit().to_string()).or_insert(u64::MAX);
             *least = stats.level.micros().min(*least);
         }
@@ -136,6 +122,11 @@ impl Upstream {
             RetryAfter::Missing => None,
         }
     }
+}
+
+/// The account began with time.
+fn age(now: Time) -> std::time::Duration {
+    now.since(Time::ORIGIN).duration()
 }
 
 /// A cost as the upstream understands it. Units that it can't name it does not count either.
@@ -209,7 +200,7 @@ mod tests {
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
         let accounts = Accounts::new(behaviour.policies.clone(), None, Vec::new());
-        let mut upstream = Upstream { accounts, since: Time::ORIGIN, dialect, retry_after };
+        let mut upstream = Upstream { accounts, dialect, retry_after };
         let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
         [200, 429].map(|status| {
             let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);

@@ -6,10 +6,12 @@ use crate::network::{Network, Way};
 use crate::price::Price;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Event, ResourceNumber, Session};
+use rampmeter_worker_sdk::session::{AskNumber, Event, Freeze, Grant, ResourceNumber, Session};
 use std::sync::Arc;
 
 /// The one resource of a session.
@@ -35,6 +37,8 @@ pub(crate) struct Worker {
     /// The last permit that it asked for.
     pub(crate) ask: AskNumber,
     wish: Option<Wish>,
+    /// The permit that it holds, where a scheduler gave it one.
+    grant: Option<Grant>,
     /// Its end of the protocol, where it asks a scheduler.
     pub(crate) session: Option<Box<Session>>,
     /// When its session was last said to wake.
@@ -92,6 +96,7 @@ impl Worker {
             stage: Stage::Idle,
             ask: AskNumber(0),
             wish: None,
+            grant: None,
             session: None,
             wakes: None,
             there: Way::new(network.request),
@@ -133,6 +138,23 @@ impl Worker {
         };
         let (ask, resource, request, deadline) = (self.ask, RESOURCE, Box::new(request), Time::NEVER);
         self.tell(now, Event::Asked { ask, resource, request, deadline });
+    }
+
+    /// Keeps a permit until its start.
+    pub(crate) fn hold(&mut self, grant: Grant) {
+        self.grant = Some(grant);
+    }
+
+    /// Gives its permit back and asks for another as old as that, if the freeze makes it void. When it is asked for anew, which is right
+    /// away, it is waited for as before.
+    pub(crate) fn heed(&mut self, now: Time, freeze: Freeze) {
+        let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && freeze.voids(grant));
+        let Some(Grant { mut request, since, .. }) = held else { return };
+        let Some(id) = request.id.take() else { return };
+        self.tell(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+        (self.ask, self.stage) = (AskNumber(self.ask.0 + 1), Stage::Waiting);
+        request.age_ms = Millis::from(now.since(since));
+        self.tell(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });
     }
 
     /// Tells its session something, where it has one.

@@ -82,6 +82,11 @@ FAULTS = [
     ("a mark covers keys for ever", "fence.rs", "start <= self.others || ", "true || "),
     ("the first of a group applies", "reach.rs", "members.sort_by_key(|index| Reverse(specificity(&limits[*index].applies)));", ""),
     ("costs are learned backwards", "estimates.rs", "self.millionths += (ratio", "self.millionths -= (ratio"),
+    ("a successor learns anew", "snapshot.rs", "self.ledger.book_mut(limit).resume_learning(then, learned);", "let _ = learned;"),
+    ("a mark without lessons", "mark.rs", "learned: self.ledger.book(id).learned_mark(now),", "learned: None,"),
+    ("lessons of another policy count", "learner.rs", "if mark.policy != Policy::of(limit) {", "if false {"),
+    ("what is said to be learned has no bounds", "learner.rs", "loss: mark.loss_ppm.min(fresh.most),", "loss: mark.loss_ppm,"),
+    ("lessons do not fade without a scheduler", "learner.rs", "estimated: ago(mark.estimated_nanos),", "estimated: Time::NEVER,"),
     ("deadlines are forgotten", "ask.rs", "self.deadlines.insert((deadline, place, slot));", ""),
 ]
 

@@ -36,13 +36,21 @@ pub fn http() -> reqwest::Client {
 pub struct Api {
     http: reqwest::Client,
     url: String,
+    /// Under which name the upstream counts the calls, if under any.
+    client: Option<&'static str>,
 }
 
 impl Api {
     /// The API of `upstream`.
     #[must_use]
     pub fn new(upstream: &Upstream) -> Self {
-        Api { http: http(), url: upstream.url() }
+        Api { http: http(), url: upstream.url(), client: None }
+    }
+
+    /// The same, whose calls the upstream counts under this name too.
+    #[must_use]
+    pub fn named(self, client: &'static str) -> Self {
+        Api { client: Some(client), ..self }
     }
 
     /// One call that costs a request and this much else.
@@ -51,7 +59,12 @@ impl Api {
     /// If there is no answer.
     pub async fn call(&self, cost: &BTreeMap<&str, f64>) -> Result<Outcome, reqwest::Error> {
         let cost: Vec<String> = cost.iter().map(|(unit, amount)| format!("{unit}={amount}")).collect();
-        let response = self.http.get(format!("{}/process?{}", self.url, cost.join("&"))).send().await?;
+        let request = self.http.get(format!("{}/process?{}", self.url, cost.join("&")));
+        let request = match self.client {
+            Some(client) => request.header("x-client", client),
+            None => request,
+        };
+        let response = request.send().await?;
         let outcome = Outcome::status(response.status().as_u16());
         let told = response.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
         let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));

@@ -26,6 +26,12 @@ impl Dice {
         range.start + Duration::from_millis(u64::try_from(ahead).unwrap_or_default())
     }
 
+    /// The time between two of many arrivals that know nothing of each other, `mean` apart.
+    pub fn arrival(&mut self, mean: Duration) -> Duration {
+        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        mean.mul_f64(-(1.0 - uniform).ln())
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

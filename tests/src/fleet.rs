@@ -11,11 +11,23 @@ use tokio::task::JoinSet;
 /// Tasks that share one connection, as those of one process do.
 const WORKERS_PER_CONNECTION: usize = 50;
 
+/// How permits are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// Who asks waits in line.
+    #[default]
+    InLine,
+    /// Who asks is promised a start at once, however far ahead.
+    Ahead,
+}
+
 /// What every worker of a fleet does.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The resource that permits are asked for.
     pub resource: &'static str,
+    /// How.
+    pub asking: Asking,
     /// What is called.
     pub api: Api,
     /// What a call costs beside a request.
@@ -88,7 +100,11 @@ impl Fleet {
 
 async fn work(resource: Resource, job: Job, calls: usize, done: Arc<AtomicU64>) {
     for _ in 0..calls {
-        let outcome = resource.run(cost(&job), || job.api.call(&job.cost)).await;
+        let asked = match job.asking {
+            Asking::InLine => resource.acquire(cost(&job)),
+            Asking::Ahead => resource.reserve(cost(&job)),
+        };
+        let outcome = asked.run(|| job.api.call(&job.cost)).await;
         match outcome {
             Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
             Err(RunError::Permit(error)) => panic!("{error}"),

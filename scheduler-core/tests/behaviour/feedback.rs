@@ -1,13 +1,18 @@
 //! What the upstream answers, and what follows from it.
 
-use crate::common::{Said, World, amount, limit, ms, play, play_on, resource, span, ten_per_second, wish};
+#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+
+use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::mark::Mark;
 use rampmeter_scheduler_core::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::{Learn, LimitSpec, Margin, ResourceSpec, Start};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::snapshot::Snapshot;
+use rampmeter_scheduler_core::spec::{Algorithm, Learn, LimitSpec, Margin, ResourceSpec, Start};
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
@@ -232,6 +237,7 @@ fn a_level_that_was_read_is_compared_with_that_of_its_time() {
 struct Upstream {
     world: World,
     calls: usize,
+    rejected: usize,
     /// In thousandths of a request.
     level: u64,
     at: u64,
@@ -240,7 +246,7 @@ struct Upstream {
 impl Upstream {
     fn new(floor: f64) -> Self {
         let limit = LimitSpec { learn: Learn::Above(floor), ..limit("requests", 10.0, span(1000)) };
-        Upstream { world: World::new(&resource(vec![limit])), calls: 0, level: 10_000, at: 0 }
+        Upstream { world: World::new(&resource(vec![limit])), calls: 0, rejected: 0, level: 10_000, at: 0 }
     }
 
     /// The worker calls until then, while so many thousandths of a request refill in a millisecond.
@@ -267,6 +273,7 @@ impl Upstream {
             self.level -= 1000;
             Verdict::Passed
         } else {
+            self.rejected += 1;
             Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false }
         };
         Observation { verdict, readings: Vec::new(), spent: Vec::new() }
@@ -289,6 +296,110 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
         assert!((least..=most).contains(&learned), "{learned}, not above {floor}");
         upstream.serve_until(125_000, 10);
         assert!(upstream.learned() >= 0.99, "{} a minute after it was back", upstream.learned());
+    }
+}
+
+/// An upstream that refills a fifth more slowly than it says, after a minute, and what its scheduler leaves: on a graceful stop, and
+/// if it dies.
+fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
+    let mut upstream = Upstream::new(0.1);
+    upstream.serve_until(60_000, 8);
+    let now = Time::ORIGIN + span(upstream.at);
+    let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
+    let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
+    let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
+    let Mark { levels, keys, .. } = fenced.mark(now).unwrap();
+    let mark = Snapshot { levels, keys, permits: Vec::new() };
+    (upstream, [("snapshot", whole), ("mark", mark)])
+}
+
+fn successor(upstream: &Upstream, limit: LimitSpec, now: Time, snapshot: &Snapshot) -> Upstream {
+    let resource = Resource::new(&resource(vec![limit])).unwrap();
+    let then = Time::ORIGIN + span(upstream.at);
+    let world = World::of(Scheduler::restore(resource, 2, now, then, snapshot));
+    Upstream { world, at: now.nanos().div_ceil(1_000_000), rejected: 0, ..*upstream }
+}
+
+#[test]
+fn a_successor_goes_on_from_what_was_learned() {
+    let (mut upstream, left) = learned_in_a_minute();
+    let now = Time::ORIGIN + span(upstream.at);
+    let mut fresh = successor(&upstream, limit("requests", 10.0, span(1000)), now, &Snapshot::default());
+    fresh.calls += 10_000;
+    fresh.serve_until(90_000, 8);
+    let mut successors = left.map(|(what, snapshot)| {
+        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &snapshot);
+        assert_eq!(successor.learned(), upstream.learned(), "from a {what}");
+        successor.calls += 10_000;
+        successor.serve_until(90_000, 8);
+        (what, successor)
+    });
+    upstream.rejected = 0;
+    upstream.serve_until(90_000, 8);
+    println!("in 30 s: {} × 429 without a change, {} for who knows nothing", upstream.rejected, fresh.rejected);
+    for (what, successor) in &mut successors {
+        println!("{} from a {what}", successor.rejected);
+        assert!(successor.rejected <= upstream.rejected + 1 && successor.rejected < fresh.rejected, "from a {what}");
+        assert!((successor.learned() - upstream.learned()).abs() <= 0.05, "from a {what}");
+    }
+}
+
+/// A loss of rate fades while there is no scheduler as it does while there is one.
+#[test]
+fn what_was_learned_fades_without_a_scheduler() {
+    let (upstream, left) = learned_in_a_minute();
+    for (what, snapshot) in left {
+        let learned = |later: u64| {
+            let now = Time::ORIGIN + span(upstream.at + later);
+            successor(&upstream, limit("requests", 10.0, span(1000)), now, &snapshot).learned()
+        };
+        let [at_once, soon, late] = [0, 45_000, 61_000].map(learned);
+        assert!(at_once < 0.85 && at_once < soon && soon < 1.0 && late == 1.0, "{what}: {at_once}, {soon}, {late}");
+    }
+}
+
+#[test]
+fn of_another_policy_nothing_is_known() {
+    let (upstream, left) = learned_in_a_minute();
+    let now = Time::ORIGIN + span(upstream.at);
+    let same = || limit("requests", 10.0, span(1000));
+    let table = [
+        ("capacity", LimitSpec { capacity: amount(11.0), ..same() }),
+        ("period", LimitSpec { period: span(1001), ..same() }),
+        ("algorithm", LimitSpec { algorithm: Algorithm::LeakyBucket, ..same() }),
+        ("unit", LimitSpec { unit: name("units"), ..same() }),
+        ("nothing is to be learned", LimitSpec { learn: Learn::Never, ..same() }),
+    ];
+    for (_, snapshot) in &left {
+        for (what, limit) in &table {
+            assert_eq!(successor(&upstream, limit.clone(), now, snapshot).learned(), 1.0, "another {what}");
+        }
+    }
+    // What may be learned now is less than was.
+    let floor = LimitSpec { learn: Learn::Above(0.9), ..same() };
+    let kept = left.map(|(_, snapshot)| successor(&upstream, floor.clone(), now, &snapshot).learned());
+    assert!(kept.iter().all(|rate| (0.89..=0.91).contains(rate)), "{kept:?}");
+}
+
+/// However wrong what was written is, the limit is kept within the bounds of what can be learned, and is no looser than it says.
+#[test]
+fn whatever_is_said_to_be_learned_has_its_bounds() {
+    let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
+    let now = Time::ORIGIN + span(upstream.at);
+    for most in [0, u64::MAX] {
+        let mut said = snapshot.clone();
+        let learned = said.levels[0].learned.as_mut().unwrap();
+        (learned.loss_ppm, learned.estimated_nanos, learned.known_nanos) = (u64::MAX, most, Some(most));
+        (learned.kept_back_micros, learned.stock_micros, learned.burst_micros) = (u64::MAX, u64::MAX, u64::MAX);
+        said.levels[0].micros = 1_000_000_000;
+        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &said);
+        let status = successor.world.scheduler.limit_status(now);
+        let floor = if most == 0 { 0.1 } else { 1.0 };
+        let rate = status[0].learned.map_or(1.0, |learned| learned.rate);
+        assert!((rate - floor).abs() < 0.01, "{rate}, not {floor}");
+        assert!((status[0].level - 2.5).abs() < 0.01, "{}, not a quarter of a full bucket", status[0].level);
+        successor.calls += 10_000;
+        successor.serve_until(upstream.at + 5_000, 8);
     }
 }
 

@@ -351,13 +351,8 @@ impl PermitLoop {
 
     /// Tells everybody.
     fn tell_everybody(&mut self, announcement: &Announcement) {
-        match announcement {
-            Announcement::Freeze { limits, span } => {
-                let (known, epoch) = (self.core.resource().limits(), Some(self.core.epoch()));
-                let limits = limits.iter().map(|limit| known[limit.index()].name().clone()).collect();
-                self.publish_event(&News::Freeze { limits, for_ms: span.millis(), epoch });
-            }
-        }
+        let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
+        self.publish_event(&news);
     }
 
     pub(super) fn publish_event(&mut self, event: &News) {

@@ -6,6 +6,7 @@
 
 mod envelope;
 mod kv;
+mod learned;
 mod moment;
 mod record;
 mod rules;

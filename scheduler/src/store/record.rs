@@ -1,5 +1,6 @@
 //! What is written, apart from the core's types so that each can change alone.
 
+use super::learned::LearnedRecord;
 use super::moment::Moment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -66,6 +67,9 @@ pub struct LevelRecord {
     /// What is taken, where the limit counts something else than tokens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     taken: Option<TakenRecord>,
+    /// What was learned of how its upstream keeps it, if that is anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    learned: Option<LearnedRecord>,
 }
 
 /// What is taken of a limit that counts something else than tokens.
@@ -230,13 +234,16 @@ impl LevelRecord {
             budget,
             withheld: mark.withheld.iter().map(|step| (step.nanos, step.micros)).collect(),
             taken: mark.taken.as_ref().map(TakenRecord::of),
+            learned: mark.learned.as_ref().map(LearnedRecord::of),
         }
     }
 
     fn mark(&self, micros: i128) -> LevelMark {
         let step = |(nanos, micros): &(u64, u64)| WithheldMark { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(TakenRecord::taken);
-        LevelMark { limit: self.limit.clone(), micros, taken, withheld: self.withheld.iter().map(step).collect() }
+        let learned = self.learned.as_ref().and_then(LearnedRecord::mark);
+        let withheld = self.withheld.iter().map(step).collect();
+        LevelMark { limit: self.limit.clone(), micros, taken, learned, withheld }
     }
 }
 
@@ -287,6 +294,33 @@ mod tests {
     use super::*;
     use crate::store::moment::BootTime;
 
+    /// What is damaged, or older than it should be, leaves debts and lessons to a successor, and no stock.
+    #[test]
+    fn a_successor_without_stock_has_learned_as_much() {
+        let level = r#"{"limit":"per-minute","micros":9000000,"budget":300000,"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3,"kept_back":0,"stock":7500000,"burst":0}}"#;
+        let level: LevelRecord = serde_json::from_str(level).unwrap();
+        let saved = Moment { unix_ms: 0, boot: None };
+        let (leader, keys) = (String::new(), KeysRecord::default());
+        let state = StateRecord {
+            epoch: 1,
+            leader,
+            nonce: 0,
+            mark: 1,
+            released: false,
+            successor: None,
+            saved,
+            permit_parts: 0,
+            levels: vec![level],
+            keys,
+            rules: 0,
+        };
+        let [whole, cautious] =
+            [state.snapshot(&[]), state.cautious_snapshot()].map(|snapshot| snapshot.levels[0].clone());
+        assert_eq!((whole.micros, cautious.micros), (9_000_000, -300_000));
+        assert_eq!(whole.learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
+        assert_eq!(cautious.learned, whole.learned);
+    }
+
     #[test]
     fn the_format_stays_as_it_is() {
         let name = |name: &str| Name::new(name).unwrap();
@@ -305,6 +339,7 @@ mod tests {
                 budget: 300_000,
                 withheld: vec![(5_000_000_000, 2_000_000)],
                 taken: None,
+                learned: None,
             }],
             keys: KeysRecord {
                 listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],

@@ -5,7 +5,7 @@ use crate::desk::{Desk, ReplyTo};
 use crate::gate::Gate;
 use crate::happening::Happening;
 use crate::strategy::Strategy;
-use crate::worker::{Address, Stage, Wish};
+use crate::worker::{Address, RESOURCE, Stage, Wish};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -78,9 +78,13 @@ impl Run<'_> {
                     self.agenda.note(at, Happening::Settled { payload: payload.clone() });
                 }
             }
-            Command::Complete { ask, result: Ok(grant) } => self.be_permitted(now, to, ask, grant.start.since(now)),
+            Command::Complete { ask, result: Ok(grant) } => {
+                let delay = grant.start.since(now);
+                worker.hold(grant);
+                self.be_permitted(now, to, ask, delay);
+            }
             Command::Complete { result: Err(denial), .. } => self.be_refused(now, number, &denial),
-            Command::Freeze { .. } => {}
+            Command::Freeze { freeze, .. } => worker.heed(now, freeze),
         }
     }
 
@@ -103,6 +107,25 @@ impl Run<'_> {
             for at in self.world.network.carry(&mut self.dice, now, way) {
                 self.agenda.note(at, Happening::Told { reply: answer.to, payload: answer.payload.clone() });
             }
+        }
+        for news in desk.take_news() {
+            self.spread(now, &news.into());
+        }
+    }
+
+    /// Sends news to everybody who asks the scheduler.
+    fn spread(&mut self, now: Time, payload: &Arc<[u8]>) {
+        for worker in self.workers.iter_mut().filter(|worker| worker.session.is_some()) {
+            for at in self.world.network.carry(&mut self.dice, now, &mut worker.back) {
+                self.agenda.note(at, Happening::Heard { by: worker.address, payload: Arc::clone(payload) });
+            }
+        }
+    }
+
+    pub(super) fn hear_news(&mut self, now: Time, by: Address, payload: &[u8]) {
+        if let Some(worker) = self.current(by) {
+            worker.tell(now, Event::News { resource: RESOURCE, payload });
+            self.poll(now, by.worker);
         }
     }
 

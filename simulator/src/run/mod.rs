@@ -120,6 +120,7 @@ impl<'a> Run<'a> {
             Happening::Asked { reply, payload } => self.hear(now, |gate| gate.take_requests(now, reply, &payload)),
             Happening::Settled { payload } => self.hear(now, |gate| gate.take_settles(now, &payload)),
             Happening::Told { reply, payload } => self.be_told(now, reply, &payload),
+            Happening::Heard { by, payload } => self.hear_news(now, by, &payload),
             Happening::Counted { from, ask } => self.count(now, from, ask),
             Happening::Permitted { to, ask, delay } => self.be_permitted(now, to, ask, delay),
             Happening::Started { by, ask } => self.start(now, by, ask),

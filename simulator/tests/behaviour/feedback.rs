@@ -7,6 +7,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, Start};
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::outcome::{Call, Outcome};
+use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use std::ops::Range;
@@ -147,6 +148,33 @@ fn an_upstream_that_counts_what_it_rejects() {
     let world = world(50).against(upstream("requests=500/1m;leaky-bucket"));
     let fared = fare("counted", &world, 10, 500.0 + RATE / 2.0 * 600.0);
     assert!(fared.late <= 1.0 && fared.used >= 97.0);
+}
+
+/// Who holds a promise that falls into a freeze gives it back and asks anew, as the SDK does. This upstream counts in windows: once it
+/// rejects, it does so until the next one.
+#[test]
+fn promised_starts_that_fall_into_a_freeze_are_not_used() {
+    let spec = api(limit("requests", 50.0, Span::from_secs(10)));
+    let reserving = World::new(spec, 1).by(Strategy::Reserve).until(secs(120));
+    let world = reserving.with(Fleet::new("workers", 50)).against(upstream("requests=50/10s;fixed-window"));
+    let outcome = world.run().unwrap();
+    let on_its_way = Span::from_millis(200);
+    let silences = calls(&outcome, secs(0)..Time::NEVER).filter(|call| !call.ok).map(|call| {
+        let next_window = secs((call.at.since(Time::ORIGIN).secs() / 10.0) as u64 * 10 + 10);
+        call.answered + on_its_way..next_window
+    });
+    for silence in silences {
+        let loud = calls(&outcome, silence.clone()).count();
+        assert_eq!(loud, 0, "calls in {silence:?}");
+    }
+    let anew =
+        outcome.requests.iter().filter(|request| request.granted.is_some() && request.returned.is_some()).count();
+    let later = outcome.requests.iter().filter(|request| request.age > Span::ZERO).count();
+    println!("windows: {} × 429, {} served, {anew} promises given back", outcome.rejected(), outcome.ok());
+    assert!(
+        outcome.rejected() > 0 && anew > 0 && later >= anew,
+        "{anew} given back, {later} asked for anew at their age"
+    );
 }
 
 #[test]

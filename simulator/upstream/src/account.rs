@@ -81,6 +81,29 @@ impl Account {
         self
     }
 
+    /// Has these policies from `now` on. Each takes the place of one that there was, in their order: a token bucket that takes the place
+    /// of another holds what that did, as far as there is room. Any other begins anew, and nobody is told.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost};
+    /// use std::time::Duration;
+    ///
+    /// let mut account = Account::new(vec!["requests=10/10s".parse()?]);
+    /// let at = Duration::from_secs(60);
+    /// account.change(at, vec!["requests=4/10s".parse()?]);
+    /// assert_eq!(account.policies(at)[0].level, Amount::whole(4));
+    /// account.admit(at, &Cost::new())?;
+    /// account.change(at, vec!["requests=10/10s".parse()?]);
+    /// assert_eq!(account.policies(at)[0].level, Amount::whole(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn change(&mut self, now: Duration, policies: Vec<Policy>) {
+        let now_ns = nanos(now);
+        let mut before = std::mem::take(&mut self.entries).into_iter();
+        let entry = |policy| Entry::succeeding(policy, before.next(), now_ns);
+        self.entries = policies.into_iter().map(entry).collect();
+    }
+
     /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until [`Self::finish`].
     ///
     /// # Errors
@@ -136,6 +159,16 @@ impl Account {
 impl Entry {
     fn new(policy: Policy) -> Self {
         Self { meter: Meter::new(&policy), policy, spent: Amount::ZERO }
+    }
+
+    fn succeeding(policy: Policy, before: Option<Self>, now_ns: u64) -> Self {
+        let mut entry = Self::new(policy);
+        entry.meter.advance(now_ns);
+        if let Some(before) = before {
+            entry.meter.hold(before.meter.spendable(now_ns));
+            entry.spent = before.spent;
+        }
+        entry
     }
 
     fn refusal(&self, cost: &Cost) -> Option<Rejection> {

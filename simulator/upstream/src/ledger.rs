@@ -1,7 +1,7 @@
 //! The account with everything that is counted about it.
 
 use crate::{
-    Account, Admission, Cost, PolicyStats, Rejection, Stats, Tally,
+    Account, Admission, Cost, Policy, PolicyStats, Rejection, Stats, Tally,
     admission::AdmissionLog,
     call::{BadCost, Call},
     classes::Classes,
@@ -49,6 +49,11 @@ impl Ledger {
         };
         self.count(call.class.as_deref(), verdict.outcome());
         verdict
+    }
+
+    /// Has other policies from `now` on.
+    pub(crate) fn change(&mut self, now: Duration, policies: Vec<Policy>) {
+        self.account.change(now, policies);
     }
 
     /// An admitted call has ended.

@@ -44,6 +44,14 @@ impl Meter {
         }
     }
 
+    /// At the time of the last advance a token bucket holds `level`, as far as it can.
+    pub(crate) fn hold(&mut self, level: Amount) {
+        match self {
+            Self::TokenBucket(bucket) => bucket.hold(level),
+            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_) => {}
+        }
+    }
+
     /// What could be spent at `now_ns`, rounded down to a micro-unit.
     pub(crate) fn spendable(&self, now_ns: u64) -> Amount {
         match self {

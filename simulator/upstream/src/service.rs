@@ -1,7 +1,7 @@
 //! The account behind HTTP.
 
 use crate::{
-    Admission, Dialect, ResponseTime, RetryAfter, Stats,
+    Admission, Dialect, Policy, ResponseTime, RetryAfter, Stats,
     answer::answer,
     call::{Call, CostParameters},
     clock::Clock,
@@ -62,6 +62,11 @@ impl Service {
     pub(crate) fn stats(&self) -> Stats {
         let (now, ledger) = self.open();
         ledger.stats(now)
+    }
+
+    pub(crate) fn change(&self, policies: Vec<Policy>) {
+        let (now, mut ledger) = self.open();
+        ledger.change(now, policies);
     }
 
     pub(crate) fn admissions(&self) -> Vec<Admission> {

@@ -34,6 +34,11 @@ impl TokenBucket {
         self.updated_ns = self.updated_ns.max(now_ns);
     }
 
+    /// Holds `level` at the time of the last advance, as far as there is room.
+    pub(crate) fn hold(&mut self, level: Amount) {
+        self.level = self.flow.volume(level).min(self.brim);
+    }
+
     pub(crate) fn spendable(&self, now_ns: u64) -> Amount {
         self.flow.amount(self.level_at(now_ns))
     }

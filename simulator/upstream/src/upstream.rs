@@ -1,6 +1,6 @@
 //! A running service.
 
-use crate::{Admission, Config, Endpoint, Fault, Stats, service::Service};
+use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, service::Service};
 use axum::serve::ListenerExt;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -89,6 +89,12 @@ impl Upstream {
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.admissions()
+    }
+
+    /// Has these policies from now on, as [`Account::change`](crate::Account::change) says. Units that the first ones did not have cost
+    /// nothing, as no call states them. What the portal tells of the contract follows.
+    pub fn change(&self, policies: Vec<Policy>) {
+        self.service.change(policies);
     }
 
     /// Breaks an endpoint from now on, or mends it.

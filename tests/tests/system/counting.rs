@@ -2,7 +2,7 @@
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::api::{Api, upstream};
-use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::json;
@@ -20,7 +20,7 @@ async fn nobody_is_told_429(algorithm: &str, policy: &str) {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &resource).await;
     let upstream = upstream(&[policy]).await;
-    let job = Job { resource: "api", api: Api::new(&upstream), cost: BTreeMap::new() };
+    let job = Job { resource: "api", asking: Asking::InLine, api: Api::new(&upstream), cost: BTreeMap::new() };
     let clock = Clock::start();
     let mut fleet = Fleet::start(&nats, WORKERS, CALLS, &job).await;
     fleet.finish().await;

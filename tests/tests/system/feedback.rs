@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
+use crate::RAMPMETER;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::api::{Api, upstream_with};
-use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::patience::{let_pass, until};
+use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use rampmeter_upstream::{Dialect, Upstream};
@@ -32,9 +34,13 @@ const RATE: f64 = 20.0;
 const WORKERS: usize = 50;
 /// More calls than any of these tests has the time for.
 const FOR_EVER: usize = 1_000_000;
+/// The time of which rejections are counted, first and again.
+const COUNTED: Duration = Duration::from_secs(8);
+/// Within this time more most of a loss of rate is found.
+const LEARNING: Duration = Duration::from_secs(10);
 
 fn job(upstream: &Upstream) -> Job {
-    Job { resource: "hub", api: Api::new(upstream), cost: BTreeMap::new() }
+    Job { resource: "hub", asking: Asking::InLine, api: Api::new(upstream), cost: BTreeMap::new() }
 }
 
 /// Somebody who asks nobody, until the end.
@@ -95,6 +101,50 @@ async fn a_refill_that_is_slower_than_it_says_shows_in_the_status() {
     fleet.stop().await;
     println!("half the rate is taken for {:.2}", learned.rate);
     assert!(learned.rate >= 0.35, "{learned:?}");
+}
+
+/// How a scheduler comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    Killed,
+    Stopped,
+}
+
+async fn a_successor_knows_what_was_learned(ended: Ended) {
+    let nats = nats::start().await;
+    let mut process = Process::start(RAMPMETER, &nats, HUB).await;
+    let upstream = upstream_with(&["requests=40/4s"], Dialect::SentinelHub).await;
+    let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let learned = async || worker.status_of_leader().await.limits[0].learned.map_or(1.0, |learned| learned.rate);
+    let_pass(COUNTED, "the first lessons are learned").await;
+    let at_first = fleet.throttled();
+    let_pass(LEARNING, "the rate is found").await;
+    let before = learned().await;
+    match ended {
+        Ended::Killed => process.kill().await,
+        Ended::Stopped => process.stop().await,
+    }
+    let _successor = Process::start(RAMPMETER, &nats, HUB).await;
+    let (after, again) = (learned().await, fleet.throttled());
+    let_pass(COUNTED, "as long again").await;
+    let again = fleet.throttled() - again;
+    fleet.stop().await;
+    println!(
+        "{ended:?}: {at_first} × 429 at first, {before:.3} of the rate; then {after:.3} of it, and {again} × 429 in as long"
+    );
+    assert!(before <= 0.7 && (after - before).abs() <= 0.05, "{ended:?}: {before}, then {after}");
+    assert!(again * 2 <= at_first, "{ended:?}: {at_first} × 429 at first, then {again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_learned_outlives_a_scheduler_that_is_killed() {
+    a_successor_knows_what_was_learned(Ended::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_learned_outlives_a_scheduler_that_is_stopped() {
+    a_successor_knows_what_was_learned(Ended::Stopped).await;
 }
 
 #[tokio::test]

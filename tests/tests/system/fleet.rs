@@ -5,7 +5,7 @@
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_tests::api::{Api, upstream};
-use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
@@ -31,7 +31,7 @@ const POLICY: &str = "requests=100/1s";
 const FOR_EVER: usize = 1_000_000;
 
 fn job(upstream: &Upstream) -> Job {
-    Job { resource: "hub", api: Api::new(upstream), cost: BTreeMap::new() }
+    Job { resource: "hub", asking: Asking::InLine, api: Api::new(upstream), cost: BTreeMap::new() }
 }
 
 /// Waits until the fleet has made `more` calls.

@@ -10,7 +10,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fire::is_long;
-use rampmeter_tests::fleet::{Fleet, Job};
+use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::{nats, scheduler};
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ async fn check(workers: usize, calls: usize, at_most: Span) {
     let _running = scheduler::start(&nats, RESOURCE).await;
     let upstream = upstream(&["requests=50/10s", "processing-units=200/10s"]).await;
     let cost = BTreeMap::from([("processing-units", 2.0)]);
-    let job = Job { resource: "sentinel-hub", api: Api::new(&upstream), cost };
+    let job = Job { resource: "sentinel-hub", asking: Asking::InLine, api: Api::new(&upstream), cost };
     let clock = Clock::start();
 
     Fleet::start(&nats, workers, calls, &job).await.finish().await;

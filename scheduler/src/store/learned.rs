@@ -1,0 +1,99 @@
+//! What was learned of a limit, as it is written.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::snapshot::{LearnedMark, Policy};
+use rampmeter_scheduler_core::spec::Algorithm;
+use serde::{Deserialize, Serialize};
+
+/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths, lengths of time in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LearnedRecord {
+    unit: Name,
+    algorithm: String,
+    capacity: u64,
+    period: u64,
+    /// In millionths of the policy's rate.
+    loss: u64,
+    /// How long before the writing the loss was estimated.
+    estimated: u64,
+    /// How long before the writing the upstream's level was known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    known: Option<u64>,
+    kept_back: u64,
+    stock: u64,
+    burst: u64,
+}
+
+impl LearnedRecord {
+    pub(super) fn of(mark: &LearnedMark) -> Self {
+        LearnedRecord {
+            unit: mark.policy.unit.clone(),
+            algorithm: mark.policy.algorithm.as_str().to_owned(),
+            capacity: mark.policy.capacity.micros(),
+            period: mark.policy.period.nanos(),
+            loss: mark.loss_ppm,
+            estimated: mark.estimated_nanos,
+            known: mark.known_nanos,
+            kept_back: mark.kept_back_micros,
+            stock: mark.stock_micros,
+            burst: mark.burst_micros,
+        }
+    }
+
+    /// None where it was learned of what this build learns nothing of.
+    pub(super) fn mark(&self) -> Option<LearnedMark> {
+        let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
+        let policy = Policy {
+            unit: self.unit.clone(),
+            algorithm: learnable.into_iter().find(|algorithm| algorithm.as_str() == self.algorithm)?,
+            capacity: Amount::from_micros(self.capacity).ok()?,
+            period: Span::from_nanos(self.period),
+        };
+        Some(LearnedMark {
+            policy,
+            loss_ppm: self.loss,
+            estimated_nanos: self.estimated,
+            known_nanos: self.known,
+            kept_back_micros: self.kept_back,
+            stock_micros: self.stock,
+            burst_micros: self.burst,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learned() -> LearnedMark {
+        LearnedMark {
+            policy: Policy {
+                unit: Name::new("requests").unwrap(),
+                algorithm: Algorithm::LeakyBucket,
+                capacity: Amount::from_micros(40_000_000).unwrap(),
+                period: Span::from_secs(2),
+            },
+            loss_ppm: 250_000,
+            estimated_nanos: 3_000_000_000,
+            known_nanos: Some(1_000_000_000),
+            kept_back_micros: 5_000_000,
+            stock_micros: 7_500_000,
+            burst_micros: 1,
+        }
+    }
+
+    #[test]
+    fn the_format_stays_as_it_is() {
+        let golden = r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#;
+        assert_eq!(serde_json::to_string(&LearnedRecord::of(&learned())).unwrap(), golden);
+        assert_eq!(serde_json::from_str::<LearnedRecord>(golden).unwrap().mark(), Some(learned()));
+    }
+
+    #[test]
+    fn what_counts_in_a_way_that_is_not_known_teaches_nothing() {
+        let record = LearnedRecord { algorithm: "thimble".to_owned(), ..LearnedRecord::of(&learned()) };
+        assert_eq!(record.mark(), None);
+    }
+}

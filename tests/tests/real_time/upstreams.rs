@@ -1,0 +1,328 @@
+//! Upstreams over HTTP that are not what is configured. A scheduler in a process of its own learns of it from the answers that
+//! workers settle with; judged is by what the upstream itself has counted.
+//!
+//! `simulator/tests/behaviour/feedback.rs` holds the same upstreams to the same bounds over ten minutes of virtual time, as does a long run
+//! here: `RAMPMETER_FIRE=long`. A usual run takes 40 s, on an account that fills within four instead of sixty.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+#![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
+
+use crate::RAMPMETER;
+use futures::future::join_all;
+use rampmeter_nats_server::Server;
+use rampmeter_tests::api::Api;
+use rampmeter_tests::dice::Dice;
+use rampmeter_tests::fire::is_long;
+use rampmeter_tests::fleet::{Asking, Fleet, Job};
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::{nats, portal};
+use rampmeter_upstream::{Config, Stats, Tally, Upstream};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// More calls than there is time for.
+const FOR_EVER: usize = 1_000_000;
+/// Under which names the upstream counts calls.
+const OURS: &str = "ours";
+const STRANGERS: &str = "strangers";
+/// By then first lessons are learned.
+const SETTLED: Duration = Duration::from_secs(10);
+/// Drops of fractions depend on who arrives when, and are learned more slowly.
+const SETTLED_LATE: Duration = Duration::from_secs(30);
+/// Within this time a limit that is restored is used again.
+const RECOVERY: Duration = Duration::from_secs(60);
+/// In a usual run there are too few calls for a tenth of a percent of them: as many as these are lessons.
+const FEW: u64 = 4;
+/// A lesson costs no more calls than are on their way when it is learned: those of a horizon of 50 ms, four that draw on stock which nobody
+/// has seen, the probe, and strangers. Behind them the next call is served: whoever goes on being rejected is not learning.
+const MOST_IN_A_ROW: usize = 10;
+/// All that an upstream decides in the longest run.
+const LOG: usize = 100_000;
+
+/// The account that is configured, and for how long it is looked at.
+#[derive(Clone, Copy)]
+struct Account {
+    capacity: u32,
+    period: u32,
+    length: Duration,
+}
+
+impl Account {
+    fn of_this_run() -> Self {
+        match is_long() {
+            true => Account { capacity: 1000, period: 60, length: Duration::from_secs(600) },
+            false => Account { capacity: 200, period: 4, length: Duration::from_secs(40) },
+        }
+    }
+
+    /// Calls a second.
+    fn rate(self) -> f64 {
+        f64::from(self.capacity) / f64::from(self.period)
+    }
+
+    /// The upstream's policy with this part of the capacity, and what more there is to say.
+    fn policy(self, part: f64, more: &str) -> String {
+        format!("requests={}/{}s{more}", f64::from(self.capacity) * part, self.period)
+    }
+}
+
+/// What the upstream really gives.
+#[derive(Clone, Copy)]
+enum Given {
+    /// This part of the configured rate.
+    Part(f64),
+    /// As much as is served and is left.
+    ServedAndLeft,
+}
+
+/// What may be told 429.
+#[derive(Clone, Copy)]
+enum Most {
+    /// So many percent of the calls, once it is settled.
+    Percent(f64),
+    /// So many calls from the beginning on.
+    Calls(u64),
+}
+
+/// One upstream, those who call it, and what must come of it.
+struct Scenario {
+    /// Its resource too.
+    name: &'static str,
+    policy: String,
+    given: Given,
+    workers: usize,
+    asking: Asking,
+    /// The strangers' part of the rate.
+    strangers: f64,
+    /// Whether the scheduler asks the upstream for its levels.
+    polled: bool,
+    settled: Duration,
+    most: Most,
+    /// Least part of what is given that must be used, once it is settled.
+    least: f64,
+}
+
+impl Scenario {
+    fn new(name: &'static str, policy: String) -> Self {
+        Scenario {
+            name,
+            policy,
+            given: Given::Part(1.0),
+            workers: 50,
+            asking: Asking::InLine,
+            strangers: 0.0,
+            polled: false,
+            settled: SETTLED,
+            most: Most::Percent(1.0),
+            least: 0.97,
+        }
+    }
+
+    fn job(&self, upstream: &Upstream) -> Job {
+        let api = Api::new(upstream).named(OURS);
+        Job { resource: self.name, asking: self.asking, api, cost: BTreeMap::new() }
+    }
+}
+
+/// Scenarios of an upstream that does not change.
+fn scenarios(account: Account) -> Vec<Scenario> {
+    let plain = || account.policy(1.0, "");
+    let strangers = |name, part, workers, most, least| {
+        let (most, least) = (Most::Percent(most), least);
+        Scenario { strangers: part, workers, most, least, ..Scenario::new(name, plain()) }
+    };
+    let start = |name, part: f64, most| {
+        let policy = account.policy(1.0, &format!(";start={}", f64::from(account.capacity) * part));
+        Scenario { most: Most::Calls(most), least: 0.995, ..Scenario::new(name, policy) }
+    };
+    let slower = account.period * 101;
+    let slower = format!("requests={}/{}ms", account.capacity, slower * 10);
+    // What is held back against ten minutes' rejections makes no difference of more than those.
+    let slower = Scenario { most: Most::Calls(6), given: Given::Part(1.0 / 1.01), ..Scenario::new("slower", slower) };
+    let fractions = Scenario::new("fractions", account.policy(1.0, ";whole"));
+    // Each lesson costs all calls that are on their way, and the first half minute is what it takes to learn how much is missing.
+    let counted_most = Most::Percent(if is_long() { 1.0 } else { 2.0 });
+    let counted = Scenario { most: counted_most, ..Scenario::new("counted", account.policy(0.5, ";leaky-bucket")) };
+    let polled = Scenario { most: Most::Calls(0), least: 0.995, ..Scenario::new("polled", plain()) };
+    vec![
+        strangers("strangers-50", 0.2, 50, 1.0, 0.97),
+        strangers("strangers-200", 0.2, 200, 1.0, 0.97),
+        strangers("few-strangers", 0.02, 50, 0.1, 0.99),
+        start("four-fifths-at-the-start", 0.8, 8),
+        start("empty-at-the-start", 0.0, 15),
+        slower,
+        Scenario { settled: SETTLED_LATE, given: Given::ServedAndLeft, ..fractions },
+        Scenario { given: Given::Part(0.5), ..counted },
+        Scenario { polled: true, workers: 200, asking: Asking::Ahead, ..polled },
+    ]
+}
+
+/// A scheduler of all of them, in a process of its own.
+async fn scheduler(nats: &Server, account: Account, scenarios: &[Scenario], polled: &Upstream) -> Process {
+    let every = if is_long() { "5s" } else { "1s" };
+    let resource = |scenario: &Scenario| {
+        let credentials = format!("client_secret_env = \"HUB_CLIENT_SECRET\", levels_every = \"{every}\"");
+        let provider = format!("provider = {}", portal::provider(polled, &credentials));
+        format!(
+            "[[resource]]\nname = \"{}\"\ndialect = \"sentinel-hub\"\nstart = \"unproven\"\n{}\n[[resource.limit]]\nname = \"requests\"\n\
+             capacity = {}\nperiod = \"{}s\"\n",
+            scenario.name,
+            if scenario.polled { &*provider } else { "" },
+            account.capacity,
+            account.period,
+        )
+    };
+    let resources: Vec<String> = scenarios.iter().map(resource).collect();
+    portal::start(RAMPMETER, nats, &resources.concat()).await
+}
+
+async fn upstream(policy: &str) -> Upstream {
+    Upstream::start(Config::new(vec![policy.parse().unwrap()]).keep_admissions(LOG)).await.unwrap()
+}
+
+/// Somebody who asks nobody, until the end.
+fn strangers(upstream: &Upstream, account: Account, part: f64) -> Option<JoinHandle<()>> {
+    let (api, mut dice) = (Api::new(upstream).named(STRANGERS), Dice::new(1));
+    let apart = Duration::from_secs_f64(1.0 / (account.rate() * part).max(1e-9));
+    (part > 0.0).then(|| {
+        tokio::spawn(async move {
+            loop {
+                let_pass(dice.arrival(apart), "strangers call so often").await;
+                let api = api.clone();
+                tokio::spawn(async move { api.call(&BTreeMap::new()).await.ok() });
+            }
+        })
+    })
+}
+
+fn tally(stats: &Stats, client: &str) -> Tally {
+    stats.classes.get(client).copied().unwrap_or_default()
+}
+
+/// What our workers got of the upstream between two looks at it.
+struct Fared {
+    calls: u64,
+    rejected: u64,
+    /// The part that was used of what was given.
+    used: f64,
+}
+
+impl Fared {
+    /// In a usual run what has come to lie in stock since the first look is not missed: it is held back once, for good.
+    fn between(first: &Stats, last: &Stats, account: Account, given: Given) -> Self {
+        let served = |client| tally(last, client).ok - tally(first, client).ok;
+        let rejected = tally(last, OURS).rate_limited - tally(first, OURS).rate_limited;
+        let level = |stats: &Stats| stats.policies[0].level.micros() as f64 / 1e6;
+        let used = match given {
+            Given::Part(part) => {
+                let held_back = if is_long() { 0.0 } else { (level(last) - level(first)).max(0.0) };
+                let seconds = (last.uptime - first.uptime).as_secs_f64();
+                served(OURS) as f64 / (account.rate() * part * seconds - served(STRANGERS) as f64 - held_back)
+            }
+            Given::ServedAndLeft => {
+                let all = tally(last, OURS).ok as f64;
+                all / (all + level(last))
+            }
+        };
+        Fared { calls: served(OURS) + rejected, rejected, used }
+    }
+
+    fn percent(&self) -> f64 {
+        100.0 * self.rejected as f64 / self.calls as f64
+    }
+
+    fn keeps_to(&self, percent: f64) -> bool {
+        !is_long() && self.rejected <= FEW || self.percent() <= percent
+    }
+}
+
+/// The longest run of calls that were rejected one after the other.
+fn most_in_a_row(upstream: &Upstream) -> usize {
+    let all = upstream.admissions();
+    assert!(all.len() < LOG, "the log is whole");
+    all.split(|call| call.accepted).map(<[_]>::len).max().unwrap_or(0)
+}
+
+/// Plays one of them. What is wrong with what comes of it, if anything is.
+async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
+    let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
+    let strangers = strangers(&upstream, account, scenario.strangers);
+    let_pass(scenario.settled, "it is found out what the upstream does").await;
+    let first = upstream.stats();
+    let_pass(account.length - scenario.settled, "that is kept to").await;
+    let last = upstream.stats();
+    if let Some(strangers) = strangers {
+        strangers.abort();
+    }
+    fleet.stop().await;
+    let fared = Fared::between(&first, &last, account, scenario.given);
+    let (all, used) = (tally(&last, OURS).rate_limited, 100.0 * fared.used);
+    let in_a_row = most_in_a_row(&upstream);
+    let told = format!(
+        "{}: {all} × 429, at most {in_a_row} in a row; from {} s on {} of {} calls, {:.3} %; {used:.2} % used",
+        scenario.name,
+        scenario.settled.as_secs(),
+        fared.rejected,
+        fared.calls,
+        fared.percent(),
+    );
+    println!("{told}");
+    let keeps_to = match scenario.most {
+        Most::Percent(percent) => fared.keeps_to(percent),
+        Most::Calls(most) => all <= most,
+    };
+    (!keeps_to || in_a_row > MOST_IN_A_ROW || fared.used < scenario.least).then_some(told)
+}
+
+/// A limit that is halved, and restored in a long run: what was lost is given back within a minute.
+async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
+    let (whole, half) = (account.policy(1.0, ""), account.policy(0.5, ""));
+    let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
+    let parts = if is_long() { 5 } else { 4 };
+    let_pass(account.length / parts, "the whole limit is used").await;
+    upstream.change(vec![half.parse().unwrap()]);
+    let_pass(SETTLED, "it is found out that it is half").await;
+    let first = upstream.stats();
+    let_pass(account.length / 2, "that is kept to").await;
+    let halved = Fared::between(&first, &upstream.stats(), account, Given::Part(0.5));
+    let mut told =
+        format!("halved: {:.3} % × 429 of {} calls, {:.2} % used", halved.percent(), halved.calls, 100.0 * halved.used);
+    let mut good = halved.keeps_to(1.0) && halved.used >= 0.97;
+    if is_long() {
+        upstream.change(vec![whole.parse().unwrap()]);
+        let_pass(RECOVERY, "it is found out that it is whole again").await;
+        let first = upstream.stats();
+        let_pass(RECOVERY, "that is used").await;
+        let restored = Fared::between(&first, &upstream.stats(), account, Given::Part(1.0));
+        told += &format!("; restored: {:.2} % used", 100.0 * restored.used);
+        good &= restored.used >= 0.95;
+    }
+    fleet.stop().await;
+    println!("{told}");
+    (!good).then_some(told)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upstreams_that_are_not_what_is_configured() {
+    let (nats, account) = (nats::start().await, Account::of_this_run());
+    let steady = scenarios(account);
+    let halved = Scenario::new("halved", account.policy(1.0, ""));
+    let polled = portal::upstream(&[&account.policy(1.0, "")]).await;
+    let all: Vec<Scenario> = scenarios(account).into_iter().chain([Scenario::new("halved", String::new())]).collect();
+    let _scheduler = scheduler(&nats, account, &all, &polled).await;
+    let mut polled = Some(polled);
+    let mut played = Vec::new();
+    for scenario in &steady {
+        let upstream = match polled.take_if(|_| scenario.polled) {
+            Some(polled) => polled,
+            None => upstream(&scenario.policy).await,
+        };
+        played.push(play(&nats, account, scenario, upstream));
+    }
+    let upstream = upstream(&halved.policy).await;
+    let (steady, halved) = tokio::join!(join_all(played), play_halved(&nats, account, &halved, upstream));
+    let wrong: Vec<String> = steady.into_iter().chain([halved]).flatten().collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
