@@ -79,6 +79,8 @@ FAULTS = [
     ("a mark covers keys for ever", "fence.rs", "start <= self.others || ", "true || "),
     ("the first of a group applies", "reach.rs", "members.sort_by_key(|index| Reverse(specificity(&limits[*index].applies)));", ""),
     ("costs are learned backwards", "estimates.rs", "self.millionths += (ratio", "self.millionths -= (ratio"),
+    ("calls that are counted anew take no room", "settle.rs", "self.ledger.renew(now, key, &bill);", "let _ = key;"),
+    ("calls that are counted anew give room under marks that never held them", "settle.rs", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.charge(&self.resource, &bill, now);", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.release(&self.resource, &bill);"),
     ("deadlines are forgotten", "ask.rs", "self.deadlines.insert((deadline, place, slot));", ""),
 ]
 

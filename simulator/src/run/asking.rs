@@ -73,14 +73,14 @@ impl Run<'_> {
                     self.agenda.note(at, Happening::Asked { reply, payload: payload.clone() });
                 }
             }
-            Command::Settle { payload, .. } => {
+            Command::Settle { payload, .. } | Command::Renew { payload, .. } => {
                 for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
                     self.agenda.note(at, Happening::Settled { payload: payload.clone() });
                 }
             }
             Command::Complete { ask, result: Ok(grant) } => self.be_permitted(now, to, ask, grant.start.since(now)),
             Command::Complete { result: Err(denial), .. } => self.be_refused(now, number, &denial),
-            Command::Freeze { .. } => {}
+            Command::Freeze { .. } | Command::Unrenewed { .. } => {}
         }
     }
 
