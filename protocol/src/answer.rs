@@ -17,6 +17,10 @@ pub enum Answer<'a> {
         /// How long after its start the permit lapses.
         #[serde(skip_serializing_if = "Option::is_none")]
         valid_ms: Option<f64>,
+        /// How long the call holds its place in limits that count calls in flight, from its start or its last renewal on, if nobody
+        /// hears of it; absent where it holds none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lease_ms: Option<f64>,
         /// The limit that sets the delay.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
@@ -73,6 +77,8 @@ struct Flat<'a> {
     #[serde(default)]
     valid_ms: Option<f64>,
     #[serde(default)]
+    lease_ms: Option<f64>,
+    #[serde(default)]
     position: u64,
     #[serde(default)]
     eta_ms: f64,
@@ -103,7 +109,8 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
         let name = |id: Option<Text<'a>>| id.unwrap_or_else(|| Text::from(""));
         match flat.status {
             Status::Granted => {
-                Answer::Granted { id: name(id), delay_ms: flat.delay_ms, valid_ms: flat.valid_ms, limited_by, epoch }
+                let Flat { delay_ms, valid_ms, lease_ms, .. } = flat;
+                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, epoch }
             }
             Status::Queued => {
                 Answer::Queued { id: name(id), position: flat.position, eta_ms: flat.eta_ms, limited_by, epoch }

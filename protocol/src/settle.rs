@@ -3,6 +3,7 @@
 use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
 use crate::id::PermitId;
+use crate::labels::Labels;
 use crate::millis::Millis;
 use crate::object::pairs;
 use crate::text::Text;
@@ -31,13 +32,34 @@ pub struct Settle<'a> {
     /// Renews the lease of limits that count calls in flight, and settles nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extend: bool,
+    /// Beside `extend`: a scheduler that does not know the permit, because its predecessor died, counts the call anew.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked<'a>>,
+}
+
+/// What a permit was asked for with, as far as limits look at it. An unknown field is an error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asked<'a> {
+    /// What the call costs.
+    #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
+    pub cost: Cost<'a>,
+    /// What limits match on and key by.
+    #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels<'a>,
 }
 
 fn yes() -> bool {
     true
 }
 
-impl Settle<'_> {
+impl<'a> Settle<'a> {
+    /// The settle that says that the call of `id`, which was asked for so, is still in flight.
+    #[must_use]
+    pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
+        Settle { extend: true, asked: Some(asked), ..Self::used(id) }
+    }
+
     /// The settle that gives `id` back.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
@@ -47,7 +69,7 @@ impl Settle<'_> {
     /// The settle that says no more than that the call of `id` was made.
     #[must_use]
     pub fn used(id: PermitId) -> Self {
-        Settle { id, used: true, cost: Cost::new(), response: None, elapsed_ms: None, extend: false }
+        Settle { id, used: true, cost: Cost::new(), response: None, elapsed_ms: None, extend: false, asked: None }
     }
 }
 

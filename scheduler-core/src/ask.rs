@@ -35,12 +35,7 @@ impl<R: Clone> Scheduler<R> {
         if let Some(refusal) = self.spent_quota(now, &ask.bill) {
             return self.refuse(ask.to, ask.id, refusal);
         }
-        if let Some(refusal) = self.too_many_keys(now, &ask.bill) {
-            return self.refuse(ask.to, ask.id, refusal);
-        }
-        if !self.permits.has_room(now) {
-            let bound = self.resource.bounds().max_permits;
-            let refusal = Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND };
+        if let Err(refusal) = self.check_room(now, &ask.bill) {
             return self.refuse(ask.to, ask.id, refusal);
         }
         match ask.mode {
@@ -51,6 +46,18 @@ impl<R: Clone> Scheduler<R> {
             }
             Mode::Wait => self.wait(now, ask),
         }
+    }
+
+    /// Whether there is room for one more permit, and for buckets of its keys.
+    pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
+        if let Some(refusal) = self.too_many_keys(now, bill) {
+            return Err(refusal);
+        }
+        if !self.permits.has_room(now) {
+            let bound = self.resource.bounds().max_permits;
+            return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
+        }
+        Ok(())
     }
 
     /// The refusal of a key for which there can be no bucket.

@@ -66,6 +66,8 @@ pub struct Grant<R> {
     pub delay: Span,
     /// How long after that the permit lapses.
     pub validity: Span,
+    /// How long the call counts as in flight if nobody hears of it, where a limit counts such.
+    pub lease: Option<Span>,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
     /// The class it was granted in.

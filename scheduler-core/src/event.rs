@@ -91,6 +91,6 @@ pub enum Outcome {
     Unused,
     /// The call was made and cost this, where it differs from the estimate, by unit.
     Used(Vec<(String, Amount)>),
-    /// The call is still in flight.
-    Extend,
+    /// The call is still in flight; with what it takes, where a scheduler that has never heard of it is to count it anew.
+    Extend(Option<Box<Bill>>),
 }

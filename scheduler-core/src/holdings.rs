@@ -20,6 +20,8 @@ struct Holding {
     cost: Credit,
     tier: Tier,
     until: Time,
+    /// Whether it was over, or had never been heard of, when it was renewed.
+    anew: bool,
 }
 
 /// What is held by whom, and how that changes.
@@ -29,6 +31,8 @@ struct Holding {
 pub(crate) struct Holdings {
     /// Whoever is known by name.
     held: BTreeMap<Key, Holding>,
+    /// Until when something may be held by others, of whom nobody knows the names.
+    others_until: Time,
     /// What is held now, by whomever.
     total: Credit,
     /// By how much that changes, and when.
@@ -46,7 +50,8 @@ pub(crate) struct Holdings {
 impl Holdings {
     /// What is held by others from `now` on.
     pub(crate) fn with(now: Time, blocks: &[Block]) -> Self {
-        let mut holdings = Holdings { now, ..Holdings::default() };
+        let others_until = blocks.iter().map(|block| block.until).max().unwrap_or(now);
+        let mut holdings = Holdings { now, others_until, ..Holdings::default() };
         blocks.iter().for_each(|block| holdings.hold(block.from, block.until, block.credit));
         holdings
     }
@@ -104,7 +109,7 @@ impl Holdings {
         if key.at > self.now {
             self.promised += draw.cost;
         }
-        self.held.insert(key, Holding { cost: draw.cost, tier: draw.tier, until });
+        self.held.insert(key, Holding { cost: draw.cost, tier: draw.tier, until, anew: false });
         self.ends.insert((until, key));
     }
 
@@ -124,17 +129,19 @@ impl Holdings {
         Some(cost)
     }
 
-    /// What `key` holds, it holds until `until` at least; if it has been over, anew from now on. Whether there was room for that.
+    /// What `key` holds, it holds until `until` at least; if it has been over, anew from now on. Whether there was room for that: of
+    /// one that is held anew nobody can tell as long as it may be one of those without a name, which are counted beside it.
     pub(crate) fn renew(&mut self, limit: &Limit, key: Key, draw: Draw, until: Time) -> bool {
         let before = self.held.get(&key).copied();
-        let holding = before.unwrap_or(Holding { cost: draw.cost, tier: draw.tier, until: self.now });
+        let holding = before.unwrap_or(Holding { cost: draw.cost, tier: draw.tier, until: self.now, anew: true });
         if until > holding.until {
             self.ends.remove(&(holding.until, key));
             self.ends.insert((until, key));
             self.held.insert(key, Holding { until, ..holding });
             self.hold(holding.until, until, holding.cost);
         }
-        before.is_some() && self.most_between(self.now, until) <= limit.full().max(holding.cost)
+        let fits = || self.most_between(self.now, until) <= limit.full().max(holding.cost);
+        before.is_some() && (holding.anew && self.now < self.others_until || fits())
     }
 
     /// The most that is held from `from` on and before `until`.

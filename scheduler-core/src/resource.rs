@@ -128,8 +128,29 @@ impl Resource {
 
     /// For how long its call is waited for that takes up room until it is settled.
     pub(crate) fn held_for(&self, bill: &Bill) -> Span {
+        self.leases(bill).max().unwrap_or(Span::ZERO)
+    }
+
+    /// How soon a place that its call takes up is free again if nobody hears of the call; none where it takes up no place.
+    pub(crate) fn lease(&self, bill: &Bill) -> Option<Span> {
+        self.leases(bill).min()
+    }
+
+    fn leases(&self, bill: &Bill) -> impl Iterator<Item = Span> {
         let limits = bill.charged().map(|limit| &self.limits[limit.index()]);
-        limits.filter(|limit| limit.is_until_settled()).map(Limit::period).max().unwrap_or(Span::ZERO)
+        limits.filter(|limit| limit.is_until_settled()).map(Limit::period)
+    }
+
+    /// Those charges of a bill that take up room until the call is settled.
+    pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
+        let mut part = Bill::new();
+        for (limit, amount) in bill.iter().filter(|(limit, _)| self.limits[limit.index()].is_until_settled()) {
+            part.set(limit, amount);
+        }
+        for charge in bill.keyed().filter(|charge| self.limits[charge.limit.index()].is_until_settled()) {
+            part.set_key(charge.limit, Arc::clone(&charge.key), charge.amount);
+        }
+        part
     }
 
     /// The limits that give out so much in a window.

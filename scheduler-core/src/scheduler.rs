@@ -259,12 +259,13 @@ impl<R: Clone> Scheduler<R> {
 
     /// Tells `to` of the start that the permit in `slot` was granted.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
-        let id = self.permits.get(slot).id.clone();
+        let permit = self.permits.get(slot);
+        let (id, lease) = (permit.id.clone(), self.resource.lease(&permit.bill));
         let Granted { key, limited_by, class, .. } = granted;
         let delay = key.at.since(now);
         // A permit that is granted again has not become younger.
         let validity = (key.at + self.resource.validity()).since(now + delay);
-        self.push(Command::Grant(Grant { to, id, delay, validity, limited_by, class, waited, repeated }));
+        self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
     }
 
     /// Commits the permit in `slot` to `granted`.

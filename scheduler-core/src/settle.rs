@@ -17,9 +17,10 @@ use std::sync::Arc;
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
         let Settle { to, id, outcome, observation } = settle;
-        let done = match self.permits.find(&id) {
-            Some(slot) => self.settle_known(now, slot, outcome, observation.as_ref()),
-            None => Err(Refusal::UnknownPermit),
+        let done = match (self.permits.find(&id), outcome) {
+            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
+            (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
+            (None, Outcome::Extend(None) | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
         };
         match (to, done) {
             (Some(to), Ok(())) => self.push(Command::Settled { to, id }),
@@ -37,7 +38,7 @@ impl<R: Clone> Scheduler<R> {
     ) -> Result<(), Refusal> {
         match (&self.permits.get(slot).state, outcome) {
             (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
-            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend) => return Err(Refusal::StillWaiting),
+            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
             (State::Granted(granted), Outcome::Unused) if !granted.settled => self.give_back(now, slot, *granted),
             (State::Granted(granted), Outcome::Used(cost)) if !granted.settled => {
                 let granted = *granted;
@@ -57,10 +58,12 @@ impl<R: Clone> Scheduler<R> {
                 let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
                 self.use_up(now, slot, granted, &settled.unwrap_or(actual));
             }
-            (State::Granted(granted), Outcome::Extend) if !granted.settled => return self.renew(now, slot, *granted),
-            (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend)
+            (State::Granted(granted), Outcome::Extend(_)) if !granted.settled => {
+                return self.renew(now, slot, *granted);
+            }
+            (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend(_))
             | (State::Returned, Outcome::Unused | Outcome::Used(_)) => {}
-            (State::Returned, Outcome::Extend) => return Err(Refusal::UnknownPermit),
+            (State::Returned, Outcome::Extend(_)) => return Err(Refusal::UnknownPermit),
         }
         Ok(())
     }
@@ -102,14 +105,43 @@ impl<R: Clone> Scheduler<R> {
         if !self.resource.frees_when_settled(&bill) {
             return Ok(());
         }
-        if self.fence.as_ref().is_some_and(|fence| !fence.covers_renewals(now)) {
-            return Err(Refusal::Unavailable);
-        }
+        self.check_renewals(now)?;
         self.stir(slot);
         let fits = self.ledger.renew(now, granted.key, &bill);
         self.permits.renewed(slot, now);
         self.change_plan();
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
+    }
+
+    fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
+        let covered = self.fence.as_ref().is_none_or(|fence| fence.covers_renewals(now));
+        if covered { Ok(()) } else { Err(Refusal::Unavailable) }
+    }
+
+    /// A call in flight that nobody here has heard of: whoever granted it died before the store could know its name. From now on it
+    /// holds what it takes up, beside what its predecessor's mark keeps for calls like it until their leases end. So for
+    /// that long it may count twice, and never not at all.
+    fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
+        let bill = self.resource.held_part(call);
+        if bill.is_empty() {
+            return Err(Refusal::UnknownPermit);
+        }
+        if self.handing_over {
+            return Err(Refusal::Unavailable);
+        }
+        self.check_renewals(now)?;
+        self.check_room(now, &bill)?;
+        let (key, class) = (Key { at: now, serial: self.next_serial() }, self.resource.default_class());
+        let granted = Granted { key, limited_by: None, class, settled: false, moved: false };
+        self.ledger.renew(now, key, &bill);
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, &bill, now);
+        }
+        let held_for = self.resource.held_for(&bill);
+        let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
+        self.permits.started(slot, now + held_for);
+        self.change_plan();
+        Ok(())
     }
 
     /// A call that was made before its start is spent now.

@@ -2,6 +2,7 @@
 //!
 //! `R` is where an answer goes, as in [`event`].
 
+use crate::bill::Bill;
 use crate::command::{Announcement, Command};
 use crate::event;
 use crate::observation::Observation;
@@ -13,8 +14,9 @@ use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
 /// A request as the core takes it.
@@ -53,7 +55,9 @@ pub fn settle<R>(
     observation: Option<Observation>,
 ) -> event::Settle<R> {
     let outcome = match settle {
-        Settle { extend: true, .. } => event::Outcome::Extend,
+        Settle { extend: true, asked, .. } => {
+            event::Outcome::Extend(asked.as_ref().and_then(|asked| charge(resource, asked)))
+        }
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
@@ -61,6 +65,11 @@ pub fn settle<R>(
         }
     };
     event::Settle { to, id: settle.id.clone(), outcome, observation }
+}
+
+/// What such a call takes, if the resource knows all that it names.
+fn charge(resource: &Resource, asked: &Asked<'_>) -> Option<Box<Bill>> {
+    resource.bill(&asked.labels, asked.cost.iter()).ok().map(Box::new)
 }
 
 /// What the upstream says the call cost, of units that the worker does not speak of and some limit counts: what else an upstream
@@ -80,8 +89,8 @@ pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl
         Command::Grant(grant) => {
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
-            let valid_ms = Some(grant.validity.millis());
-            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, limited_by, epoch });
+            let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
+            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, epoch });
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);

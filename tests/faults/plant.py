@@ -87,6 +87,8 @@ FAULTS = [
     ("lessons of another policy count", "learner.rs", "if mark.policy != Policy::of(limit) {", "if false {"),
     ("what is said to be learned has no bounds", "learner.rs", "loss: mark.loss_ppm.min(fresh.most),", "loss: mark.loss_ppm,"),
     ("lessons do not fade without a scheduler", "learner.rs", "estimated: ago(mark.estimated_nanos),", "estimated: Time::NEVER,"),
+    ("calls that are counted anew take no room", "settle.rs", "self.ledger.renew(now, key, &bill);", "let _ = key;"),
+    ("calls that are counted anew give room under marks that never held them", "settle.rs", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.charge(&self.resource, &bill, now);", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.release(&self.resource, &bill);"),
     ("deadlines are forgotten", "ask.rs", "self.deadlines.insert((deadline, place, slot));", ""),
 ]
 

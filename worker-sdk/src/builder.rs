@@ -10,6 +10,7 @@ use async_nats::ConnectOptions;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -38,6 +39,7 @@ pub struct ClientBuilder {
     options: ConnectOptions,
     prefix: Option<String>,
     wait_for_server: bool,
+    renews: bool,
     unreachable: Unreachable,
     unreachable_for: Vec<(String, Unreachable)>,
 }
@@ -49,6 +51,7 @@ impl Default for ClientBuilder {
             options,
             prefix: None,
             wait_for_server: false,
+            renews: true,
             unreachable: Unreachable::Wait,
             unreachable_for: Vec::new(),
         }
@@ -83,6 +86,15 @@ impl ClientBuilder {
         ClientBuilder { wait_for_server: true, ..self }
     }
 
+    /// Leaves it to [`Call::extend`](crate::Call::extend) to renew what calls in flight hold of limits with a time to live.
+    ///
+    /// Otherwise the client renews it, three times within the time to live, for as long as the permit or its call is not dropped:
+    /// a call that hangs for ever then holds its place for ever. Without renewal the place is free again when the time to live is over,
+    /// whether or not the call is.
+    pub fn without_renewal(self) -> Self {
+        ClientBuilder { renews: false, ..self }
+    }
+
     /// What becomes of requests while no scheduler of their resource answers; they wait unless told.
     ///
     /// ```no_run
@@ -114,15 +126,18 @@ impl ClientBuilder {
     /// # Errors
     /// If the prefix is not one token of a subject, if a resource's name is none, if there is no server at `url`, or if it refuses.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
-        let url = url.as_ref();
+        let (url, renews) = (url.as_ref(), self.renews);
         let subjects = self.subjects()?;
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         let (sender, messages) = mpsc::unbounded_channel();
         let options = watched(self.tuned(), sender.downgrade());
         let transport = Transport::connect(options, url, subjects).await.map_err(|error| Error::connect(url, error))?;
         let clock = Clock::start();
-        tokio::spawn(Driver::new(clock, Session::new(entropy()), transport, policies).run(messages));
-        Ok(Client::new(Link::new(clock, sender)))
+        let session = Session::new(entropy());
+        let session = if renews { session } else { session.without_renewal() };
+        let counters = Arc::default();
+        tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));
+        Ok(Client::new(Link::new(clock, sender, counters)))
     }
 
     fn subjects(&self) -> Result<Subjects, Error> {

@@ -5,7 +5,7 @@ use crate::stats::count;
 use crate::unsettled::Unsettled;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::time::Time;
 
 /// A call that has been begun. Dropped, it counts as made, at its estimated cost.
@@ -39,11 +39,12 @@ impl Call {
         self.end(outcome);
     }
 
-    /// Renews the lease of limits that count calls in flight; for a call that takes longer than its
-    /// limit's time to live.
+    /// Renews what the call holds of limits that count calls in flight: for a call that takes longer than its limit's time to
+    /// live, by a client that [does not do so itself](crate::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
-            self.unsettled.mention(Settle { extend: true, ..Settle::used(id.clone()) });
+            let asked = Asked { cost: self.request.cost.clone(), labels: self.request.labels.clone() };
+            self.unsettled.mention(Settle::extension(id.clone(), asked));
         }
     }
 

@@ -3,11 +3,13 @@
 use crate::link::{Message, Wish};
 use crate::policies::Policies;
 use crate::session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
+use crate::stats::{Counters, count};
 use crate::transport::{Arrival, Transport};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 
@@ -20,15 +22,23 @@ pub(crate) struct Driver {
     session: Session,
     transport: Transport,
     policies: Policies,
+    counters: Arc<Counters>,
     waiting: BTreeMap<AskNumber, oneshot::Sender<Result<Grant, Denial>>>,
     freezes: Vec<watch::Sender<Freeze>>,
     closing: Vec<oneshot::Sender<()>>,
 }
 
 impl Driver {
-    pub(crate) fn new(clock: Clock, session: Session, transport: Transport, policies: Policies) -> Self {
+    /// A driver of this connection, which counts what its session cannot tell anybody.
+    pub(crate) fn new(
+        clock: Clock,
+        session: Session,
+        transport: Transport,
+        policies: Policies,
+        counters: Arc<Counters>,
+    ) -> Self {
         let (waiting, freezes, closing) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Driver { clock, session, transport, policies, waiting, freezes, closing }
+        Driver { clock, session, transport, policies, counters, waiting, freezes, closing }
     }
 
     /// Runs until the last handle of the client is dropped.
@@ -132,6 +142,16 @@ impl Driver {
                 }
             }
             Command::Settle { resource, payload } => self.transport.settle(resource, payload).await,
+            Command::Renew { resource, batch, payload } => {
+                if !self.transport.renew(resource, batch, payload).await {
+                    self.session.handle(self.clock.now(), Event::Undelivered { batch });
+                }
+            }
+            Command::Unrenewed { id, code, message, .. } => {
+                count(&self.counters.unrenewed);
+                let code = code.as_str();
+                tracing::warn!(%id, code, %message, "a call in flight was not renewed: another may be in its place");
+            }
             Command::Complete { ask, result } => {
                 // Who has stopped waiting has said so, and the session gives the permit back.
                 self.waiting.remove(&ask).map(|waiting| waiting.send(result));

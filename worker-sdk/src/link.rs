@@ -8,6 +8,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) clock: Clock,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
     /// Guards the numbering of resources, for as long as it takes to open one.
@@ -57,14 +58,8 @@ pub(crate) struct Opened {
 }
 
 impl Link {
-    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>) -> Self {
-        Link {
-            clock,
-            counters: Counters::default(),
-            messages,
-            asks: AtomicU64::new(0),
-            resources: Mutex::new(BTreeMap::new()),
-        }
+    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>, counters: Arc<Counters>) -> Self {
+        Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
     }
 
     /// The resource of this name. Its opening reaches the driver before any ask for it.

@@ -187,7 +187,7 @@ mod tests {
     /// Milliseconds from now: the start, and from there how long the permit is good.
     fn stage(id: Option<PermitId>, start: u64, valid: Option<u64>) -> Stage {
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let link = Arc::new(Link::new(Clock::start(), sender));
+        let link = Arc::new(Link::new(Clock::start(), sender, Arc::default()));
         let received = link.clock.now();
         let resource = Resource::new(link, Name::new("hub").unwrap());
         let Ok(Message::Open { freezes, .. }) = messages.try_recv() else { panic!("a resource is opened first") };

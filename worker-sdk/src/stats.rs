@@ -23,6 +23,8 @@ pub struct Stats {
     pub returned: u64,
     /// Calls that the upstream answered with 429.
     pub throttled: u64,
+    /// Renewals of calls in flight that a scheduler refused: for a time at least, another may have been in their place.
+    pub unrenewed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +34,7 @@ pub(crate) struct Counters {
     pub(crate) denied: AtomicU64,
     pub(crate) returned: AtomicU64,
     pub(crate) throttled: AtomicU64,
+    pub(crate) unrenewed: AtomicU64,
 }
 
 impl Counters {
@@ -42,6 +45,7 @@ impl Counters {
             denied: self.denied.load(Ordering::Relaxed),
             returned: self.returned.load(Ordering::Relaxed),
             throttled: self.throttled.load(Ordering::Relaxed),
+            unrenewed: self.unrenewed.load(Ordering::Relaxed),
         }
     }
 }

@@ -80,6 +80,13 @@ impl Transport {
         bounded(self.client.publish(subject, payload.into())).await;
     }
 
+    /// Whether the renewals could be sent.
+    pub(crate) async fn renew(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
+        let subject = self.resources[resource.0 as usize].settle.clone();
+        let reply = self.inbox.address().of(batch.0);
+        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+    }
+
     /// Waits until all that was published is on its way.
     pub(crate) async fn flush(&self) {
         bounded(self.client.flush()).await;

@@ -1,6 +1,6 @@
 //! Whoever dies, stalls or is replaced, and whatever becomes of writes to the store: nothing is admitted twice.
 
-use crate::common::{Counter, Held, Judge, Said, World, limit, resource, span, wish};
+use crate::common::{Counter, Held, Judge, Said, Wish, World, limit, resource, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::amount::Amount;
@@ -33,6 +33,8 @@ enum Step {
     GiveBack { which: Index },
     /// The call of a permit is over, or still in flight.
     Settle { of: Index, which: Index, over: bool },
+    /// The leader hears of a call in flight that another has granted.
+    CountAnew { of: Index, which: Index },
     /// Another scheduler takes over. It has known the mark for so many milliseconds; the leader may live on.
     TakeOver { known_for: u64, leader_dies: bool },
     /// The leader wonders whether it still is one.
@@ -64,6 +66,7 @@ struct Store {
 
 /// A scheduler, its known revision, and the write that it waits for.
 struct Writer {
+    number: usize,
     world: World,
     revision: u64,
     writing: Option<(Mark, Time, Fate)>,
@@ -101,7 +104,7 @@ impl Play {
         let mark = world.scheduler.mark(now).unwrap();
         let store = Store { revision: 1, levels: snapshot(&mark), taken: now, writer: 0, number: mark.number.0 };
         world.handle(now, Event::Marked(mark.number));
-        let first = Writer { world, revision: 1, writing: None, last: mark, granted: Vec::new() };
+        let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
         Play { spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
     }
 
@@ -111,6 +114,7 @@ impl Play {
             Step::Ask { of, cost, client, mode } => self.ask(of, *cost, *client, *mode),
             Step::GiveBack { which } => self.give_back(which),
             Step::Settle { of, which, over } => self.settle(of, which, *over),
+            Step::CountAnew { of, which } => self.count_anew(of, which),
             Step::TakeOver { known_for, leader_dies } => self.take_over(span(*known_for), *leader_dies),
             Step::Doubt => self.doubt(),
             Step::Writes(fate) => self.fate = *fate,
@@ -189,10 +193,8 @@ impl Play {
         let living = self.writers.iter_mut().flatten().collect::<Vec<_>>();
         let index = of.index(living.len());
         let writer = living.into_iter().nth(index).unwrap();
-        let id = format!("p{}", writer.world.asked);
-        let mut wish = wish(mode, &[("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)]);
-        wish.labels.push(("client", CLIENTS[client]));
-        let request = writer.world.ask(now, &wish.named(&id));
+        let id = permit_id(writer.number, writer.world.asked);
+        let request = writer.world.ask(now, &wish_of(mode, cost, client).named(&id));
         writer.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
     }
 
@@ -206,7 +208,7 @@ impl Play {
         let index = which.index(leader.granted.len());
         let request = leader.granted[index].request;
         if leader.world.start(request).is_none_or(|start| start > now) {
-            let said = leader.world.settle(now, &format!("p{request}"), Outcome::Unused);
+            let said = leader.world.settle(now, &permit_id(leader.number, request), Outcome::Unused);
             leader.granted[index].given_back = said == Said::Settled;
         }
     }
@@ -227,13 +229,27 @@ impl Play {
         if !begun || permit.given_back || permit.over.is_some() {
             return;
         }
-        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend };
-        let said = writer.world.settle(now, &format!("p{}", permit.request), outcome);
+        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend(None) };
+        let said = writer.world.settle(now, &permit_id(writer.number, permit.request), outcome);
         match (over, said) {
             // Whose place is another's has none any more.
             (true, _) | (false, Said::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
             (false, Said::Settled) => permit.renewed = Some(now),
             (false, _) => {}
+        }
+    }
+
+    /// The leader counts a call of another's, at any time and as often as it is told: that makes no room. To the judge the call is over
+    /// when its own scheduler says so, for one that leads no more may know nothing of it and give its place away then.
+    fn count_anew(&mut self, of: &Index, which: &Index) {
+        let Some((leader, before)) = self.writers.split_last_mut() else { return };
+        let others: Vec<&Writer> =
+            self.ended.iter().chain(before.iter().flatten()).filter(|writer| !writer.granted.is_empty()).collect();
+        if let (Some(leader), false) = (leader, others.is_empty()) {
+            let writer = others[of.index(others.len())];
+            let Permit { request, cost, client, .. } = writer.granted[which.index(writer.granted.len())];
+            let bill = leader.world.bill(&wish_of(Mode::Wait, cost, client)).expect("it was granted");
+            leader.world.settle(self.now, &permit_id(writer.number, request), Outcome::Extend(Some(Box::new(bill))));
         }
     }
 
@@ -251,7 +267,14 @@ impl Play {
         if leader_dies {
             self.ended.extend(self.writers.last_mut().unwrap().take());
         }
-        self.writers.push(Some(Writer { world, revision, writing: None, last: mark, granted: Vec::new() }));
+        self.writers.push(Some(Writer {
+            number: writer,
+            world,
+            revision,
+            writing: None,
+            last: mark,
+            granted: Vec::new(),
+        }));
     }
 
     /// All calls that were made, as far as they concern a limit, and those of one client where it has a bucket of its own.
@@ -286,6 +309,17 @@ impl Writer {
 
 fn snapshot(mark: &Mark) -> Snapshot {
     Snapshot { levels: mark.levels.clone(), keys: mark.keys.clone(), permits: Vec::new() }
+}
+
+fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
+    let mut wish = wish(mode, &[("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)]);
+    wish.labels.push(("client", CLIENTS[client]));
+    wish
+}
+
+/// No two schedulers make the same.
+fn permit_id(writer: usize, request: usize) -> String {
+    format!("s{writer}-p{request}")
 }
 
 fn whole(units: u64) -> Amount {
@@ -334,6 +368,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
         12 => ask,
         2 => any::<Index>().prop_map(|which| Step::GiveBack { which }),
         2 => (any::<Index>(), any::<Index>(), any::<bool>()).prop_map(|(of, which, over)| Step::Settle { of, which, over }),
+        2 => (any::<Index>(), any::<Index>()).prop_map(|(of, which)| Step::CountAnew { of, which }),
         2 => take_over,
         1 => Just(Step::Doubt),
         2 => fate.prop_map(Step::Writes),

@@ -12,6 +12,7 @@ mod fairness;
 mod feedback;
 mod fence;
 mod keys;
+mod leases;
 mod margins;
 mod mixed;
 mod repeats;

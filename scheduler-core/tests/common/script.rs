@@ -7,7 +7,7 @@
 //! |---|---|
 //! | nothing | only time passes |
 //! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
-//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs |
+//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs; `extend` also with `anew` and the options that it was asked for with |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `levels` | the levels of all limits are answered |
@@ -85,7 +85,13 @@ impl Player<'_> {
             }
             ["hand-over"] => self.world.handle(now, Event::HandOver),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
-            ["extend", id] => return self.settle(now, id, Outcome::Extend),
+            ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),
+            ["extend", id, "anew", ref options @ ..] => {
+                let mut asked = wish(Mode::Wait, &[]);
+                options.iter().for_each(|option| read_option(&mut asked, option));
+                let bill = self.world.bill(&asked).expect("what is in flight was granted");
+                return self.settle(now, id, Outcome::Extend(Some(Box::new(bill))));
+            }
             ["used", id, ref cost @ ..] => return self.settle(now, id, Outcome::Used(actual(cost))),
             ["answered", id, status, ref options @ ..] => return self.be_answered(now, id, status, options),
             [mode, id, ref options @ ..] => self.ask(now, mode, id, options),

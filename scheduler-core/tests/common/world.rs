@@ -6,6 +6,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::observation::Observation;
@@ -63,6 +64,12 @@ impl<'a> Wish<'a> {
         Wish { id: Some(id), ..self }
     }
 
+    fn labels(&self) -> Labels<'a> {
+        let mut labels = Labels::new();
+        self.labels.iter().for_each(|(label, value)| labels.set(*label, *value).unwrap());
+        labels
+    }
+
     pub(crate) fn of_class(self, class: &'a str) -> Self {
         Wish { class: Some(class), ..self }
     }
@@ -83,13 +90,10 @@ impl World {
         self.asked += 1;
         let resource = self.scheduler.resource();
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
-        let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
-        let mut labels = Labels::new();
-        wish.labels.iter().for_each(|(label, value)| labels.set(*label, *value).unwrap());
         let mut by_unit = Cost::new();
-        cost.clone().for_each(|(unit, amount)| by_unit.set(unit, amount).unwrap());
-        let call = Call::new(&labels, &by_unit);
-        let bill = match resource.bill(&labels, cost) {
+        wish.cost.iter().for_each(|(unit, units)| by_unit.set(*unit, amount(*units)).unwrap());
+        let call = Call::new(&wish.labels(), &by_unit);
+        let bill = match self.bill(wish) {
             Ok(bill) => bill,
             Err(refusal) => {
                 self.answers.push((now, to, Said::Refused(refusal)));
@@ -102,6 +106,12 @@ impl World {
         self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress, client }));
         self.scheduler.remember_call(|| call);
         to
+    }
+
+    /// What such a call takes.
+    pub(crate) fn bill(&self, wish: &Wish<'_>) -> Result<Bill, Refusal> {
+        let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
+        self.scheduler.resource().bill(&wish.labels(), cost)
     }
 
     pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> Said {

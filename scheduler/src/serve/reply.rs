@@ -108,7 +108,7 @@ impl Outbox {
 /// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     match answer {
-        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), limited_by, epoch } => {
+        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), lease_ms: None, limited_by, epoch } => {
             write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), *epoch);
         }
         Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
@@ -180,7 +180,8 @@ mod tests {
             for delay_ms in [0.0, 1234.5, 1e-6, 3.0, 9_999_999_999_999_998.0, 1e16, 2e19] {
                 let id = Text::from("0199a7c2-5d1e.A_z:9");
                 let limited_by = limited_by.clone();
-                let answer = Answer::Granted { id, delay_ms, valid_ms: Some(5000.0), limited_by, epoch: 7 };
+                let answer =
+                    Answer::Granted { id, delay_ms, valid_ms: Some(5000.0), lease_ms: None, limited_by, epoch: 7 };
                 let mut by_hand = Vec::new();
                 write_answer(&mut by_hand, &answer);
                 assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());

@@ -73,7 +73,7 @@ impl Run<'_> {
                     self.agenda.note(at, Happening::Asked { reply, payload: payload.clone() });
                 }
             }
-            Command::Settle { payload, .. } => {
+            Command::Settle { payload, .. } | Command::Renew { payload, .. } => {
                 for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
                     self.agenda.note(at, Happening::Settled { payload: payload.clone() });
                 }
@@ -85,6 +85,7 @@ impl Run<'_> {
             }
             Command::Complete { result: Err(denial), .. } => self.be_refused(now, number, &denial),
             Command::Freeze { freeze, .. } => worker.heed(now, freeze),
+            Command::Unrenewed { .. } => {}
         }
     }
 

@@ -21,6 +21,7 @@ mod jobs;
 mod jobs_cli;
 mod jobs_faults;
 mod keys;
+mod leases;
 mod nats_configuration;
 mod nats_restart;
 mod permissions;
@@ -46,3 +47,5 @@ mod tower_server;
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 /// A worker that runs jobs.
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
+/// A worker that takes a permit and keeps it.
+const PERMIT_HOLDER: &str = env!("CARGO_BIN_EXE_permit-holder");

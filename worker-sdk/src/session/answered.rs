@@ -1,11 +1,13 @@
 //! What answers of a scheduler do to a session.
 
+use super::renewing::Place;
 use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
 use super::{Session, Settle};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -18,6 +20,7 @@ const LEAST_VALID: Span = Span::from_millis(1);
 struct Terms<'a> {
     delay_ms: f64,
     valid_ms: Option<f64>,
+    lease_ms: Option<f64>,
     limited_by: Option<Text<'a>>,
 }
 
@@ -44,9 +47,9 @@ impl Session {
 
     fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
-            Answer::Granted { id, delay_ms, valid_ms, limited_by, epoch } => {
+            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, epoch } => {
                 if let Some(number) = self.current(now, &id, epoch) {
-                    self.granted(now, number, Terms { delay_ms, valid_ms, limited_by });
+                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by });
                 }
             }
             Answer::Queued { id, limited_by, epoch, .. } => {
@@ -59,7 +62,7 @@ impl Session {
                 let refusal = Refusal { code, message, retry_after, limited_by };
                 self.refused(now, batch, id.as_deref(), epoch, &refusal);
             }
-            Answer::Settled { .. } => {}
+            Answer::Settled { id } => self.renewed(now, &id),
         }
     }
 
@@ -97,19 +100,19 @@ impl Session {
     /// The delay counts from `now`, the receipt.
     fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
         let Ok(delay) = Millis::new(terms.delay_ms) else { return };
-        let valid = terms.valid_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
+        let span = |millis: Option<f64>| millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
+        let (valid, lease) = (span(terms.valid_ms), span(terms.lease_ms));
         if valid.is_some_and(|valid| valid < LEAST_VALID) {
             return self.lapsed(now, number);
         }
         let Some(ask) = self.remove(number) else { return };
-        let grant = Grant {
-            since: ask.since,
-            request: ask.into_request(),
-            received: now,
-            start: now + delay.span(),
-            valid,
-            limited_by: boxed(terms.limited_by),
-        };
+        let (since, resource, was_sent_again) = (ask.since, ask.resource, ask.was_sent_again());
+        let (request, start) = (ask.into_request(), now + delay.span());
+        if let Some(span) = lease {
+            let asked = Asked { cost: request.cost.clone(), labels: request.labels.clone() };
+            self.keep(number, asked, Place { resource, start, span, was_sent_again });
+        }
+        let grant = Grant { since, request, received: now, start, valid, limited_by: boxed(terms.limited_by) };
         self.complete(number, Ok(grant));
     }
 
@@ -142,7 +145,10 @@ impl Session {
             None => self.asks.of_batch(batch),
         };
         for number in meant {
-            self.refuse(now, number, epoch, refusal);
+            match self.leases.get(number) {
+                Some(_) => self.renewal_refused(now, number, epoch, (refusal.code, &refusal.message)),
+                None => self.refuse(now, number, epoch, refusal),
+            }
         }
     }
 

@@ -33,9 +33,11 @@ mod dice;
 mod freeze;
 mod ids;
 mod lane;
+mod leases;
 mod patience;
 mod payload;
 mod reach;
+mod renewing;
 mod retries;
 mod safe_rate;
 mod sending;
@@ -57,6 +59,7 @@ use cancelled::Cancelled;
 use dice::Dice;
 use ids::Ids;
 use lane::Lane;
+use leases::Leases;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -66,7 +69,7 @@ use retries::Retries;
 use silence::Silence;
 use std::collections::VecDeque;
 
-/// The pending asks and unsent settles of one client, over all its resources.
+/// The pending asks, the calls in flight and the unsent settles of one client, over all its resources.
 #[derive(Debug)]
 pub struct Session {
     ids: Ids,
@@ -79,6 +82,8 @@ pub struct Session {
     asks: Asks,
     retries: Retries,
     cancelled: Cancelled,
+    leases: Leases,
+    renews: bool,
     results: VecDeque<Command>,
     batches: u64,
 }
@@ -100,6 +105,8 @@ impl Session {
             asks: Asks::default(),
             retries: Retries::default(),
             cancelled: Cancelled::default(),
+            leases: Leases::default(),
+            renews: true,
             results: VecDeque::new(),
             batches: 0,
         }
@@ -115,7 +122,7 @@ impl Session {
                 self.asked(now, ask, wish);
             }
             Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
-            Event::Settled { resource, settle } => self.lane(resource).settle(settle),
+            Event::Settled { resource, settle } => self.settled(resource, settle),
             Event::Answered { batch, payload } => self.answered(now, batch, payload),
             Event::Undelivered { batch } => self.undelivered(now, batch),
             Event::News { resource, payload } => self.news(now, resource, payload),
@@ -136,7 +143,8 @@ impl Session {
         let budget = self.retries.opens();
         let sends = self.lanes.iter().filter_map(|lane| lane.opens(budget)).filter(|_| self.connected);
         let watches = self.lanes.iter().map(|lane| lane.reach.next_wakeup());
-        sends.chain(watches).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
+        let renewals = self.leases.next_due().filter(|_| self.connected);
+        sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
 
     /// The name of `ask`'s permit on the wire.
@@ -174,7 +182,13 @@ impl Session {
     fn give_back(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
         self.cancelled.insert(now, number, resource);
         let settle = Settle::unused(self.ids.id(number));
-        self.lane(resource).settle(settle);
+        self.settled(resource, settle);
+    }
+
+    fn next_batch(&mut self) -> BatchNumber {
+        let batch = BatchNumber(self.batches);
+        self.batches += 1;
+        batch
     }
 
     fn remove(&mut self, number: AskNumber) -> Option<Ask> {
@@ -234,6 +248,7 @@ impl Session {
         for (number, ask) in self.asks.take_all() {
             self.end(now, number, &ask, Err(Denial::Closed));
         }
+        self.leases.end_all();
         self.lanes.iter_mut().for_each(Lane::open);
     }
 

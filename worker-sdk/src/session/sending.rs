@@ -39,6 +39,7 @@ impl Session {
         for number in self.asks.of_batch(batch) {
             self.ask_later(now, number);
         }
+        self.renewals_undelivered(now, batch);
     }
 
     /// Back into the line of what is to be sent, which opens after a back-off.
@@ -79,11 +80,14 @@ impl Session {
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
 
-    /// Settles first: what comes back may serve those who ask. Of the lanes that would send something
+    /// Renewals first, for their time is short, and settles before asks: what comes back may serve those who ask. Of the lanes that would send something
     /// again, the one that has done so longest ago: they share one budget.
     pub(super) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;
+        }
+        if let Some(renewals) = self.renew(now) {
+            return Some(renewals);
         }
         let budget = self.retries.opens();
         let open = self.lanes.iter().enumerate().filter(|(_, lane)| lane.opens(budget).is_some_and(|at| at <= now));
@@ -96,8 +100,7 @@ impl Session {
     }
 
     fn send_asks(&mut self, now: Time, resource: ResourceNumber) -> Command {
-        let batch = BatchNumber(self.batches);
-        self.batches += 1;
+        let batch = self.next_batch();
         let lane = &mut self.lanes[resource.0 as usize];
         let again = self.retries.opens() <= now;
         if again && lane.has_resends() {

@@ -2,6 +2,7 @@
 
 use super::freeze::Freeze;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
@@ -92,6 +93,26 @@ pub enum Command {
         resource: ResourceNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
+    },
+    /// The transport publishes settles that renew what calls in flight hold, to be answered under the number of the batch.
+    Renew {
+        /// Whose scheduler.
+        resource: ResourceNumber,
+        /// For the reply subject.
+        batch: BatchNumber,
+        /// One settle or an array of them.
+        payload: Vec<u8>,
+    },
+    /// The driver tells people: a call in flight could not be renewed, so that another may be in its place.
+    Unrenewed {
+        /// Whose limit.
+        resource: ResourceNumber,
+        /// The call's permit.
+        id: PermitId,
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        message: Box<str>,
     },
     /// The driver tells the asker. Comes exactly once for an ask that is not cancelled.
     Complete {

@@ -155,6 +155,7 @@ impl Fleet {
                 }
                 Command::Settle { .. } => {}
                 Command::Freeze { .. } => panic!("nobody announces a freeze"),
+                Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
             }
         }
         let wakes = self.sessions[client].next_wakeup();

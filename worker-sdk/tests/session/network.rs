@@ -188,6 +188,7 @@ impl World {
                 }
             }
             Command::Freeze { .. } => panic!("nobody announced a freeze"),
+            Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
         }
     }
 

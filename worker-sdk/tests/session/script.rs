@@ -7,6 +7,7 @@
 //! stands for the id of ask 1, `$1~` for the one that it had at first.
 
 use crate::network::elements;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
@@ -84,6 +85,10 @@ impl Play {
             "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
             "wait" => {}
             "ask" => self.ask(now, rest),
+            "by-hand" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.without_renewal();
+            }
             "cancel" => {
                 let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
                 self.session.handle(now, Event::Cancelled { ask, resource });
@@ -106,7 +111,7 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>]`; a number range `1-70` asks as often.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a number range `1-70` asks as often.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");
@@ -116,13 +121,18 @@ impl Play {
             "allow" => Mode::Allow,
             other => panic!("no such mode: {other}"),
         };
-        let (aged, deadline): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("aged="));
+        let (guilds, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("guild="));
+        let (aged, deadline): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("aged="));
+        let mut labels = Labels::new();
+        for guild in guilds {
+            labels.set("guild", guild["guild=".len()..].to_owned()).expect("a label");
+        }
         let span = |text: &str| millis(text).since(Time::ORIGIN);
         let deadline = deadline.first().map_or(Time::NEVER, |deadline| now + span(deadline));
         let age_ms = Millis::from(aged.first().map_or(Span::ZERO, |aged| span(&aged["aged=".len()..])));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
-            let request = Box::new(PermitRequest { mode, age_ms, ..PermitRequest::default() });
+            let request = Box::new(PermitRequest { mode, age_ms, labels: labels.clone(), ..PermitRequest::default() });
             let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
             self.session.handle(now, Event::Asked { ask, resource, request, deadline });
         }
@@ -147,6 +157,12 @@ impl Play {
         match command {
             Command::Ask { batch, payload, .. } => format!("ask {}: {}", batch.0, self.requests(now, &payload)),
             Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
+            Command::Renew { batch, payload, .. } => {
+                format!("renew {}: {}", batch.0, listed(&payload, renewal))
+            }
+            Command::Unrenewed { id, code, .. } => {
+                format!("unrenewed {} {}", id.as_str().split_once('-').expect("an id of this session").1, code.as_str())
+            }
             Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
             Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
                 assert_eq!((grant.received, grant.start), (now, now));
@@ -192,6 +208,13 @@ fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
         [first, _, _, _, ..] => format!("{} from {}", all.len(), text(first)),
         few => format!("[{}]", few.iter().map(text).collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// With the cost and the labels, if there are some, that the permit was asked for with.
+fn renewal(settle: &Value) -> String {
+    assert_eq!((&settle["extend"], &settle["used"]), (&Value::Bool(true), &Value::Bool(true)));
+    let asked = settle["asked"].to_string();
+    if asked == "{}" { number(settle).to_owned() } else { format!("{} {asked}", number(settle)) }
 }
 
 fn number(message: &Value) -> &str {

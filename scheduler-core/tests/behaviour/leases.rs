@@ -1,0 +1,135 @@
+//! Calls in flight that go on: they keep their places, also with a scheduler that was not there when they began.
+
+use crate::common::{World, limit, ms, play, play_on, resource, span};
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::snapshot::Snapshot;
+use rampmeter_scheduler_core::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
+
+/// Two in flight, which are over after a second unless somebody says otherwise.
+fn two() -> LimitSpec {
+    LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0, span(1_000)) }
+}
+
+fn two_of_each() -> ResourceSpec {
+    resource(vec![LimitSpec { applies: Applies { key: vec!["guild".to_owned()], ..Applies::default() }, ..two() }])
+}
+
+/// A successor that knows the levels at `then` and no permit, as after a crash.
+fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
+    let snapshot = Snapshot { permits: Vec::new(), ..world.scheduler.snapshot(ms(then), 0) };
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(then), ms(then), &snapshot))
+}
+
+#[test]
+fn what_is_renewed_holds_its_place_for_as_long_again() {
+    play(
+        &resource(vec![two()]),
+        "
+        0    allow a requests=2     -> a@0
+        900  extend a               -> a:settled
+        1800 extend a               -> a:settled
+        2700 wait b                 ->
+        2800                        -> b@2800
+        ",
+    );
+}
+
+#[test]
+fn a_call_that_nobody_knows_any_more_is_counted_anew() {
+    let spec = resource(vec![two()]);
+    let mut before = play(&spec, "0 allow a -> a@0");
+    let after = crashed(&mut before, &spec, 300);
+    play_on(
+        after,
+        "
+        300  levels                 -> requests=1
+        # Once for what the predecessor knew, and once by its name.
+        400  extend a anew          -> a:settled
+        400  levels                 -> requests=0
+        1000 levels                 -> requests=1
+        1300 extend a anew          -> a:settled
+        2200 levels                 -> requests=1
+        2200 used a                 -> a:settled
+        2200 levels                 -> requests=2
+        ",
+    );
+}
+
+#[test]
+fn more_may_be_counted_than_there_is_room_for_and_nobody_else_goes() {
+    let spec = resource(vec![two()]);
+    let mut before = play(&spec, "0 allow a -> a@0\n 0 allow b -> b@0");
+    let after = crashed(&mut before, &spec, 300);
+    play_on(
+        after,
+        "
+        400  extend a anew          -> a:settled
+        500  extend b anew          -> b:settled
+        600  levels                 -> requests=-2
+        600  extend a               -> a:settled
+        600  wait c                 ->
+        # Its place counts until what its predecessor knew of is over.
+        700  used a                 -> a:settled
+        1000                        -> c@1000
+        1100 used b                 -> b:settled
+        1100 levels                 -> requests=1
+        ",
+    );
+}
+
+#[test]
+fn who_does_not_say_what_was_asked_for_or_holds_nothing_is_not_counted() {
+    let tokens = resource(vec![limit("requests", 10.0, span(1_000))]);
+    play(&resource(vec![two()]), "0 extend a -> a:unknown_permit\n 0 levels -> requests=2");
+    play(&tokens, "0 extend a anew -> a:unknown_permit\n 0 levels -> requests=10");
+}
+
+#[test]
+fn what_was_given_back_stays_given_back() {
+    play(&resource(vec![two()]), "0 allow a -> a@0\n 0 unused a -> a:settled\n 0 extend a anew -> a:unknown_permit");
+}
+
+#[test]
+fn a_scheduler_that_hands_over_counts_nothing_anew() {
+    play(&resource(vec![two()]), "0 hand-over ->\n 0 extend a anew -> a:unavailable+0");
+}
+
+#[test]
+fn a_call_is_counted_anew_for_its_key() {
+    let world = play(
+        &two_of_each(),
+        "
+        0    extend a anew guild:x requests=2   -> a:settled
+        0    wait b guild:x                     ->
+        0    wait c guild:y                     -> c@0
+        500  used a                             -> a:settled b@500
+        ",
+    );
+    drop(world);
+}
+
+#[test]
+fn nobody_is_counted_anew_beyond_what_is_remembered() {
+    let mut spec = resource(vec![two()]);
+    spec.bounds.max_permits = 1;
+    play(&spec, "0 allow a -> a@0\n 0 extend b anew -> b:queue_full+1000\n 0 levels -> requests=1");
+}
+
+/// The mark covers one start: whose place is given back under it must have been taken under it.
+#[test]
+fn who_is_counted_anew_takes_from_what_the_mark_allows() {
+    let mut world = World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), 1, ms(0)).fenced());
+    let mark = world.scheduler.mark(ms(0)).unwrap();
+    world.handle(ms(0), Event::Marked(mark.number));
+    play_on(
+        world,
+        "
+        0    extend a anew          -> a:settled
+        0    used a                 -> a:settled
+        0    allow b                -> b@0
+        0    allow c                ->
+        ",
+    );
+}

@@ -1,0 +1,129 @@
+//! Calls in flight keep their places for as long as they are, whoever is restarted meanwhile, and no longer.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::{PERMIT_HOLDER, RAMPMETER};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Time;
+use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::process::Process;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::{Client, Resource};
+use serde_json::json;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+/// One call in flight, of which somebody has to hear every second.
+const ONE: &str = r#"
+[[resource]]
+name = "api"
+start = "full"
+[[resource.limit]]
+name = "in-flight"
+algorithm = "concurrency"
+capacity = 1
+time_to_live = "1s"
+"#;
+const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+
+fn resource(client: &Client) -> Resource {
+    client.resource("api").unwrap()
+}
+
+/// When the next one gets in, on this clock.
+async fn next(worker: &Worker, clock: &Clock) -> Time {
+    let next = worker.ask(json!({"mode": "wait"})).await;
+    assert_eq!(next["status"], "granted", "{next}");
+    clock.now()
+}
+
+/// A call that lasts three times as long as its limit lets it live without a word.
+async fn outlasts(client: &Client, worker: &Worker) -> bool {
+    let call = resource(client).acquire(1).await.unwrap().begin();
+    let clock = Clock::start();
+    let over = async {
+        let_pass(3 * TIME_TO_LIVE, "a call is in flight").await;
+        drop(call);
+        clock.now()
+    };
+    let (over, next) = tokio::join!(over, next(worker, &clock));
+    let stats = client.stats();
+    assert_eq!(stats.unrenewed, 0);
+    next >= over
+}
+
+#[tokio::test]
+async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, ONE).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    assert!(outlasts(&client, &worker).await, "nobody else got in meanwhile");
+    // The one that did is over when its time is.
+    next(&worker, &Clock::start()).await;
+}
+
+#[tokio::test]
+async fn renewal_can_be_turned_off() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, ONE).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let client = Client::builder().without_renewal().connect(nats.url()).await.unwrap();
+    assert!(!outlasts(&client, &worker).await, "its time was over");
+}
+
+#[tokio::test]
+async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, ONE).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let call = resource(&client).acquire(1).await.unwrap().begin();
+    client.close().await;
+    next(&worker, &Clock::start()).await;
+    drop(call);
+}
+
+/// The successor has never heard of the call: it counts it anew, and goes on to for as long as the call lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_outlasts_the_scheduler_that_let_it_in() {
+    let nats = nats::start().await;
+    let mut first = Process::start(RAMPMETER, &nats, ONE).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let call = resource(&client).acquire(1).await.unwrap().begin();
+    first.kill().await;
+    let _second = scheduler::start(&nats, ONE).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let in_flight = async || worker.limit("in-flight").await.level;
+    // Its predecessor may have renewed it for the last time long after its last mark.
+    let_pass(6 * TIME_TO_LIVE, "a call is in flight").await;
+    assert_eq!(in_flight().await, 0.0, "it is counted by its name, and nothing else is");
+    assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time");
+    drop(call);
+    until("its place is free", async || (in_flight().await == 1.0).then_some(())).await;
+    assert_eq!(client.stats().unrenewed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_process_held_is_free_when_its_time_is_over() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, ONE).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let mut holder = Command::new(PERMIT_HOLDER)
+        .args([nats.url(), "api"])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert_eq!(within("a worker holds a permit", lines.next_line()).await.unwrap().as_deref(), Some("held"));
+    let_pass(3 * TIME_TO_LIVE, "the permit is held").await;
+    assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time", "it is renewed");
+    holder.start_kill().unwrap();
+    let clock = Clock::start();
+    let waited = next(&worker, &clock).await.since(Clock::START).duration();
+    assert!(waited <= TIME_TO_LIVE + Duration::from_secs(1), "{waited:?}");
+}

@@ -1,0 +1,210 @@
+//! Calls that take up a place until they are over: a session keeps it for them, and not for longer.
+
+use crate::script::check;
+
+#[test]
+fn what_a_call_holds_is_renewed_three_times_in_its_time_to_live() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":20,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 30ms
+        > 1030 renew 1: 1
+        1040 answer 1 {"status":"settled","id":$1}
+        > 2030 renew 2: 1
+        > 3030 renew 3: 1
+        3500 settle 1
+        > 3500 settle 1 used
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn what_holds_no_place_is_not_renewed() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-2 wait
+        > 0 ask 0: [1, 2]
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 10 granted 1 starts 10ms
+        10 answer 0 {"status":"granted","id":$2,"delay_ms":0,"lease_ms":0,"epoch":1}
+        > 10 granted 2 starts 10ms
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_permit_that_goes_back_is_renewed_no_more() {
+    for (end, settled) in [("cancel 1", "unused"), ("settle 1", "used")] {
+        check(&format!(
+            r#"
+            0 connect
+            0 ask 1 wait
+            > 0 ask 0: 1
+            10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}}
+            > 10 granted 1 starts 10ms
+            500 {end}
+            > 500 settle 1 {settled}
+            60000 wait
+            "#
+        ));
+    }
+}
+
+#[test]
+fn renewals_end_with_the_client_and_where_they_are_not_wanted() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        500 close
+        60000 wait
+        "#,
+    );
+    check(
+        r#"
+        0 by-hand
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn renewals_that_are_due_together_travel_together() {
+    check(
+        r#"
+        0 connect
+        0 ask 1-70 wait
+        > 0 ask 0: 64 from 1
+        > 0 ask 1: 6 from 65
+        10 answer 0 [{"status":"granted","id":$1,"delay_ms":0,"lease_ms":300,"epoch":1},{"status":"granted","id":$2,"delay_ms":0,"lease_ms":300,"epoch":1}]
+        > 10 granted 1 starts 10ms
+        > 10 granted 2 starts 10ms
+        > 110 renew 2: [1, 2]
+        150 settle 2
+        > 150 settle 2 used
+        > 210 renew 3: 1
+        220 settle 1
+        > 220 settle 1 used
+        3000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_place_that_may_be_old_already_is_renewed_at_once() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 allow
+        > 0 ask 0: 1
+        > 2000..2250 ask 1: 1 since=0
+        2260 answer 1 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 2260 granted 1 starts 2.26s
+        > 2260 renew 2: 1
+        > 3260 renew 3: 1
+        "#,
+    );
+}
+
+#[test]
+fn nothing_is_renewed_while_nobody_can_be_heard_and_all_of_it_at_once_then() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        500 disconnect
+        9000 connect
+        > 9000 renew 1: 1
+        > 10000 renew 2: 1
+        "#,
+    );
+}
+
+/// Nobody there, somebody on the way out, one of the past: another is there in a moment.
+#[test]
+fn what_nobody_took_is_renewed_again_soon() {
+    let unavailable = r#"{"status":"refused","id":$1,"code":"unavailable","message":"","epoch":7}"#;
+    let past = r#"{"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":6}"#;
+    for nobody in ["undelivered 1".to_owned(), format!("answer 1 {unavailable}"), format!("answer 1 {past}")] {
+        check(&format!(
+            r#"
+            0 connect
+            0 ask 1 wait
+            > 0 ask 0: 1
+            10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":7}}
+            > 10 granted 1 starts 10ms
+            > 1010 renew 1: 1
+            1011 {nobody}
+            > 1136..1261 renew 2: 1
+            1270 answer 2 {{"status":"settled","id":$1}}
+            > 2136..2261 renew 3: 1
+            "#
+        ));
+    }
+}
+
+#[test]
+fn a_place_that_was_promised_to_another_is_told_and_kept_all_the_same() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 1010 renew 1: 1
+        1020 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"too late","epoch":1}
+        > 1020 unrenewed 1 not_in_time
+        > 2010 renew 2: 1
+        "#,
+    );
+}
+
+#[test]
+fn what_is_lost_is_told_once() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 1010 renew 1: 1
+        1020 answer 1 {"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":1}
+        > 1020 unrenewed 1 unknown_permit
+        60000 wait
+        "#,
+    );
+}
+
+/// A scheduler that was not there when the permit was granted can count the call by it.
+#[test]
+fn a_renewal_says_what_the_permit_was_asked_for_with() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait guild=g7
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":30,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 60 renew 1: 1 {"labels":{"guild":"g7"}}
+        "#,
+    );
+}
