@@ -6,6 +6,7 @@ use crate::repository::root;
 use async_nats::ConnectOptions;
 use rampmeter_nats_server::{Binary, Configuration, Options, Server};
 use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// The users there, and where each may be answered.
 pub const USERS: [(&str, &str); 3] =
@@ -25,6 +26,23 @@ pub async fn single() -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
     let options = options("single.conf", passwords());
     Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its configuration.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn single_with_jobs() -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["single.conf", "jetstream.conf", "accounts.conf"] {
+        let text = std::fs::read_to_string(path(name)).unwrap();
+        // What is written there for whoever has jobs.
+        std::fs::write(folder.path().join(name), text.replace("# \"", "\"")).unwrap();
+    }
+    let configuration = Configuration::File(folder.path().join("single.conf"));
+    let options = Options { configuration, ..options("single.conf", passwords()) };
+    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+    (folder, Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.

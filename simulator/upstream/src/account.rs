@@ -92,10 +92,10 @@ impl Account {
     /// let at = Duration::from_secs(60);
     /// account.change(at, vec!["requests=4/10s".parse()?]);
     /// assert_eq!(account.policies(at)[0].level, Amount::whole(4));
-    /// account.admit(at, &Cost::new())?;
+    /// assert_eq!(account.admit(at, &Cost::new()), Ok(()));
     /// account.change(at, vec!["requests=10/10s".parse()?]);
     /// assert_eq!(account.policies(at)[0].level, Amount::whole(3));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
     /// ```
     pub fn change(&mut self, now: Duration, policies: Vec<Policy>) {
         let now_ns = nanos(now);

@@ -20,6 +20,7 @@ mod http_nginx;
 mod jobs;
 mod jobs_cli;
 mod jobs_faults;
+mod jobs_permissions;
 mod keys;
 mod leases;
 mod nats_configuration;

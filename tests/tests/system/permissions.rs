@@ -120,7 +120,7 @@ const JOIN: &[(&str, &str)] = &[
 ];
 
 /// A connection that knows what the server has refused.
-struct User {
+pub(crate) struct User {
     client: Client,
     refusals: mpsc::UnboundedReceiver<String>,
     /// Markers sent so far.
@@ -128,7 +128,7 @@ struct User {
 }
 
 impl User {
-    async fn connect(nats: &Server, name: &str) -> Self {
+    pub(crate) async fn connect(nats: &Server, name: &str) -> Self {
         let (sender, refusals) = mpsc::unbounded_channel();
         let options = shipped::login(name).event_callback(move |event| {
             if let Event::ServerError(error) = event {
@@ -139,7 +139,7 @@ impl User {
         User { client: options.connect(nats.url()).await.unwrap(), refusals, markers: 0 }
     }
 
-    async fn publish(&mut self, subject: &str) -> Vec<String> {
+    pub(crate) async fn publish(&mut self, subject: &str) -> Vec<String> {
         self.client.publish(subject.to_owned(), "".into()).await.unwrap();
         self.refused().await
     }
