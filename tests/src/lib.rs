@@ -15,6 +15,7 @@ pub mod fire;
 pub mod fleet;
 pub mod front;
 pub mod guilds;
+pub mod holder;
 pub mod job_run;
 pub mod judge;
 pub mod load;

@@ -23,9 +23,7 @@ pub fn path(name: &str) -> PathBuf {
 /// # Panics
 /// If it can't be started.
 pub async fn single() -> Server {
-    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
-    let options = options("single.conf", passwords());
-    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
+    start(options("single.conf", passwords())).await
 }
 
 /// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its configuration.
@@ -40,9 +38,12 @@ pub async fn single_with_jobs() -> (TempDir, Server) {
         std::fs::write(folder.path().join(name), text.replace("# \"", "\"")).unwrap();
     }
     let configuration = Configuration::File(folder.path().join("single.conf"));
-    let options = Options { configuration, ..options("single.conf", passwords()) };
+    (folder, start(Options { configuration, ..options("single.conf", passwords()) }).await)
+}
+
+async fn start(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
-    (folder, Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}")))
+    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.

@@ -7,15 +7,12 @@ use futures::future::join_all;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_tests::fire::{Cycles, is_long};
+use rampmeter_tests::holder::{calls_in_flight, holder};
 use rampmeter_tests::nats;
-use rampmeter_tests::patience::within;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
 use serde_json::json;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 const HOLDERS: Cycles = Cycles { usual: 10, long: 1000 };
 /// Processes that are started at once.
@@ -26,33 +23,15 @@ fn time_to_live() -> Duration {
     Duration::from_secs(if is_long() { 90 } else { 4 })
 }
 
-fn calls_in_flight() -> String {
-    let (capacity, seconds) = (HOLDERS.count(), time_to_live().as_secs());
-    format!(
-        "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"in-flight\"\n\
-         algorithm = \"concurrency\"\ncapacity = {capacity}\ntime_to_live = \"{seconds}s\"\n"
-    )
-}
-
-/// A process that holds a permit.
-async fn holder(nats: &str) -> Child {
-    let mut command = Command::new(PERMIT_HOLDER);
-    let mut child = command.args([nats, "api"]).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = within("a worker holds a permit", lines.next_line()).await.unwrap();
-    assert_eq!(line.as_deref(), Some("held"));
-    child
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn what_killed_workers_held_comes_back() {
     let nats = nats::start().await;
-    let scheduler = Process::start(RAMPMETER, &nats, &calls_in_flight()).await;
+    let scheduler = Process::start(RAMPMETER, &nats, &calls_in_flight(HOLDERS.count(), time_to_live())).await;
     let mut holders = Vec::new();
     while holders.len() < HOLDERS.count() {
         let more = AT_ONCE.min(HOLDERS.count() - holders.len());
-        holders.extend(join_all((0..more).map(|_| holder(nats.url()))).await);
+        holders.extend(join_all((0..more).map(|_| holder(PERMIT_HOLDER, nats.url()))).await);
     }
     let worker = Worker::connect(&nats, "api").await;
     assert_eq!(worker.ask(json!({ "mode": "allow" })).await["code"], "not_in_time", "all are held");

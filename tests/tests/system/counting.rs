@@ -3,6 +3,7 @@
 use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
+use rampmeter_tests::holder::calls_in_flight;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::json;
@@ -44,21 +45,11 @@ async fn a_sliding_window_is_kept_to() {
 /// How long a call may be in flight of which nobody hears.
 const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 const IN_FLIGHT: usize = 1000;
-const CALLS_IN_FLIGHT: &str = r#"
-[[resource]]
-name = "api"
-start = "full"
-[[resource.limit]]
-name = "in-flight"
-algorithm = "concurrency"
-capacity = 1000
-time_to_live = "2s"
-"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_killed_workers_held_is_there_again_when_their_time_is_over() {
     let nats = nats::start().await;
-    let _running = scheduler::start(&nats, CALLS_IN_FLIGHT).await;
+    let _running = scheduler::start(&nats, &calls_in_flight(IN_FLIGHT, TIME_TO_LIVE)).await;
     let killed = Worker::connect(&nats, "api").await;
     for _ in 0..IN_FLIGHT {
         assert_eq!(killed.ask(json!({"mode": "allow"})).await["status"], "granted");
@@ -81,7 +72,7 @@ async fn what_killed_workers_held_is_there_again_when_their_time_is_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_over_lets_the_next_one_go_and_one_that_is_renewed_does_not() {
     let nats = nats::start().await;
-    let one = CALLS_IN_FLIGHT.replace("1000", "1");
+    let one = calls_in_flight(1, TIME_TO_LIVE);
     let _running = scheduler::start(&nats, &one).await;
     let worker = Worker::connect(&nats, "api").await;
     worker.ask(json!({"id": "a"})).await;

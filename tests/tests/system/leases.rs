@@ -5,29 +5,22 @@
 use crate::{PERMIT_HOLDER, RAMPMETER};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
-use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::holder::{calls_in_flight, holder};
+use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::{Client, Resource};
 use serde_json::json;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
-/// One call in flight, of which somebody has to hear every second.
-const ONE: &str = r#"
-[[resource]]
-name = "api"
-start = "full"
-[[resource.limit]]
-name = "in-flight"
-algorithm = "concurrency"
-capacity = 1
-time_to_live = "1s"
-"#;
+/// How long a call may be in flight of which nobody hears.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+
+/// One call in flight.
+fn one() -> String {
+    calls_in_flight(1, TIME_TO_LIVE)
+}
 
 fn resource(client: &Client) -> Resource {
     client.resource("api").unwrap()
@@ -58,7 +51,7 @@ async fn outlasts(client: &Client, worker: &Worker) -> bool {
 #[tokio::test]
 async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
     let nats = nats::start().await;
-    let _running = scheduler::start(&nats, ONE).await;
+    let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::connect(nats.url()).await.unwrap();
     assert!(outlasts(&client, &worker).await, "nobody else got in meanwhile");
@@ -69,7 +62,7 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
 #[tokio::test]
 async fn renewal_can_be_turned_off() {
     let nats = nats::start().await;
-    let _running = scheduler::start(&nats, ONE).await;
+    let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::builder().without_renewal().connect(nats.url()).await.unwrap();
     assert!(!outlasts(&client, &worker).await, "its time was over");
@@ -78,7 +71,7 @@ async fn renewal_can_be_turned_off() {
 #[tokio::test]
 async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
     let nats = nats::start().await;
-    let _running = scheduler::start(&nats, ONE).await;
+    let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::connect(nats.url()).await.unwrap();
     let call = resource(&client).acquire(1).await.unwrap().begin();
@@ -91,11 +84,11 @@ async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlasts_the_scheduler_that_let_it_in() {
     let nats = nats::start().await;
-    let mut first = Process::start(RAMPMETER, &nats, ONE).await;
+    let mut first = Process::start(RAMPMETER, &nats, &one()).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let call = resource(&client).acquire(1).await.unwrap().begin();
     first.kill().await;
-    let _second = scheduler::start(&nats, ONE).await;
+    let _second = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let in_flight = async || worker.limit("in-flight").await.level;
     // Its predecessor may have renewed it for the last time long after its last mark.
@@ -110,16 +103,9 @@ async fn a_call_outlasts_the_scheduler_that_let_it_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_process_held_is_free_when_its_time_is_over() {
     let nats = nats::start().await;
-    let _running = scheduler::start(&nats, ONE).await;
+    let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
-    let mut holder = Command::new(PERMIT_HOLDER)
-        .args([nats.url(), "api"])
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    assert_eq!(within("a worker holds a permit", lines.next_line()).await.unwrap().as_deref(), Some("held"));
+    let mut holder = holder(PERMIT_HOLDER, nats.url()).await;
     let_pass(3 * TIME_TO_LIVE, "the permit is held").await;
     assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time", "it is renewed");
     holder.start_kill().unwrap();

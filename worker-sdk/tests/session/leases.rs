@@ -2,6 +2,20 @@
 
 use crate::script::check;
 
+/// Goes on from a permit that was granted at 10 ms, and whose call holds its place for three seconds.
+fn check_held(script: &str) {
+    check(&format!(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}}
+        > 10 granted 1 starts 10ms
+        {script}
+        "#
+    ));
+}
+
 #[test]
 fn what_a_call_holds_is_renewed_three_times_in_its_time_to_live() {
     check(
@@ -41,13 +55,8 @@ fn what_holds_no_place_is_not_renewed() {
 #[test]
 fn a_permit_that_goes_back_is_renewed_no_more() {
     for (end, settled) in [("cancel 1", "unused"), ("settle 1", "used")] {
-        check(&format!(
+        check_held(&format!(
             r#"
-            0 connect
-            0 ask 1 wait
-            > 0 ask 0: 1
-            10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}}
-            > 10 granted 1 starts 10ms
             500 {end}
             > 500 settle 1 {settled}
             60000 wait
@@ -58,13 +67,8 @@ fn a_permit_that_goes_back_is_renewed_no_more() {
 
 #[test]
 fn renewals_end_with_the_client_and_where_they_are_not_wanted() {
-    check(
+    check_held(
         r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
-        > 10 granted 1 starts 10ms
         500 close
         60000 wait
         "#,
@@ -122,13 +126,8 @@ fn a_place_that_may_be_old_already_is_renewed_at_once() {
 
 #[test]
 fn nothing_is_renewed_while_nobody_can_be_heard_and_all_of_it_at_once_then() {
-    check(
+    check_held(
         r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
-        > 10 granted 1 starts 10ms
         500 disconnect
         9000 connect
         > 9000 renew 1: 1
@@ -162,13 +161,8 @@ fn what_nobody_took_is_renewed_again_soon() {
 
 #[test]
 fn a_place_that_was_promised_to_another_is_told_and_kept_all_the_same() {
-    check(
+    check_held(
         r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
-        > 10 granted 1 starts 10ms
         > 1010 renew 1: 1
         1020 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"too late","epoch":1}
         > 1020 unrenewed 1 not_in_time
@@ -179,13 +173,8 @@ fn a_place_that_was_promised_to_another_is_told_and_kept_all_the_same() {
 
 #[test]
 fn what_is_lost_is_told_once() {
-    check(
+    check_held(
         r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
-        > 10 granted 1 starts 10ms
         > 1010 renew 1: 1
         1020 answer 1 {"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":1}
         > 1020 unrenewed 1 unknown_permit
