@@ -255,6 +255,14 @@ impl Report {
         assert_eq!(self.failures, Failures::default(), "calls failed");
     }
 
+    /// Nothing if the figures are as they should be.
+    ///
+    /// # Errors
+    /// Everything that was measured.
+    pub fn shows(&self, figures: impl FnOnce(&Self) -> bool) -> Result<(), String> {
+        if figures(self) { Ok(()) } else { Err(self.to_string()) }
+    }
+
     /// How many calls were made.
     #[must_use]
     pub fn made(&self) -> usize {

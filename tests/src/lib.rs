@@ -19,6 +19,7 @@ pub mod holder;
 pub mod job_run;
 pub mod judge;
 pub mod load;
+pub mod machine;
 pub mod nats;
 pub mod nginx;
 pub mod openmetrics;

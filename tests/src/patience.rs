@@ -39,3 +39,8 @@ pub async fn let_pass(time: Duration, why: &str) {
     assert!(!why.is_empty());
     tokio::time::sleep(time).await;
 }
+
+/// Stops this thread for `time`: for one that does nothing but look at the clock.
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -48,12 +48,20 @@ impl Worker {
         format!("rampmeter.{what}.{}", self.resource)
     }
 
-    /// The one answer to `request` for a permit.
+    /// The one answer to `request` for a permit. Who is told to ask again at once does so: whoever leads has been away.
     ///
     /// # Panics
     /// If there is none.
     pub async fn ask(&self, request: Value) -> Value {
-        body(&self.request("permit", request.to_string()).await)
+        let asking = async {
+            loop {
+                let answer = body(&self.request("permit", request.to_string()).await);
+                if answer["code"] != "unavailable" {
+                    return answer;
+                }
+            }
+        };
+        within("an answer from one who leads", asking).await
     }
 
     /// The answer to `settle`, sent as a request.
