@@ -1,6 +1,7 @@
 //! What a scheduler answers.
 
 use crate::code::Code;
+use crate::left::Left;
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub enum Answer<'a> {
         /// The limit that sets the delay.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
+        /// What is left of the limits, for who asked to know.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        left: Vec<Left<'a>>,
         /// Grows with every change of leader.
         epoch: u64,
     },
@@ -78,6 +82,8 @@ struct Flat<'a> {
     valid_ms: Option<f64>,
     #[serde(default)]
     lease_ms: Option<f64>,
+    #[serde(borrow, default)]
+    left: Vec<Left<'a>>,
     #[serde(default)]
     position: u64,
     #[serde(default)]
@@ -109,8 +115,8 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
         let name = |id: Option<Text<'a>>| id.unwrap_or_else(|| Text::from(""));
         match flat.status {
             Status::Granted => {
-                let Flat { delay_ms, valid_ms, lease_ms, .. } = flat;
-                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, epoch }
+                let Flat { delay_ms, valid_ms, lease_ms, left, .. } = flat;
+                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, left, epoch }
             }
             Status::Queued => {
                 Answer::Queued { id: name(id), position: flat.position, eta_ms: flat.eta_ms, limited_by, epoch }

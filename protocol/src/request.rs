@@ -54,6 +54,9 @@ pub struct PermitRequest<'a> {
     /// Whether `queued` answers are wanted while waiting.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// Whether a permit is to say what is [left](crate::left::Left) of the limits.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
 }
 
 fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

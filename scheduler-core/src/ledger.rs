@@ -92,6 +92,16 @@ impl Ledger {
         }
     }
 
+    /// What each bucket of the bill says, from `now` on.
+    pub(crate) fn survey<T>(
+        &self,
+        now: Time,
+        bill: &Bill,
+        say: impl Fn(&Bucket, &Limit) -> T,
+    ) -> impl Iterator<Item = (LimitId, T)> {
+        accounts(bill).map(move |account| (account.limit(), self.look(now, account, &say)))
+    }
+
     /// Changes a bucket.
     fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         match account {

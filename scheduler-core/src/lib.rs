@@ -16,6 +16,7 @@ pub mod command;
 pub mod credit;
 pub mod event;
 pub mod learned;
+mod left;
 pub mod limit;
 pub mod mark;
 pub mod observation;

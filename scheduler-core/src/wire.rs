@@ -12,6 +12,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Asked, Settle};
@@ -83,14 +84,20 @@ fn told(
     told.filter(move |(unit, _)| settle.cost.get(unit).is_none() && resource.counts(unit)).cloned()
 }
 
-/// Tells `say` where a command's answer goes and what it says.
-pub fn answer<R>(resource: &Resource, epoch: u64, command: Command<R>, say: impl FnOnce(R, &Answer<'_>)) {
+/// Tells `say` where a command's answer goes and what it says; `left` is for a permit of whoever wants to know.
+pub fn answer<R>(
+    resource: &Resource,
+    epoch: u64,
+    command: Command<R>,
+    left: Vec<Left<'_>>,
+    say: impl FnOnce(R, &Answer<'_>),
+) {
     match command {
         Command::Grant(grant) => {
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
-            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, epoch });
+            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, epoch });
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);

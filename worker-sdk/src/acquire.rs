@@ -82,6 +82,15 @@ impl Acquire {
         self.with(|request| set(&mut request.labels, key, value))
     }
 
+    /// The permit is to say [what is left](Permit::left) of its limits. A scheduler from before it knew the word refuses the request as
+    /// invalid.
+    pub fn with_left(self) -> Self {
+        self.with(|request| {
+            request.left = true;
+            Ok(())
+        })
+    }
+
     /// The longest wait, from now to the start of the call. Without one `acquire` and `reserve` wait
     /// for as long as it takes, and `try_acquire` gives its scheduler five seconds to answer.
     pub fn deadline(self, longest_wait: Duration) -> Self {

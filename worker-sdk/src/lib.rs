@@ -88,6 +88,7 @@ pub use permit::Permit;
 #[cfg(feature = "processing-units")]
 pub use rampmeter_processing_units as processing_units;
 pub use rampmeter_protocol::code::Code;
+pub use rampmeter_protocol::left::Left;
 pub use resource::Resource;
 pub use run::RunError;
 pub use session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};

@@ -6,6 +6,7 @@ use crate::session::Grant;
 use crate::unsettled::Unsettled;
 use crate::{Call, Error, Resource};
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::time::Time;
 use std::time::Duration;
@@ -94,6 +95,13 @@ impl Permit {
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.grant.limited_by.as_deref()
+    }
+
+    /// What is left of the limits that the call is charged to, if [that was asked for](crate::Acquire::with_left): for people, and for
+    /// clients of a server. Others may have it by now.
+    #[must_use]
+    pub fn left(&self) -> &[Left<'static>] {
+        &self.grant.left
     }
 
     /// Whether the client granted it itself, as no scheduler answered; see
@@ -198,6 +206,7 @@ mod tests {
             start: received + Span::from_millis(start),
             valid: valid.map(Span::from_millis),
             limited_by: None,
+            left: Vec::new(),
         };
         Stage { permit: Permit::new(resource, grant, Time::NEVER), freezes, messages }
     }

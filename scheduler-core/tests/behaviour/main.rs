@@ -13,6 +13,7 @@ mod feedback;
 mod fence;
 mod keys;
 mod leases;
+mod left;
 mod margins;
 mod mixed;
 mod repeats;

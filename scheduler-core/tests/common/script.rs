@@ -11,6 +11,7 @@
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `levels` | the levels of all limits are answered |
+//! | `left`, then a name | what is left of the limits of this permit is answered |
 //! | `limits`, then a name | there are the limits of this name from now on |
 //!
 //! | answer | meaning |
@@ -20,10 +21,12 @@
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to come back in 300 ms |
 //! | `frozen+300` | everybody is told that starts within 300 ms are void |
 //! | `a:settled` | the settle of `a` was taken |
-//! | `requests=7.5` | the limit's level |
+//! | `requests=7.5` | the limit's level, or what is left of it; `+300` where all of it is there again in 300 ms |
 
 use super::amount;
 use super::world::{EVERYBODY, SETTLER, Said, Wish, World, wish};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
@@ -78,6 +81,7 @@ impl Player<'_> {
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
             ["levels"] => return self.levels(now),
+            ["left", id] => return self.left(now, id),
             ["limits", set] => {
                 let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
                 let resource = Resource::new(spec).expect("valid limits");
@@ -134,12 +138,23 @@ impl Player<'_> {
         told
     }
 
+    fn left(&mut self, now: Time, id: &str) -> String {
+        let before = self.answers("");
+        let left = self.world.scheduler.left(now, &PermitId::new(id).unwrap());
+        std::iter::once(before).chain(left.iter().map(left_of)).collect::<Vec<_>>().join(" ")
+    }
+
     fn levels(&mut self, now: Time) -> String {
         let before = self.answers("");
         let status = self.world.scheduler.limit_status(now);
         let levels = status.iter().map(|limit| format!("{}={}", limit.name, limit.level));
         std::iter::once(before).chain(levels).collect::<Vec<_>>().join(" ")
     }
+}
+
+fn left_of(left: &Left<'_>) -> String {
+    let reset = left.reset_ms.map(|reset| format!("+{reset}"));
+    format!("{}={}{}", &*left.limit, left.remaining, reset.unwrap_or_default())
 }
 
 fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {

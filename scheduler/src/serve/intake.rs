@@ -36,7 +36,7 @@ impl PermitLoop {
             Door::Unknown(subject) => {
                 if let Some(reply) = reply {
                     let message = format!("`{subject}` is not a subject of the protocol");
-                    self.refuse_invalid(ReplyTo::Alone(reply), None, message);
+                    self.refuse_invalid(ReplyTo::alone(reply), None, message);
                 }
             }
         }
@@ -49,7 +49,7 @@ impl PermitLoop {
     fn take_permits(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(reply) = reply else { return };
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_permit(now, ReplyTo::Alone(reply), request),
+            Incoming::One(request) => self.take_permit(now, ReplyTo::alone(reply), request),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.outbox.begin_array(reply.clone()));
                 for request in requests {
@@ -69,7 +69,7 @@ impl PermitLoop {
         request: &Result<PermitRequest<'_>, Invalid>,
     ) -> ReplyTo {
         match request {
-            Ok(PermitRequest { mode: Mode::Wait, .. }) => ReplyTo::Alone(reply.clone()),
+            Ok(PermitRequest { mode: Mode::Wait, .. }) => ReplyTo::alone(reply.clone()),
             Ok(PermitRequest { mode: Mode::Allow | Mode::Reserve, .. }) | Err(_) => {
                 let array = *array.get_or_insert_with(|| self.outbox.begin_array(reply.clone()));
                 self.outbox.place(array)
@@ -82,6 +82,7 @@ impl PermitLoop {
             Ok(request) => request,
             Err(invalid) => return self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
         };
+        let to = to.with_left(request.left);
         if let Standing::Clearing { .. } = self.standing {
             let message = "the scheduler has been away; ask again at once".to_owned();
             return self.refuse(to, request.id.as_ref(), Code::Unavailable, message);
@@ -104,7 +105,7 @@ impl PermitLoop {
 
     fn take_settles(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         match Incoming::<Settle>::parse(payload) {
-            Incoming::One(settle) => self.take_settle(now, reply.map(ReplyTo::Alone), settle),
+            Incoming::One(settle) => self.take_settle(now, reply.map(ReplyTo::alone), settle),
             Incoming::Many(settles) => {
                 let array = reply.map(|reply| self.outbox.begin_array(reply));
                 for settle in settles {
@@ -154,13 +155,13 @@ impl PermitLoop {
         let question = match Question::parse(payload) {
             Ok(question) => question,
             Err(invalid) => {
-                return self.refuse_invalid(ReplyTo::Alone(reply), invalid.id.as_ref(), invalid.to_string());
+                return self.refuse_invalid(ReplyTo::alone(reply), invalid.id.as_ref(), invalid.to_string());
             }
         };
         match self.core.explain(now, question.id.as_ref()) {
             Ok(explanation) => self.outbox.send(reply, &explanation),
             Err(refusal) => {
-                self.answer(Command::Refuse { to: ReplyTo::Alone(reply), id: question.id, refusal });
+                self.answer(Command::Refuse { to: ReplyTo::alone(reply), id: question.id, refusal });
             }
         }
     }

@@ -345,8 +345,13 @@ impl PermitLoop {
         if let Command::Announce(announcement) = &command {
             return self.tell_everybody(announcement);
         }
-        let Self { outbox, core, .. } = self;
-        wire::answer(core.resource(), core.epoch(), command, |to, answer| outbox.answer(to, answer));
+        let Self { outbox, core, clock, .. } = self;
+        let left = match &command {
+            Command::Grant(grant) if grant.to.tells_left() => core.left(clock.now(), &grant.id),
+            Command::Grant(_) | Command::Queued { .. } | Command::Refuse { .. } => Vec::new(),
+            Command::Settled { .. } | Command::Announce(_) => Vec::new(),
+        };
+        wire::answer(core.resource(), core.epoch(), command, left, |to, answer| outbox.answer(to, answer));
     }
 
     /// Tells everybody.

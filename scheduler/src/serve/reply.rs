@@ -15,13 +15,36 @@ const ERROR: &str = "Nats-Service-Error";
 /// Whole numbers below this are written digit by digit, others with an exponent.
 const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
-/// Where the answer to one element of a message goes. The core carries it along.
+/// Where the answer to one element of a message goes, and what it is to say. The core carries it along.
 #[derive(Clone, Debug)]
-pub enum ReplyTo {
-    /// In a message of its own.
+pub struct ReplyTo {
+    envelope: Envelope,
+    tells_left: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Envelope {
+    /// A message of its own.
     Alone(Address),
-    /// Into an array of answers.
+    /// An array of answers.
     InArray(ArrayPlace),
+}
+
+impl ReplyTo {
+    /// A message of its own.
+    pub fn alone(to: Address) -> Self {
+        ReplyTo { envelope: Envelope::Alone(to), tells_left: false }
+    }
+
+    /// The same, where a permit says what is left of its limits if `tells_left`.
+    pub fn with_left(self, tells_left: bool) -> Self {
+        ReplyTo { tells_left, ..self }
+    }
+
+    /// Whether a permit says what is left of its limits.
+    pub fn tells_left(&self) -> bool {
+        self.tells_left
+    }
 }
 
 /// A message to be published.
@@ -46,9 +69,9 @@ pub struct Outbox {
 impl Outbox {
     /// Answers one element.
     pub fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
-        match to {
-            ReplyTo::Alone(address) => self.send_answer(address, answer),
-            ReplyTo::InArray(place) => {
+        match to.envelope {
+            Envelope::Alone(address) => self.send_answer(address, answer),
+            Envelope::InArray(place) => {
                 self.arrays.answer(place, |text| write_answer(text, answer));
                 self.send_array(place.array());
             }
@@ -62,7 +85,7 @@ impl Outbox {
 
     /// Where the answer to the next element of an array goes.
     pub fn place(&mut self, array: usize) -> ReplyTo {
-        ReplyTo::InArray(self.arrays.place(array))
+        ReplyTo { envelope: Envelope::InArray(self.arrays.place(array)), tells_left: false }
     }
 
     /// All elements of an array have been read; it goes out with its last answer.
@@ -108,7 +131,9 @@ impl Outbox {
 /// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     match answer {
-        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), lease_ms: None, limited_by, epoch } => {
+        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), lease_ms: None, limited_by, left, epoch }
+            if left.is_empty() =>
+        {
             write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), *epoch);
         }
         Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
@@ -180,8 +205,8 @@ mod tests {
             for delay_ms in [0.0, 1234.5, 1e-6, 3.0, 9_999_999_999_999_998.0, 1e16, 2e19] {
                 let id = Text::from("0199a7c2-5d1e.A_z:9");
                 let limited_by = limited_by.clone();
-                let answer =
-                    Answer::Granted { id, delay_ms, valid_ms: Some(5000.0), lease_ms: None, limited_by, epoch: 7 };
+                let (valid_ms, left) = (Some(5000.0), Vec::new());
+                let answer = Answer::Granted { id, delay_ms, valid_ms, lease_ms: None, limited_by, left, epoch: 7 };
                 let mut by_hand = Vec::new();
                 write_answer(&mut by_hand, &answer);
                 assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());

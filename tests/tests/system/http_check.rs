@@ -40,8 +40,9 @@ async fn calls_pass_until_the_limit_is_reached() {
     let front = Front::start(&nats, "[http.check]\nresource = \"api\"", API).await;
     let policy = "\"few\";q=2;w=1440000";
     let first = front.get("/check", &[]).await;
-    assert_eq!((first.status, first.header("ratelimit")), (200, None), "{first:?}");
-    assert_eq!(front.get("/check/some/path?query", &[]).await.status, 200);
+    assert_eq!((first.status, first.header("ratelimit")), (200, Some("\"few\";r=1;t=720000")), "{first:?}");
+    let second = front.get("/check/some/path?query", &[]).await;
+    assert_eq!((second.status, second.header("ratelimit")), (200, Some("\"few\";r=0;t=1440000")), "{second:?}");
     let refused = until("the policies are known", async || {
         let refused = front.post("/check", "a body that nobody reads").await;
         (refused.header("ratelimit-policy") == Some(policy)).then_some(refused)

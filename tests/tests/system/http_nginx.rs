@@ -72,9 +72,10 @@ async fn a_client_behind_nginx_is_told_when_to_come_back() {
     let nats = nats::start().await;
     let front = Front::start(&nats, &check("api"), &resource(2, "400h")).await;
     let nginx = before(front.address()).await;
-    for _ in 0..2 {
+    for left in ["\"few\";r=1;t=720000", "\"few\";r=0;t=1440000"] {
         let passed = post(&nginx, "/tiles").await;
         assert_eq!((passed.status, &passed.body), (200, &json!(PASSED)), "{passed:?}");
+        assert_eq!(passed.header("ratelimit"), Some(left), "{passed:?}");
     }
     let refused = post(&nginx, "/tiles").await;
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();

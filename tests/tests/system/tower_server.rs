@@ -181,7 +181,8 @@ async fn a_refusal_names_the_limit_and_every_answer_the_policy() {
     let policy = Policy::new("few", 1, Duration::from_secs(3600)).unwrap();
     let services = Services::one(&ServerLayer::new(resource(&nats).await).policies([policy])).await;
     let policy = Some("\"few\";q=1;w=3600".to_owned());
-    let expected = Answer { status: 200, retry_after: None, rate_limit: None, policy: policy.clone() };
+    let rate_limit = Some("\"few\";r=0;t=3600".to_owned());
+    let expected = Answer { status: 200, retry_after: None, rate_limit, policy: policy.clone() };
     assert_eq!(services.get().await, expected);
     let refused = services.get().await;
     let seconds = refused.retry_after.unwrap();

@@ -5,6 +5,7 @@ use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
 use super::{Session, Settle};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::settle::Asked;
@@ -22,6 +23,7 @@ struct Terms<'a> {
     valid_ms: Option<f64>,
     lease_ms: Option<f64>,
     limited_by: Option<Text<'a>>,
+    left: Vec<Left<'a>>,
 }
 
 /// What a refusal says besides its id and epoch.
@@ -47,9 +49,9 @@ impl Session {
 
     fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
-            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, epoch } => {
+            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, epoch } => {
                 if let Some(number) = self.current(now, &id, epoch) {
-                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by });
+                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by, left });
                 }
             }
             Answer::Queued { id, limited_by, epoch, .. } => {
@@ -112,7 +114,8 @@ impl Session {
             let asked = Asked { cost: request.cost.clone(), labels: request.labels.clone() };
             self.keep(number, asked, Place { resource, start, span, was_sent_again });
         }
-        let grant = Grant { since, request, received: now, start, valid, limited_by: boxed(terms.limited_by) };
+        let (limited_by, left) = (boxed(terms.limited_by), terms.left.into_iter().map(Left::into_owned).collect());
+        let grant = Grant { since, request, received: now, start, valid, limited_by, left };
         self.complete(number, Ok(grant));
     }
 

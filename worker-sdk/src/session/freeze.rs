@@ -44,7 +44,8 @@ mod tests {
     fn check(freeze: (u64, u64), permit: (u64, u64), void: bool) {
         let freeze = Freeze { seen: at(freeze.0), until: at(freeze.1) };
         let (received, start) = (at(permit.0), at(permit.1));
-        let grant = Grant { request: Box::default(), since: received, received, start, valid: None, limited_by: None };
+        let (request, left) = (Box::default(), Vec::new());
+        let grant = Grant { request, since: received, received, start, valid: None, limited_by: None, left };
         assert_eq!(freeze.voids(&grant), void, "{freeze:?} {grant:?}");
     }
 

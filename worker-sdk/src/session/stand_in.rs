@@ -115,7 +115,8 @@ impl Session {
         let since = ask.since;
         let mut request = ask.into_request();
         request.id = None;
-        let grant = Grant { since, request, received: now, start: now, valid: Some(LOCAL_VALID), limited_by: None };
+        let (start, valid) = (now, Some(LOCAL_VALID));
+        let grant = Grant { since, request, received: now, start, valid, limited_by: None, left: Vec::new() };
         self.complete(number, Ok(grant));
     }
 }

@@ -3,6 +3,7 @@
 use super::freeze::Freeze;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
@@ -145,6 +146,8 @@ pub struct Grant {
     pub valid: Option<Span>,
     /// The limit that set the delay.
     pub limited_by: Option<Box<str>>,
+    /// What is left of its limits, if that was asked for.
+    pub left: Vec<Left<'static>>,
 }
 
 impl Grant {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// As the draft of the IETF's working group on HTTP APIs has it.
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// An answer without a body; why it is given is in its extensions.
 pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {

@@ -1,12 +1,13 @@
 //! Before a service.
 
 use super::policy::{self, Policy};
-use super::refusal::refusal;
+use super::refusal::{RATE_LIMIT, refusal};
 use crate::terms::Terms;
 use crate::{Acquire, Outcome, Resource};
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
+use rampmeter_protocol::left::rate_limit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,6 +29,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// | 422 | the cost exceeds what a limit can ever hold | |
 /// | 400 | what the request was made into cannot be asked for, such as a label of more than 256 characters | |
 /// | 500 | what [`asking`](ServerLayer::asking) sets is not configured, such as a class | |
+///
+/// A request that is let in is told in `RateLimit` what its limits have left, where the service says nothing there itself.
 ///
 /// These have no body; an outer layer that writes one finds the [`Error`](crate::Error) among the answer's extensions, as
 /// an `Arc<Error>`. A caller who goes away while it waits is no longer in the queue.
@@ -140,9 +143,11 @@ impl Gate {
         let acquire = self.acquire(&head);
         let mut response = match acquire.await {
             Ok(permit) => {
+                let limits = rate_limit(permit.left()).and_then(|limits| HeaderValue::try_from(limits).ok());
                 let call = permit.begin();
-                let response = service.call(Request::from_parts(head, body)).await?;
+                let mut response = service.call(Request::from_parts(head, body)).await?;
                 call.settle(Outcome::default());
+                limits.map(|limits| response.headers_mut().entry(RATE_LIMIT).or_insert(limits));
                 response
             }
             Err(error) => {
@@ -161,6 +166,6 @@ impl Gate {
             None => self.resource.try_acquire(1),
             Some(longest) => self.resource.acquire(1).deadline(longest),
         };
-        self.terms.set(acquire, head)
+        self.terms.set(acquire.with_left(), head)
     }
 }

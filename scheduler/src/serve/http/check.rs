@@ -40,6 +40,7 @@ impl Check {
             labels,
             mode: self.settings.throttle.map_or(Mode::Allow, |_| Mode::Wait),
             max_wait_ms: self.settings.throttle.map(Millis::from),
+            left: true,
             ..PermitRequest::default()
         };
         let answers = self.front.permits(&self.settings.resource, [Ok(request)]).await;
@@ -47,27 +48,25 @@ impl Check {
     }
 
     async fn respond(&self, answered: Answered) -> Response {
-        let refused = match &answered.outcome {
-            Outcome::Granted(delay) => {
-                wait_out(*delay).await;
-                None
-            }
-            Outcome::Settled => None,
-            Outcome::Refused(refused) => Some(refused.clone()),
-        };
-        let nobody = refused.as_ref().is_some_and(|refused| is_nobody(refused.code));
+        let nobody = matches!(&answered.outcome, Outcome::Refused(refused) if is_nobody(refused.code));
         self.tell(nobody);
         match (nobody, self.settings.on_unavailable) {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
             (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
-            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => {
-                let fields = self.policies.fields(refused.as_ref());
-                match refused {
-                    // Without a body: nginx reads none of a yes, and would give the connection up.
-                    None => (StatusCode::OK, fields).into_response(),
-                    Some(_) => (fields, one(answered)).into_response(),
-                }
+            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(answered).await,
+        }
+    }
+
+    /// The scheduler's own word. A yes comes without a body: nginx reads none of it, and would give the connection up.
+    async fn pass_on(&self, answered: Answered) -> Response {
+        let fields = self.policies.fields(&answered.outcome);
+        match &answered.outcome {
+            Outcome::Granted(granted) => {
+                wait_out(granted.delay).await;
+                (StatusCode::OK, fields).into_response()
             }
+            Outcome::Settled => StatusCode::OK.into_response(),
+            Outcome::Refused(_) => (fields, one(answered)).into_response(),
         }
     }
 

@@ -3,6 +3,7 @@
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
@@ -88,12 +89,21 @@ pub(super) struct Answered {
 /// What an answer means to HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// The call may start after so long.
-    Granted(Span),
+    /// The call may start.
+    Granted(Granted),
     /// The settle was taken.
     Settled,
     /// Neither.
     Refused(Refused),
+}
+
+/// A permit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Granted {
+    /// How long until the call may start.
+    pub(super) delay: Span,
+    /// What is left of its limits, if somebody asked.
+    pub(super) left: Vec<Left<'static>>,
 }
 
 /// A refusal.
@@ -124,8 +134,9 @@ impl Word {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
         Some(match answer {
-            Answer::Granted { id, delay_ms, .. } => {
-                Word::Final(permit_id(&id), answered(Outcome::Granted(span(delay_ms)?)))
+            Answer::Granted { id, delay_ms, left, .. } => {
+                let left = left.into_iter().map(Left::into_owned).collect();
+                Word::Final(permit_id(&id), answered(Outcome::Granted(Granted { delay: span(delay_ms)?, left })))
             }
             Answer::Queued { id, .. } => Word::Queued(permit_id(&id)),
             Answer::Refused { code: Code::Unavailable, .. } => Word::Unavailable,

@@ -1,11 +1,12 @@
 //! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
 
 use super::asker::Asker;
-use super::element::Refused;
+use super::element::{Outcome, Refused};
 use super::front::whole_seconds;
 use crate::serve::letter::Door;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::left::rate_limit;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{LimitStatus, Status};
 use rampmeter_protocol::time::{Span, Time};
@@ -42,11 +43,17 @@ impl Policies {
         Policies { asker, resource, known: Arc::default() }
     }
 
-    /// The fields of a response that is no refusal, or this one.
-    pub(super) fn fields(&self, refused: Option<&Refused>) -> HeaderMap {
+    /// The fields of the response to who asked.
+    pub(super) fn fields(&self, outcome: &Outcome) -> HeaderMap {
+        let limits = match outcome {
+            Outcome::Granted(granted) => {
+                rate_limit(&granted.left).and_then(|limits| HeaderValue::try_from(limits).ok())
+            }
+            Outcome::Refused(refused) => exhausted(refused),
+            Outcome::Settled => None,
+        };
         let policies = self.current().map(|policies| (RATE_LIMIT_POLICY, policies));
-        let limit = refused.and_then(exhausted).map(|limit| (RATE_LIMIT, limit));
-        policies.into_iter().chain(limit).collect()
+        policies.into_iter().chain(limits.map(|limits| (RATE_LIMIT, limits))).collect()
     }
 
     fn current(&self) -> Option<HeaderValue> {

@@ -1,0 +1,101 @@
+//! What is left of the limits of a permit, for clients of servers: an HTTP answer says so in its `RateLimit` field.
+
+use crate::common::{limit, play, resource, span, ten_per_second};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+
+/// Ten in a second.
+fn ten(algorithm: Algorithm) -> ResourceSpec {
+    resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }])
+}
+
+#[test]
+fn a_bucket_fills_again_bit_by_bit() {
+    play(
+        &ten_per_second(),
+        "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4+600
+        500  left a                -> requests=6+400
+        # What is promised is gone, and is made up for first.
+        500  reserve b requests=10 -> b@900
+        500  left b                -> requests=0+1400
+        1900 left b                -> requests=10+0
+        ",
+    );
+}
+
+#[test]
+fn a_leaky_bucket_says_the_same() {
+    play(
+        &ten(Algorithm::LeakyBucket),
+        "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4+600
+        ",
+    );
+}
+
+#[test]
+fn a_window_has_all_of_it_again_when_the_next_one_begins() {
+    play(
+        &ten(Algorithm::FixedWindow(Alignment::Epoch)),
+        "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4+700
+        1000 left a                -> requests=10+0
+        ",
+    );
+}
+
+#[test]
+fn a_sliding_window_has_all_of_it_again_when_the_last_call_has_left_it() {
+    play(
+        &ten(Algorithm::SlidingWindow),
+        "
+        300  allow a requests=6    -> a@300
+        600  allow b               -> b@600
+        600  left b                -> requests=3+1000
+        1300 left b                -> requests=9+300
+        ",
+    );
+}
+
+#[test]
+fn no_time_brings_back_what_calls_in_flight_hold() {
+    play(
+        &ten(Algorithm::Concurrency),
+        "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4
+        400  used a                -> a:settled
+        400  left a                -> requests=10
+        ",
+    );
+}
+
+#[test]
+fn nor_a_quota_that_is_never_reset() {
+    play(
+        &ten(Algorithm::Quota(None)),
+        "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4
+        ",
+    );
+}
+
+#[test]
+fn it_is_that_of_the_own_key_and_of_the_limits_that_are_charged() {
+    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let per_client = LimitSpec { applies: each, ..limit("requests", 5.0, span(1000)) };
+    play(
+        &resource(vec![per_client, limit("units", 100.0, span(10_000)), limit("bytes", 8.0, span(1000))]),
+        "
+        300  allow a client:x requests=3 units=40 -> a@300
+        300  allow b client:y                     -> b@300
+        300  left a                               -> units=60+4000 requests=2+600
+        300  left b                               -> requests=4+200
+        300  left stranger                        ->
+        ",
+    );
+}
