@@ -69,6 +69,14 @@ async fn unless_stopped<E: Display>(
     Ok(TRIES)
 }
 
+/// Nothing if `took` is at most `most`.
+///
+/// # Errors
+/// What took how long.
+pub fn in_time(what: &str, took: Span, most: Span) -> Result<(), String> {
+    if took <= most { Ok(()) } else { Err(format!("{what}: {took}, at most {most}")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
