@@ -93,3 +93,20 @@ impl Front {
         Response::read(request.send().await.unwrap()).await
     }
 }
+
+/// An `[http.check]` that asks for `resource`, with labels from everywhere.
+#[must_use]
+pub fn check(resource: &str) -> String {
+    format!(
+        "[http.check]\nresource = \"{resource}\"\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
+         [http.check.labels]\nclient = \"header:x-api-key\"\nroute = \"path\"\nmethod = \"method\"\naddress = \"client-address\"\n"
+    )
+}
+
+/// A resource called `api` with one limit, called `few`.
+#[must_use]
+pub fn few(capacity: u32, period: &str) -> String {
+    format!(
+        "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"{period}\"\nmargin = 0\n"
+    )
+}

@@ -1,23 +1,11 @@
 //! A real nginx: one on the PATH, or Debian's, kept in the build folder.
 
-use crate::patience::{until, within};
+use crate::listening::Listening;
+use crate::patience::within;
 use crate::python::put_in_place;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
-
-/// A port that was free a moment ago may be somebody else's by the time nginx wants it.
-const ATTEMPTS: usize = 5;
-
-/// A running nginx with a folder of its own. Dropping it kills it.
-pub struct Nginx {
-    _child: Child,
-    _folder: TempDir,
-    ports: Vec<u16>,
-}
+use tokio::process::Command;
 
 /// The program, brought into `build_folder` where there is none; tests give `env!("CARGO_TARGET_TMPDIR")`.
 ///
@@ -63,48 +51,18 @@ async fn command(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program} cannot be run: {error}; install nginx"))
 }
 
-impl Nginx {
-    /// Starts `program` with what `http` puts into its http block for so many free ports, and waits until it listens there.
-    ///
-    /// # Panics
-    /// If it does not start; the message has its log.
-    pub async fn start(program: &Path, ports: usize, http: impl Fn(&[u16]) -> String) -> Self {
-        for _ in 0..ATTEMPTS {
-            let ports = free_ports(ports);
-            if let Some(nginx) = Self::try_start(program, &ports, &http(&ports)).await {
-                return nginx;
-            }
-        }
-        panic!("nginx did not get its ports");
-    }
-
-    /// The address of the port of this number.
-    #[must_use]
-    pub fn address(&self, port: usize) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[port]))
-    }
-
-    async fn try_start(program: &Path, ports: &[u16], http: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
-        std::fs::write(path.join("nginx.conf"), whole(http)).unwrap();
-        let log = path.join("error.log");
+/// Starts `program` with what `http` puts into its http block for so many free ports, and waits until it listens there.
+///
+/// # Panics
+/// If it does not start; the message has its log.
+pub async fn start(program: &Path, ports: usize, http: impl Fn(&[u16]) -> String) -> Listening {
+    Listening::start(ports, |folder, ports| {
+        std::fs::write(folder.join("nginx.conf"), whole(&http(ports))).unwrap();
         let mut command = Command::new(program);
-        command.arg("-p").arg(path).arg("-e").arg(&log).args(["-c", "nginx.conf"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.kill_on_drop(true).spawn().unwrap();
-        let listens = until("nginx listens or ends", async || {
-            if child.try_wait().unwrap().is_some() {
-                return Some(false);
-            }
-            let address = (Ipv4Addr::LOCALHOST, *ports.first()?);
-            TcpStream::connect(address).await.is_ok().then_some(true)
-        })
-        .await;
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        assert!(listens || said.contains("Address already in use"), "{said}");
-        listens.then(|| Nginx { _child: child, _folder: folder, ports: ports.to_vec() })
-    }
+        command.arg("-p").arg(folder).args(["-e", "stderr", "-c", "nginx.conf"]);
+        command
+    })
+    .await
 }
 
 /// One process, so that killing it leaves none behind, with everything that it writes in its own folder.
@@ -118,11 +76,4 @@ fn whole(http: &str) -> String {
          keepalive_requests 1000000000;\n\
          {http}\n}}\n"
     )
-}
-
-/// All at once, so that they differ.
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }

@@ -1,4 +1,4 @@
-//! Python with what `tests/python/requirements.txt` pins, kept in the build folder.
+//! Python with what files in `tests/python` pin, kept in the build folder.
 
 use crate::patience::within;
 use crate::repository;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
 
-/// The pinned packages, brought into `build_folder` where they are not there yet; tests give
+/// The packages that `name`.txt pins, brought into `build_folder` where they are not there yet; tests give
 /// `env!("CARGO_TARGET_TMPDIR")`.
 ///
 /// # Panics
 /// If `python3` or its pip is missing, or the packages can't be had.
-pub async fn packages(build_folder: &str) -> PathBuf {
-    let pins = repository::root().join("tests/python/requirements.txt");
-    let folder = Path::new(build_folder).join("python");
-    let installed = folder.join("requirements.txt");
+pub async fn packages(build_folder: &str, name: &str) -> PathBuf {
+    let pins = repository::root().join(format!("tests/python/{name}.txt"));
+    let folder = Path::new(build_folder).join(format!("python-{name}"));
+    let installed = folder.join("pins.txt");
     if std::fs::read(&installed).ok() != Some(std::fs::read(&pins).unwrap()) {
         let fresh = tempfile::tempdir_in(build_folder).unwrap();
         pip_install(&pins, fresh.path()).await;
-        std::fs::copy(&pins, fresh.path().join("requirements.txt")).unwrap();
+        std::fs::copy(&pins, fresh.path().join("pins.txt")).unwrap();
         put_in_place(fresh, &folder);
     }
     folder

@@ -16,6 +16,7 @@ mod http;
 mod http_check;
 mod http_door;
 mod http_front;
+mod http_gateways;
 mod http_nginx;
 mod jobs;
 mod jobs_cli;

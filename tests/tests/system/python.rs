@@ -27,7 +27,7 @@ margin = 10
 
 #[tokio::test]
 async fn python_workers_are_never_told_429() {
-    let packages = python::packages(env!("CARGO_TARGET_TMPDIR")).await;
+    let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, RESOURCE).await;
     let upstream = upstream(&["requests=6/3s", "processing-units=20/2s"]).await;

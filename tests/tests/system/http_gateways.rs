@@ -1,0 +1,112 @@
+//! `/check` behind real gateways, with the configurations that ship.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use axum::Router;
+use futures::StreamExt;
+use rampmeter_tests::front::{Front, Response, check, few};
+use rampmeter_tests::gateway::{self, Behind, Kind};
+use rampmeter_tests::listening::Listening;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::{api, nats};
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+use tokio::net::TcpListener;
+
+/// What the backend says.
+const PASSED: &str = "passed";
+
+/// A server that says the same to everybody.
+async fn backend() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(async || PASSED)).await });
+    address
+}
+
+/// A gateway before the front at `rampmeter`, and behind it a backend.
+async fn before(kind: Kind, rampmeter: SocketAddr) -> Listening {
+    gateway::start(kind, env!("CARGO_TARGET_TMPDIR"), Behind { rampmeter, backend: backend().await }).await
+}
+
+/// Headers that a client has no business to write are among those that it writes.
+async fn post(gateway: &Listening, path: &str) -> Response {
+    let url = format!("http://{}{path}", gateway.address(0));
+    // Traefik listens before it has its routes.
+    until("the gateway knows where to", async || {
+        let request = api::http().post(&url).header("x-api-key", "team-a").header("x-original-uri", "/free");
+        let response = Response::read(request.body("content").send().await.unwrap()).await;
+        (response.status != 404).then_some(response)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_client_is_told_what_is_left_and_when_to_come_back() {
+    for kind in Kind::ALL {
+        let nats = nats::start().await;
+        let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
+        let gateway = before(kind, front.address()).await;
+        for left in ["\"few\";r=1;t=720000", "\"few\";r=0;t=1440000"] {
+            let passed = post(&gateway, "/tiles").await;
+            assert_eq!((passed.status, &passed.body), (200, &json!(PASSED)), "{kind:?}: {passed:?}");
+            let expected = kind.tells_who_passes().then_some(left);
+            assert_eq!(passed.header("ratelimit"), expected, "{kind:?}: {passed:?}");
+        }
+        let refused = post(&gateway, "/tiles").await;
+        let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!(refused.status == 429 && (1..=720_000).contains(&seconds), "{kind:?}: {refused:?}");
+        assert_eq!(refused.header("ratelimit"), Some(format!("\"few\";r=0;t={seconds}").as_str()), "{kind:?}");
+        assert_eq!(refused.header("ratelimit-policy"), Some("\"few\";q=2;w=1440000"), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_client_is_told_so_by_the_labels_of_its_request() {
+    for kind in Kind::ALL {
+        let nats = nats::start().await;
+        let client = nats::connect(&nats).await;
+        // Somebody else leads this resource, and has no limit for the client.
+        let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
+        client.flush().await.unwrap();
+        let front = Front::start(&nats, &check("other"), &few(2, "400h")).await;
+        let gateway = before(kind, front.address()).await;
+        let answering = async {
+            let message = asked.next().await.unwrap();
+            let request: Value = serde_json::from_slice(&message.payload).unwrap();
+            let refused =
+                json!({"status": "refused", "id": request["id"], "code": "no_limit", "message": "", "epoch": 1});
+            client.publish(message.reply.unwrap(), refused.to_string().into()).await.unwrap();
+            request
+        };
+        let (refused, request) = tokio::join!(post(&gateway, "/tiles/1?secret=2"), within("it asks", answering));
+        assert_eq!((refused.status, refused.header("retry-after")), (503, None), "{kind:?}: {refused:?}");
+        let address: IpAddr = request["labels"]["address"].as_str().unwrap().parse().unwrap();
+        assert_eq!(address.is_loopback(), kind.knows_loopback(), "{kind:?}: {address}");
+        let labels = json!({"client": "team-a", "route": "/tiles/1", "method": "POST", "address": address});
+        assert_eq!(request["labels"], labels, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_told_when_no_scheduler_answers() {
+    for kind in Kind::ALL {
+        let mut nats = nats::start().await;
+        let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
+        let gateway = before(kind, front.address()).await;
+        nats.kill().await.unwrap();
+        let refused = post(&gateway, "/tiles").await;
+        let retry_after = kind.tells_of_errors().then_some("1");
+        assert_eq!((refused.status, refused.header("retry-after")), (503, retry_after), "{kind:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_passes_when_nobody_listens() {
+    for kind in Kind::ALL {
+        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let gateway = before(kind, nobody).await;
+        let refused = post(&gateway, "/tiles").await;
+        assert!(refused.status >= 500, "{kind:?}: {refused:?}");
+    }
+}
