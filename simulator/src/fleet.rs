@@ -5,6 +5,7 @@ use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Workers that are alike.
@@ -20,8 +21,8 @@ pub struct Fleet {
     pub clients: Clients,
     /// What they are called where they are [one client](Clients::One); like the fleet where there is nothing.
     pub client: Option<String>,
-    /// Labels of all its requests, beside the one that names the client.
-    pub labels: BTreeMap<String, String>,
+    /// Labels of its requests, beside the one that names the client.
+    pub labels: BTreeMap<String, Values>,
     /// What a call costs.
     pub cost: CostModel,
     /// What it costs at other times.
@@ -84,6 +85,25 @@ pub enum Clients {
     One,
     /// Each is a client of its own.
     Each,
+}
+
+/// What the requests of a fleet have as the value of a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// All the same.
+    One(String),
+    /// So many, such as `guild-0` to `guild-49`: workers have them in turn, each its own for good.
+    Of(NonZeroU32),
+}
+
+impl Values {
+    /// What a worker has.
+    fn of(&self, worker: usize, label: &str) -> String {
+        match self {
+            Values::One(value) => value.clone(),
+            Values::Of(count) => format!("{label}-{}", worker % count.get() as usize),
+        }
+    }
 }
 
 /// Costs that change back and forth.
@@ -153,8 +173,8 @@ impl Fleet {
     /// If they are more or longer than those of a request may be.
     pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
         let mut labels = Labels::new();
-        for (label, value) in &self.labels {
-            labels.set(label.clone(), value.clone())?;
+        for (label, values) in &self.labels {
+            labels.set(label.clone(), values.of(worker, label))?;
         }
         if let (Some(label), Some(client)) = (naming_client, self.client(worker)) {
             labels.set(label.to_owned(), client.to_string())?;

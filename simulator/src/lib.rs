@@ -46,5 +46,6 @@ pub mod report;
 mod run;
 pub mod strategy;
 pub mod upstream;
+mod usage;
 mod worker;
 pub mod world;

@@ -1,7 +1,7 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
 //! Exact for one bucket and equal costs, and wrong as soon as costs differ: a bucket that was full when the delay was computed
-//! can be empty when the call is made. It is here to be compared with.
+//! can be empty when the call is made. It is here to be compared with. Limits with keys it does not know.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -25,7 +25,7 @@ impl PlainRule {
     /// Full buckets of these limits, or of one of `parts` equal parts of them.
     pub(crate) fn new(limits: &[LimitSpec], parts: usize) -> Self {
         let part = |limit: &LimitSpec| Bucket::new(i128::from(limit.capacity.micros()) / parts as i128, limit.period);
-        PlainRule(limits.iter().map(part).collect())
+        PlainRule(limits.iter().filter(|limit| !limit.shadow).map(part).collect())
     }
 
     /// Takes what a call costs, and says how long it has to wait.

@@ -1,12 +1,11 @@
 //! What a run comes to, in numbers for people and scripts.
 
-use crate::cost::amount_of;
 use crate::fleet::Fleet;
 use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
+use crate::usage::most_used;
 use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::LimitSpec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -77,8 +76,7 @@ impl Report {
     #[must_use]
     pub fn new(world: &World, outcome: &Outcome) -> Self {
         let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
-        let uses = world.resource.limits.iter().map(|limit| (use_of(outcome, limit, length), limit));
-        let (used, binding) = uses.max_by(|(a, _), (b, _)| a.total_cmp(b)).expect("a resource has a limit");
+        let (binding, used) = most_used(world, outcome, length);
         let fleets = fleets(world, outcome);
         let own: Vec<Fared<'_>> = fleets.iter().filter(|fared| !fared.fleet.foreign).copied().collect();
         let clients = clients(&own);
@@ -175,14 +173,6 @@ fn clients<'a>(fleets: &[Fared<'a>]) -> BTreeMap<String, Client<'a>> {
         }
     }
     clients
-}
-
-/// The part of what a limit held and refilled that served calls took.
-fn use_of(outcome: &Outcome, limit: &LimitSpec, length: Span) -> f64 {
-    let served = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
-    let taken: f64 = served.map(|call| amount_of(&call.cost, &limit.unit).units()).sum();
-    let capacity = limit.capacity.units();
-    taken.max(0.0) / (capacity + capacity * length.secs() / limit.period.secs())
 }
 
 /// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).

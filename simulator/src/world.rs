@@ -9,7 +9,7 @@ use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;
-use rampmeter_protocol::labels::LabelsError;
+use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, SpecError};
 use std::collections::BTreeSet;
@@ -163,6 +163,15 @@ impl World {
         });
         let fleet = fleet.expect("workers are counted through all fleets");
         (fleet, &self.fleets[fleet])
+    }
+
+    /// The labels that a worker asks with.
+    ///
+    /// # Panics
+    /// If the world cannot run.
+    pub(crate) fn labels_of(&self, worker: usize) -> Labels<'static> {
+        let (_, fleet) = self.fleet_of(worker);
+        fleet.labels(worker, self.client_label()).expect("checked with the world")
     }
 
     /// Whether it can run.

@@ -5,9 +5,10 @@ use super::scenario::{span, time};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::cost::{CostModel, Draw};
-use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
+use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift, Values};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use toml::Spanned;
 
 /// Workers that are alike.
@@ -19,6 +20,8 @@ pub(super) struct FleetTable {
     class: Option<String>,
     clients: Option<ClientsTable>,
     client: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, Spanned<LabelTable>>,
     #[serde(default)]
     cost: CostTable,
     shift: Option<ShiftTable>,
@@ -38,6 +41,13 @@ enum ClientsTable {
     Each,
     One,
     None,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields, expecting = "a value for all, or { of = 50 }")]
+enum LabelTable {
+    One(String),
+    Of { of: u64 },
 }
 
 type CostTable = BTreeMap<String, Spanned<DrawTable>>;
@@ -111,6 +121,11 @@ impl FleetTable {
                 Some(ClientsTable::None) | None => Clients::Unnamed,
             },
             client: self.client.clone(),
+            labels: self
+                .labels
+                .iter()
+                .map(|(label, table)| Ok((label.clone(), values(source, table)?)))
+                .collect::<Result<_, _>>()?,
             cost: cost(source, &self.cost)?,
             shift: self.shift.as_ref().map(shift).transpose()?,
             arrivals: self.arrivals(source)?,
@@ -148,6 +163,16 @@ fn whole(source: &Source, number: &Spanned<u64>, what: &str) -> Result<u32, Conf
     match *number.get_ref() {
         some @ 1..=MOST => Ok(some as u32),
         other => Err(source.fault(&number.span(), format!("`{what}` is from 1 to {MOST}, not {other}"))),
+    }
+}
+
+fn values(source: &Source, table: &Spanned<LabelTable>) -> Result<Values, ConfigError> {
+    match table.get_ref() {
+        LabelTable::One(value) => Ok(Values::One(value.clone())),
+        LabelTable::Of { of } => {
+            let count = NonZeroU32::new(whole(source, &Spanned::new(table.span(), *of), "of")?);
+            Ok(Values::Of(count.expect("a number from 1 on")))
+        }
     }
 }
 

@@ -23,7 +23,7 @@ impl<'a> Buckets<'a> {
         let mut numbers = Vec::new();
         for fleet in &world.fleets {
             for worker in numbers.len()..numbers.len() + fleet.workers {
-                let labels = fleet.labels(worker, world.client_label()).expect("a world that has run");
+                let labels = world.labels_of(worker);
                 let number = |limit: &LimitSpec| {
                     let key = key(&limit.applies, &labels).filter(|_| !limit.shadow)?;
                     let next = known.len();

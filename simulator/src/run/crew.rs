@@ -16,7 +16,7 @@ impl Run<'_> {
         self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
-            let labels = fleet.labels(worker, self.world.client_label()).expect("checked with the world");
+            let labels = self.world.labels_of(worker);
             // Whatever the strategy, everybody wants the same.
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));

@@ -5,7 +5,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
 use rampmeter_simulator::dice::Dice;
-use rampmeter_simulator::fleet::Fleet;
+use rampmeter_simulator::fleet::{Fleet, Values};
 use rampmeter_simulator::network::{Delay, Network};
 
 /// Chance of its own, so that worlds with buckets of tokens alone are what they are without this.
@@ -31,7 +31,7 @@ pub(crate) fn vary(seed: u64, resource: &mut ResourceSpec, network: &mut Network
     }
     for fleet in fleets {
         let team = [None, Some("red"), Some("blue")][dice.number(0, 2) as usize];
-        fleet.labels.extend(team.map(|team| (TEAM.to_owned(), team.to_owned())));
+        fleet.labels.extend(team.map(|team| (TEAM.to_owned(), Values::One(team.to_owned()))));
     }
     suit(dice, resource, network);
     let by_calendar =

@@ -1,0 +1,54 @@
+//! How much of its limits a world used.
+
+use crate::outcome::Outcome;
+use crate::world::World;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::spec::LimitSpec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What calls took from a limit.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    units: f64,
+    /// Those that something was taken from; none where the limit has one bucket for all.
+    keys: BTreeSet<Arc<str>>,
+}
+
+impl Taken {
+    fn add(&mut self, amount: Amount) {
+        self.units += amount.units();
+    }
+
+    /// The part of what the buckets held and refilled. Where calls took nothing, nothing was used.
+    fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
+        let buckets = self.keys.len().max(1) as f64;
+        let capacity = limit.capacity.units() * buckets;
+        self.units / (capacity + capacity * length.secs() / limit.period.secs())
+    }
+}
+
+/// The limit that was used most, and which part of it, in a world that took so long. What nobody drew on is not looked at: a key that no
+/// worker has is no bucket.
+pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
+    let resource = Resource::new(&world.resource).expect("the world has run");
+    let mut taken = vec![Taken::default(); resource.limits().len()];
+    for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok) {
+        let labels = world.labels_of(call.worker);
+        let Ok(bill) = resource.bill(&labels, call.cost.iter()) else { continue };
+        bill.iter().for_each(|(limit, amount)| taken[limit.index()].add(amount));
+        for charge in bill.keyed() {
+            let taken = &mut taken[charge.limit.index()];
+            taken.add(charge.amount);
+            taken.keys.insert(Arc::clone(&charge.key));
+        }
+    }
+    let of = |limit: &'a LimitSpec| {
+        let known = resource.limits().iter().zip(&taken).find(|(known, _)| *known.name() == limit.name);
+        (limit, known.map_or(0.0, |(_, taken)| taken.part(limit, length)))
+    };
+    let parts = world.resource.limits.iter().map(of);
+    parts.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a resource has a limit")
+}
