@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants faults in the core, one at a time, and sees whether a test falls for each.
+"""Plants faults in the core and in jobs, one at a time, and sees whether a test falls for each.
 
     tests/faults/plant.py              all of them, some minutes
     tests/faults/plant.py headroom     those whose name has this in it
@@ -17,12 +17,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
-TESTS = ["cargo", "test", "--quiet", "-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"]
+# Where faults are planted, and what has to fall then.
+CORE = ("scheduler-core/src", ["-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"])
+JOBS = ("worker-sdk/src/jobs", ["--workspace", "--test", "system", "jobs"])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 
-# name, file in scheduler-core/src, what stands there, what is planted
-FAULTS = [
+# name, file, what stands there, what is planted
+IN_CORE = [
     ("a sign", "token_bucket.rs", "self.set_level(limit, start.key.at, level - start.cost)", "self.set_level(limit, start.key.at, level + start.cost)"),
     ("a missing cap", "token_bucket.rs", "(self.base + limit.rate().refill(now)).min(self.full_at(limit, now))", "self.base + limit.rate().refill(now)"),
     ("a refund without room", "token_bucket.rs", "let returned = credit.min(self.room_since(limit, now, since));", "let returned = credit;"),
@@ -91,6 +93,18 @@ FAULTS = [
     ("calls that are counted anew give room under marks that never held them", "settle.rs", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.charge(&self.resource, &bill, now);", "        self.ledger.renew(now, key, &bill);\n        if let Some(fence) = &mut self.fence {\n            fence.release(&self.resource, &bill);"),
     ("deadlines are forgotten", "ask.rs", "self.deadlines.insert((deadline, place, slot));", ""),
 ]
+IN_JOBS = [
+    ("the last job first", "store.rs", "self.jobs.get_first_raw_message_by_subject(&subject, 1)", "self.jobs.get_last_raw_message_by_subject(&subject)"),
+    ("a job that has ended stays", "lap.rs", "        self.store().finish(job).await;\n", "        let _ = job;\n"),
+    ("attempts are not written down", "lap.rs", "        self.begin(Begun { job: job.sequence, attempts: number }).await?;\n        // Writing", "        // Writing"),
+    ("a dead letter is thrown away", "lap.rs", "        self.hold.during(self.store().bury(&self.lane, job.sequence, job.payload.clone(), headers)).await?;\n", "        drop(headers);\n"),
+    ("attempts have no end", "verdict.rs", "attempts >= self.max_attempts", "attempts > u32::MAX - 1"),
+    ("a 429 ends the job", "lap.rs", "Ok(outcome) if outcome.is_throttled() => {", "Ok(outcome) if outcome.is_throttled() && number == 0 => {"),
+    ("one job by two ids", "queue.rs", ".headers(headers.clone()).message_id(&id);", ".headers(headers.clone());\n        drop(&id);"),
+    ("who arrives at a closing lane is not seen", "worker.rs", "Some(_) => drop(store.pass(&lane, Baton::Go, sequence).await),", "Some(_) => store.forget(sequence).await,"),
+    ("a put back job comes at once", "baton.rs", "Receipt::Sleep(Duration::from_millis(put_back.after_ms))", "Receipt::Sleep(Duration::from_millis(put_back.after_ms.min(1)))"),
+]
+FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]
 
 
 def copy_tree():
@@ -106,11 +120,12 @@ def copy_tree():
             shutil.copyfile(source, target)
 
 
-def tests_fall():
+def tests_fall(tests):
     """Whether they do, and the first line that says which."""
     target = COPY.parent / "build"
+    command = ["cargo", "test", "--quiet", "--target-dir", str(target), *tests]
     try:
-        run = subprocess.run([*TESTS, "--target-dir", str(target)], cwd=COPY, capture_output=True, text=True, timeout=PATIENCE_S)
+        run = subprocess.run(command, cwd=COPY, capture_output=True, text=True, timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         return True, f"no end within {PATIENCE_S} s"
     if "could not compile" in run.stderr:
@@ -119,16 +134,17 @@ def tests_fall():
     return run.returncode != 0, told[0].strip("- ").removesuffix(" stdout") if told else ""
 
 
-def plant(name, file, right, wrong):
+def plant(part, name, file, right, wrong):
     """Whether a test fell."""
-    path = COPY / "scheduler-core" / "src" / file
+    folder, tests = part
+    path = COPY / folder / file
     text = path.read_text()
     if text.count(right) != 1:
         print(f"{name}: `{right}` stands {text.count(right)} times in {file}", flush=True)
         return False
     try:
         path.write_text(text.replace(right, wrong))
-        fell, told = tests_fall()
+        fell, told = tests_fall(tests)
     finally:
         path.write_text(text)
     print(f"{name}: {'caught by' if fell else 'SURVIVES'} {told}", flush=True)
@@ -137,8 +153,8 @@ def plant(name, file, right, wrong):
 
 def misplaced():
     """Those that can't be planted, with the reason."""
-    for name, file, right, _ in FAULTS:
-        count = (ROOT / "scheduler-core" / "src" / file).read_text().count(right)
+    for (folder, _), name, file, right, _ in FAULTS:
+        count = (ROOT / folder / file).read_text().count(right)
         if count != 1:
             yield f"{name}: `{right}` stands {count} times in {file}"
 
@@ -146,18 +162,19 @@ def misplaced():
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted == "--list":
-        return print("\n".join(fault[0] for fault in FAULTS))
+        return print("\n".join(name for _, name, *_ in FAULTS))
     if wanted in ("-h", "--help"):
         return print(__doc__.strip())
     if wanted == "--check":
         return sys.exit("\n".join(misplaced()) or None)
-    chosen = [fault for fault in FAULTS if wanted in fault[0]]
+    chosen = [fault for fault in FAULTS if wanted in fault[1]]
     if not chosen:
         sys.exit(f"no fault has `{wanted}` in its name; see --list")
     copy_tree()
-    fell, told = tests_fall()
-    if fell:
-        sys.exit(f"the tests fall without any fault: {told}")
+    for _, tests in {part[0]: part for part, *_ in chosen}.values():
+        fell, told = tests_fall(tests)
+        if fell:
+            sys.exit(f"the tests fall without any fault: {told}")
     caught = sum(plant(*fault) for fault in chosen)
     print(f"{caught} of {len(chosen)} faults caught")
     sys.exit(caught != len(chosen))
