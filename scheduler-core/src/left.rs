@@ -14,7 +14,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
     /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
-    /// knows. Others may have it in the next moment: it is news for people, and no promise.
+    /// knows. Others may have it in the next moment: it is news for people, and no promise. `now` must not be before the last event.
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);

@@ -111,10 +111,17 @@ impl Cluster {
     /// # Panics
     /// If none ever does.
     pub async fn leader_of(&self, bucket: &str) -> usize {
+        self.leader_of_stream(&format!("KV_{bucket}")).await
+    }
+
+    /// The number of the node that leads this stream.
+    ///
+    /// # Panics
+    /// If none ever does.
+    pub async fn leader_of_stream(&self, stream: &str) -> usize {
         let jetstream = impatient(self.connect().await);
-        let stream = format!("KV_{bucket}");
-        let name = until("the bucket has a leader", async || {
-            let stream = jetstream.get_stream(&stream).await.ok()?;
+        let name = until("the stream has a leader", async || {
+            let stream = jetstream.get_stream(stream).await.ok()?;
             stream.cached_info().cluster.as_ref()?.leader.clone()
         })
         .await;

@@ -84,6 +84,17 @@ impl Acquire {
 
     /// The permit is to say [what is left](Permit::left) of its limits. A scheduler from before it knew the word refuses the request as
     /// invalid.
+    ///
+    /// ```no_run
+    /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let permit = api.try_acquire(1).label("client", "team-a").with_left().await?;
+    /// for left in permit.left() {
+    ///     println!("{}: {} {} left", left.limit, left.remaining, left.unit);
+    /// }
+    /// # drop(permit.begin());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_left(self) -> Self {
         self.with(|request| {
             request.left = true;

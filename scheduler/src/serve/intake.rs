@@ -98,7 +98,7 @@ impl PermitLoop {
                 self.core.remember_call(|| Call::new(&request.labels, &request.cost));
             }
             Err((to, refusal)) => {
-                self.answer(Command::Refuse { to, id: request.id, refusal });
+                self.answer(now, Command::Refuse { to, id: request.id, refusal });
             }
         }
     }
@@ -161,7 +161,7 @@ impl PermitLoop {
         match self.core.explain(now, question.id.as_ref()) {
             Ok(explanation) => self.outbox.send(reply, &explanation),
             Err(refusal) => {
-                self.answer(Command::Refuse { to: ReplyTo::alone(reply), id: question.id, refusal });
+                self.answer(now, Command::Refuse { to: ReplyTo::alone(reply), id: question.id, refusal });
             }
         }
     }

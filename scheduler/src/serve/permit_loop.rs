@@ -336,18 +336,18 @@ impl PermitLoop {
     pub(super) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
-            self.answer(command);
+            self.answer(now, command);
         }
     }
 
-    pub(super) fn answer(&mut self, command: Command<ReplyTo>) {
+    pub(super) fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.count(&command);
         if let Command::Announce(announcement) = &command {
             return self.tell_everybody(announcement);
         }
-        let Self { outbox, core, clock, .. } = self;
+        let Self { outbox, core, .. } = self;
         let left = match &command {
-            Command::Grant(grant) if grant.to.tells_left() => core.left(clock.now(), &grant.id),
+            Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
             Command::Grant(_) | Command::Queued { .. } | Command::Refuse { .. } => Vec::new(),
             Command::Settled { .. } | Command::Announce(_) => Vec::new(),
         };

@@ -1,8 +1,16 @@
-//! Delayed jobs whose workers and scheduler are killed: all are done, in order, and nobody is told 429.
+//! Delayed jobs whose workers, scheduler and servers are killed: all are done, in order, and nobody is told 429.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::{JOBS_WORKER, RAMPMETER};
-use rampmeter_tests::fire::{Run, is_long};
-use rampmeter_tests::job_run::{Size, discord_under_fire};
+use rampmeter_tests::cluster::{Cluster, NODES};
+use rampmeter_tests::fire::{Cycles, Run, is_long};
+use rampmeter_tests::guilds::{self, Guilds, LEASE, name};
+use rampmeter_tests::job_run::{Size, Worker, discord_under_fire};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::scheduler;
+use rampmeter_worker_sdk::jobs::{Job, Queue};
 use std::time::Duration;
 
 /// Ten roles in ten seconds on each of fifty servers, five thousand in all; in a usual run fewer, in one second.
@@ -13,4 +21,50 @@ async fn discord() {
     let pauses = (Duration::from_millis(300), Duration::from_secs(2));
     let size = Size { guilds, jobs, capacity: 10, period, pauses, schedulers };
     discord_under_fire(&Run::of("jobs::discord"), RAMPMETER, JOBS_WORKER, size).await;
+}
+
+const NODE_DEATHS: Cycles = Cycles { usual: 1, long: 20 };
+const GUILDS: u32 = 5;
+/// For each guild, before each death and after it.
+const MORE: u32 = 5;
+
+/// Publishes these jobs of all guilds.
+async fn publish(queue: &Queue, jobs: std::ops::Range<u32>) {
+    for job in jobs {
+        for guild in 0..GUILDS {
+            queue.publish(Job::new(name(guild), job.to_string()).id(format!("{guild}-{job}"))).await.unwrap();
+        }
+    }
+}
+
+/// Of three nodes, the one that leads the jobs dies while some are published and others run, and with it, each time, a worker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stdout, reason = "a run tells what it measured")]
+async fn the_node_that_leads_the_jobs_dies() {
+    Run::of("jobs::the_node_that_leads_the_jobs_dies").tell();
+    let mut cluster = Cluster::start().await;
+    let urls = cluster.urls().join(",");
+    let configuration = scheduler::configuration(&urls, &guilds::discord(100, Duration::from_secs(1)));
+    let configuration = configuration.replace("[http]", &format!("replicas = {NODES}\n[http]"));
+    let _scheduler = Process::start_with(RAMPMETER, &configuration, &[]).await;
+    let upstream = Guilds::start(100, Duration::from_secs(1)).await;
+    let queue = Queue::builder().replicas(NODES).lease(LEASE).open(&urls, "roles").await.unwrap();
+    let mut workers = [(); 2].map(|()| Worker::start(JOBS_WORKER, &urls, &upstream, &[]));
+    let mut published = 0;
+    for death in 0..NODE_DEATHS.count() {
+        publish(&queue, published..published + MORE).await;
+        let leads = cluster.leader_of_stream("rampmeter-jobs-roles").await;
+        cluster.node(leads).kill().await.unwrap();
+        let count = workers.len();
+        workers[death % count].replace().await;
+        publish(&queue, published + MORE..published + 2 * MORE).await;
+        published += 2 * MORE;
+        let all = (GUILDS * published) as usize;
+        until("the others do all jobs", async || (upstream.done() == all).then_some(())).await;
+        cluster.node(leads).restart().await.unwrap();
+        cluster.until_ready().await;
+    }
+    until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
+    let twice = upstream.check(GUILDS, published);
+    println!("{} jobs, {} deaths: all done, in order, {twice} twice, 0 × 429", GUILDS * published, NODE_DEATHS.count());
 }

@@ -88,6 +88,40 @@ fn refusal(message: &Message) -> (Value, String) {
 
 // ---- rampmeter.permit.<resource>
 
+/// What an answer says of limits, with the time until they are full in whole 100 hours.
+fn left(answer: &Value) -> Vec<String> {
+    let limits = answer["left"].as_array().into_iter().flatten();
+    let told = limits.map(|left| {
+        let hours = (left["reset_ms"].as_f64().unwrap() / 360_000_000.0).ceil();
+        format!(
+            "{} of {} {}, all in {hours}00 h",
+            left["remaining"].as_f64().unwrap().round(),
+            left["limit"],
+            left["unit"]
+        )
+    });
+    told.map(|told| told.replace('"', "")).collect()
+}
+
+#[tokio::test]
+async fn a_permit_says_what_is_left_to_who_asks() {
+    let stage = stage(HUB).await;
+    let answer = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
+    assert_eq!(left(&answer), ["3 of few requests, all in 100 h", "75 of units processing-units, all in 100 h"]);
+    assert_eq!(stage.worker.ask(json!({})).await.get("left"), None);
+    let answer = stage.worker.ask(json!({"left": true, "mode": "wait"})).await;
+    assert_eq!(left(&answer), ["1 of few requests, all in 300 h"]);
+    let answers = stage.worker.ask(json!([{"left": true}])).await;
+    assert_eq!(left(&answers[0]), ["0 of few requests, all in 400 h"]);
+    stage.worker.ask(json!({})).await;
+    let again = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
+    assert_eq!(
+        left(&again)[0],
+        "0 of few requests, all in 500 h",
+        "what is promised is gone, and it is told as it is now"
+    );
+}
+
 #[tokio::test]
 async fn a_permit_that_is_to_be_had_now() {
     let Stage { worker, .. } = &stage(HUB).await;
