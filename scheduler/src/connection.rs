@@ -1,10 +1,10 @@
 //! Connecting to NATS.
 
 use crate::config::NatsTable;
-use crate::servers::{Login, Servers};
 use anyhow::{Context, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use futures::StreamExt;
+use rampmeter_worker_sdk::servers::Servers;
 use std::time::Duration;
 
 /// Oldest server that does all that is needed.
@@ -87,11 +87,7 @@ pub async fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<Connec
             .with_context(|| format!("`nats.credentials_file` {file} can't be read"))?,
         None => ConnectOptions::new(),
     };
-    // The client itself passes over what its URL says of a user.
-    Ok(match servers.login()? {
-        Some(Login { user, password }) => options.user_and_password(user, password),
-        None => options,
-    })
+    Ok(servers.authenticated(options)?)
 }
 
 /// Doubles up to the longest pause; the jitter keeps schedulers apart.

@@ -10,5 +10,4 @@ pub mod connection;
 pub mod logging;
 pub mod provider;
 pub mod serve;
-pub mod servers;
 pub mod store;

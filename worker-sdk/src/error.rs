@@ -1,6 +1,7 @@
 //! Why there is no permit.
 
 use crate::Code;
+use crate::servers::Servers;
 use crate::session::{Denial, PatienceError, SafeRateError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -84,9 +85,9 @@ impl Error {
         Error::new(ErrorKind::Closed, "the client is closed; connect a new one")
     }
 
-    pub(crate) fn connect(url: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let mut error = Error::new(ErrorKind::Connect, format!("no connection to NATS at {url}: {source}"));
+        let mut error = Error::new(ErrorKind::Connect, format!("no connection to NATS at {servers}: {source}"));
         error.0.source = Some(source);
         error
     }

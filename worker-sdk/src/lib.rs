@@ -67,6 +67,7 @@ mod price;
 pub mod reqwest;
 mod resource;
 mod run;
+pub mod servers;
 pub mod session;
 mod stats;
 #[cfg(any(feature = "reqwest-middleware", feature = "tower"))]

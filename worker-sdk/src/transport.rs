@@ -2,6 +2,7 @@
 
 use crate::inbox::{Inbox, Reply};
 use crate::link::Message;
+use crate::servers::Servers;
 use crate::session::{BatchNumber, Event, ResourceNumber};
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
@@ -40,10 +41,10 @@ pub(crate) enum Arrival {
 impl Transport {
     pub(crate) async fn connect(
         options: ConnectOptions,
-        url: &str,
+        servers: &Servers,
         subjects: Subjects,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let client = options.connect(url).await?;
+        let client = options.connect(servers.addresses().as_slice()).await?;
         let inbox = Inbox::open(&client).await?;
         Ok(Transport { client, subjects, inbox, news: SelectAll::new(), resources: Vec::new() })
     }

@@ -60,7 +60,7 @@ impl Log {
     }
 }
 
-/// A worker that notes what it runs. What is called `bad` fails, `hopeless` fails for good, and `mine` panics.
+/// A worker that notes what it runs. What is called `bad` fails, `hopeless` fails for good, `mine` panics, and `early` is answered 429 twice.
 async fn worker(stage: &Stage, log: &Log) -> Worker {
     let log = log.clone();
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).max_attempts(3);
@@ -69,7 +69,9 @@ async fn worker(stage: &Stage, log: &Log) -> Worker {
         let log = log.clone();
         async move {
             log.note(&attempt);
+            let early = log.lines().iter().filter(|line| line.ends_with("/early")).count();
             match &*attempt.payload {
+                b"early" if early < 3 => Ok(Outcome::status(429)),
                 b"bad" => Err(Failure::for_now("it never works")),
                 b"hopeless" => Err(Failure::for_good("there is no such user")),
                 b"mine" => panic!("the handler steps on a mine"),
@@ -163,6 +165,20 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
     assert!(stage.queue.delete(dead[0].sequence).await.unwrap());
     until_done(&stage.queue, 3).await;
     check_nothing_is_left(&stage.nats).await;
+    worker.stop().await;
+}
+
+/// It is tried again with a permit that is good after the freeze, before the next of its group, and no attempt is counted.
+#[tokio::test]
+async fn a_job_that_is_answered_429_waits_for_another_permit() {
+    let stage = stage(1000).await;
+    let log = Log::default();
+    for payload in ["1", "early", "2"] {
+        publish(&stage, "a", payload).await;
+    }
+    let worker = worker(&stage, &log).await;
+    until_done(&stage.queue, 0).await;
+    assert_eq!(log.lines(), ["a/1", "a/early", "a/early", "a/early", "a/2"]);
     worker.stop().await;
 }
 

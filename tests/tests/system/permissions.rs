@@ -12,8 +12,10 @@ use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::body;
 use rampmeter_tests::{nats, process, scheduler, shipped};
-use rampmeter_worker_sdk::Outcome;
+use rampmeter_worker_sdk::jobs::Queue;
+use rampmeter_worker_sdk::{self as sdk, Outcome};
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::process::Output;
 use tokio::sync::mpsc;
 
@@ -243,10 +245,29 @@ async fn who_is_nobody_is_not_let_in() {
     assert!(!error.contains("guess"), "{error}");
 }
 
+/// As in the configuration of a scheduler, and on several servers of which one may be away.
+#[tokio::test]
+async fn a_worker_is_who_its_url_says_and_no_error_shows_its_password() {
+    let nats = shipped::single().await;
+    let url = shipped::url(&nats, "worker");
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for url in [url.clone(), format!("nats://{away},{url}")] {
+        sdk::Client::connect(&url).await.unwrap();
+    }
+    let wrong = url.replace("password-of", "guess");
+    for url in [wrong.clone(), wrong.replace("nats://", "http://")] {
+        let client = sdk::Client::connect(&url).await.expect_err("refused");
+        let queue = Queue::open(&url, "roles").await.expect_err("refused");
+        for error in [format!("{client} {client:?}"), format!("{queue} {queue:?}")] {
+            assert!(!error.contains("guess"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_worker_gets_permits_in_all_modes_settles_and_hears_the_news() {
     let Stage { worker, nats, .. } = &mut stage().await;
-    let client = rampmeter_worker_sdk::Client::builder()
+    let client = sdk::Client::builder()
         .options(shipped::login("worker"))
         .inbox_prefix("_INBOX_worker")
         .connect(nats.url())

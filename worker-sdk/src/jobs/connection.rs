@@ -2,6 +2,7 @@
 
 use super::QueueError;
 use crate::builder::tuned;
+use crate::servers::{Servers, ServersError};
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
@@ -29,9 +30,10 @@ impl Connection {
             }
             std::future::ready(())
         });
-        // Several servers of a cluster have commas between them.
-        let servers: Vec<&str> = url.split(',').collect();
-        let client = options.connect(servers.as_slice()).await.map_err(|error| QueueError::connect(url, error))?;
+        let invalid = |error: ServersError| QueueError::invalid(error.to_string());
+        let servers: Servers = url.parse().map_err(invalid)?;
+        let connecting = servers.authenticated(options).map_err(invalid)?.connect(servers.addresses()).await;
+        let client = connecting.map_err(|error| QueueError::connect(&servers, error))?;
         let jetstream: Context = ContextBuilder::new().timeout(ANSWER).ack_timeout(ANSWER).build(client.clone());
         Ok(Connection { client, jetstream, reconnects })
     }

@@ -1,5 +1,6 @@
 //! Why a queue could not do what it was told.
 
+use crate::servers::Servers;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -41,9 +42,9 @@ impl QueueError {
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 
-    pub(super) fn connect(url: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(super) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let message = format!("no connection to NATS at {url}: {source}");
+        let message = format!("no connection to NATS at {servers}: {source}");
         QueueError { kind: QueueErrorKind::Connect, message, source: Some(source) }
     }
 

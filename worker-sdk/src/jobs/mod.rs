@@ -50,6 +50,7 @@ mod hold;
 mod job;
 mod lane;
 mod lap;
+mod persistence;
 mod pull;
 mod queue;
 mod queue_builder;

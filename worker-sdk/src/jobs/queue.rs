@@ -2,11 +2,11 @@
 
 use super::job::Written;
 use super::lane::Kept;
+use super::persistence::insist;
 use super::status::{DeadLetter, GroupStatus};
-use super::store::{Store, TRIES, unique};
+use super::store::{Store, unique};
 use super::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
 use crate::Resource;
-use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
@@ -59,20 +59,12 @@ impl Queue {
     /// Publishes a job. It is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is none, or if JetStream refuses or does not confirm it for ten seconds.
+    /// If the job is none or too large, or if JetStream does not take it for a quarter of a minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let Written { lane, id, headers, payload } = job.written()?;
         let (subject, id) = (self.store.subjects.of(Kept::Job, &lane), id.unwrap_or_else(unique));
         let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
-        let mut published = self.store.publish(&subject, message()).await;
-        for _ in 1..TRIES {
-            let Err(error) = &published else { break };
-            if error.kind() == PublishErrorKind::MaxPayloadExceeded {
-                break;
-            }
-            tracing::debug!(%error, "a job is published again");
-            published = self.store.publish(&subject, message()).await;
-        }
+        let published = insist(|| self.store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
         Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
     }

@@ -2,7 +2,8 @@
 
 use super::connection::Connection;
 use super::lane::Subjects;
-use super::store::{Store, insist};
+use super::persistence::insist;
+use super::store::Store;
 use super::{Queue, QueueError};
 use async_nats::ConnectOptions;
 use async_nats::jetstream::context::GetStreamErrorKind;

@@ -7,6 +7,7 @@ use super::QueueError;
 use super::baton::{Baton, Begun};
 use super::connection::Connection;
 use super::lane::{Kept, Lane, Subjects};
+use super::persistence::{insist, persist};
 use crate::builder::entropy;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -16,12 +17,6 @@ use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::stream::{self, DeleteMessageError, RawMessageErrorKind};
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt};
-use std::time::Duration;
-
-/// The shortest and the longest pause before something is said again.
-const PAUSES_MS: std::ops::Range<u64> = 20..500;
-/// How often something is tried whose failure is told.
-pub(super) const TRIES: u32 = 5;
 
 /// The two streams of a queue.
 #[derive(Clone, Debug)]
@@ -166,39 +161,6 @@ fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u6
 /// An id that nothing else has.
 pub(super) fn unique() -> String {
     format!("{:016x}{:016x}", entropy(), entropy())
-}
-
-/// Does it again a few times: a server that has just come, or whose leader has gone, takes a moment.
-pub(super) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
-where
-    Fut: Future<Output = Result<T, E>>,
-{
-    for tried in 1..TRIES {
-        let done = act().await;
-        if done.is_ok() {
-            return done;
-        }
-        let pause = u64::from(tried) * PAUSES_MS.start;
-        tokio::time::sleep(Duration::from_millis(pause + entropy() % pause)).await;
-    }
-    act().await
-}
-
-/// Does it again until the server has said how it went.
-async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
-where
-    E: std::fmt::Display,
-    Fut: Future<Output = Result<T, E>>,
-{
-    let mut pause = PAUSES_MS.start;
-    loop {
-        match act().await {
-            Ok(done) => return done,
-            Err(error) => tracing::warn!(%error, "{what}: JetStream did not do it; trying again"),
-        }
-        tokio::time::sleep(Duration::from_millis(pause + entropy() % pause)).await;
-        pause = (2 * pause).min(PAUSES_MS.end);
-    }
 }
 
 fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {

@@ -1,7 +1,6 @@
 //! The NATS servers that a setting names, and the user to be there.
 
-use anyhow::Context;
-use async_nats::ServerAddr;
+use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::str::FromStr;
@@ -10,18 +9,36 @@ use std::str::FromStr;
 /// be away at the start, and every server of the cluster is found later by itself.
 ///
 /// Its text is without user and password, for messages that others may read.
+///
+/// ```
+/// use rampmeter_worker_sdk::servers::Servers;
+///
+/// let servers: Servers = "nats://worker:secret@a:4222,nats://b:4222".parse()?;
+/// assert_eq!(servers.to_string(), "nats://a:4222,nats://b:4222");
+/// # Ok::<(), rampmeter_worker_sdk::servers::ServersError>(())
+/// ```
 #[derive(Clone)]
 pub struct Servers {
     addresses: Vec<ServerAddr>,
 }
 
+/// What is wrong with a setting that is to name servers. It does not show the setting: there may be a password in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServersError {
+    /// It names none.
+    #[error("the URL of the NATS server is not like nats://user:password@host:4222")]
+    NoUrl,
+    /// A user or a password is no text once its `%41` are characters.
+    #[error("a user or a password in the URL of the NATS server is not UTF-8")]
+    NoText,
+}
+
 /// Who to be.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Login {
-    /// The user.
-    pub user: String,
-    /// The password.
-    pub password: String,
+struct Login {
+    user: String,
+    password: String,
 }
 
 impl Servers {
@@ -31,29 +48,35 @@ impl Servers {
         self.addresses.iter().cloned().map(bare).collect()
     }
 
-    /// The user of the first address that names one. It counts for all servers, those found later too.
+    /// The same options with the user of the first address that names one, which counts for all servers, those found later too: the
+    /// client itself passes over what its URL says of a user.
     ///
     /// # Errors
-    /// If user or password are not UTF-8 once their `%41` are characters.
-    pub fn login(&self) -> anyhow::Result<Option<Login>> {
+    /// [`ServersError::NoText`].
+    pub fn authenticated(&self, options: ConnectOptions) -> Result<ConnectOptions, ServersError> {
+        Ok(match self.login()? {
+            Some(Login { user, password }) => options.user_and_password(user, password),
+            None => options,
+        })
+    }
+
+    fn login(&self) -> Result<Option<Login>, ServersError> {
         let Some((user, password)) =
             self.addresses.iter().find_map(|server| Some((server.username()?, server.password()?)))
         else {
             return Ok(None);
         };
-        let decoded = |text| percent_decode_str(text).decode_utf8().context("a user or a password is not UTF-8");
+        let decoded = |text| percent_decode_str(text).decode_utf8().map_err(|_| ServersError::NoText);
         Ok(Some(Login { user: decoded(user)?.into(), password: decoded(password)?.into() }))
     }
 }
 
 impl FromStr for Servers {
-    type Err = anyhow::Error;
+    type Err = ServersError;
 
-    /// What is wrong is not shown: there may be a password in it.
-    fn from_str(text: &str) -> anyhow::Result<Self> {
+    fn from_str(text: &str) -> Result<Self, ServersError> {
         let addresses: Option<Vec<ServerAddr>> = text.split(',').map(address).collect();
-        let addresses = addresses.context("the URL of the NATS server is not like nats://user:password@host:4222")?;
-        Ok(Servers { addresses })
+        Ok(Servers { addresses: addresses.ok_or(ServersError::NoUrl)? })
     }
 }
 
@@ -105,7 +128,7 @@ mod tests {
     fn what_is_no_url_is_refused_without_being_shown() {
         for url in ["", "http://u:secret@a", "nats://u:secret@a:port", "nats://a,,nats://u:secret@b"] {
             let error = url.parse::<Servers>().err().expect(url);
-            assert!(!format!("{error:#}").contains("secret"), "{error:#}");
+            assert!(!format!("{error}{error:?}").contains("secret"), "{error}");
         }
         assert!("nats://u:%ff@a".parse::<Servers>().unwrap().login().is_err());
     }
