@@ -3,7 +3,7 @@
 use crate::listening::Listening;
 use crate::nginx;
 use crate::{python, repository};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
@@ -76,8 +76,11 @@ async fn other(build_folder: &str, path: &str) -> PathBuf {
     python::packages(build_folder, "gateways").await.join(path)
 }
 
+/// The ports that shipped configurations find a scheduler and the server at.
+const SHIPPED: (u16, u16) = (9480, 8080);
+
 /// A shipped configuration with other addresses, each of which it has once.
-fn shipped(path: &str, addresses: &[(&str, String)]) -> String {
+fn shipped(path: &str, addresses: &[(String, String)]) -> String {
     let mut text = repository::file(path).unwrap().text;
     for (shipped, here) in addresses {
         assert_eq!(text.matches(shipped).count(), 1, "{path}: {shipped}");
@@ -86,35 +89,36 @@ fn shipped(path: &str, addresses: &[(&str, String)]) -> String {
     text
 }
 
-/// The configuration that ships for nginx.
-#[must_use]
-pub fn nginx(listen: u16, Behind { rampmeter, backend }: Behind) -> String {
-    let servers = [("server 127.0.0.1:9480;", rampmeter), ("server 127.0.0.1:8080;", backend)];
-    let servers = servers.map(|(shipped, here)| (shipped, format!("server {here};")));
-    shipped(
-        "deploy/nginx/rampmeter.conf",
-        &[servers.as_slice(), &[("listen 80;", format!("listen 127.0.0.1:{listen};"))]].concat(),
-    )
+/// Both addresses as they are shipped, and as they are here, each as `write` has it.
+fn addresses(Behind { rampmeter, backend }: Behind, write: impl Fn(SocketAddr) -> String) -> Vec<(String, String)> {
+    let here = [(SHIPPED.0, rampmeter), (SHIPPED.1, backend)];
+    let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    here.into_iter().map(|(port, here)| (write(local(port)), write(here))).collect()
 }
 
-fn traefik(program: &Path, folder: &Path, listen: u16, Behind { rampmeter, backend }: Behind) -> Command {
-    let addresses = [("127.0.0.1:9480", rampmeter.to_string()), ("127.0.0.1:8080", backend.to_string())];
-    std::fs::write(folder.join("rampmeter.yaml"), shipped("deploy/traefik/rampmeter.yaml", &addresses)).unwrap();
+/// The configuration that ships for nginx.
+#[must_use]
+pub fn nginx(listen: u16, behind: Behind) -> String {
+    let mut addresses = addresses(behind, |address| format!("server {address};"));
+    addresses.push(("listen 80;".to_owned(), format!("listen {}:{listen};", Ipv4Addr::LOCALHOST)));
+    shipped("deploy/nginx/rampmeter.conf", &addresses)
+}
+
+fn traefik(program: &Path, folder: &Path, listen: u16, behind: Behind) -> Command {
+    let text = shipped("deploy/traefik/rampmeter.yaml", &addresses(behind, |address| address.to_string()));
+    std::fs::write(folder.join("rampmeter.yaml"), text).unwrap();
     let mut command = Command::new(program);
-    command.arg(format!("--entryPoints.web.address=127.0.0.1:{listen}"));
+    command.arg(format!("--entryPoints.web.address={}:{listen}", Ipv4Addr::LOCALHOST));
     // It would call home.
     command.args(["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false"]);
     command.args(["--providers.file.filename=rampmeter.yaml", "--providers.file.watch=false"]);
     command
 }
 
-fn envoy(program: &Path, folder: &Path, listen: u16, Behind { rampmeter, backend }: Behind) -> Command {
-    let port = |address: SocketAddr| format!("address: 127.0.0.1, port_value: {} }}", address.port());
-    let addresses = [
-        ("address: 0.0.0.0, port_value: 80 }", format!("address: 127.0.0.1, port_value: {listen} }}")),
-        ("address: 127.0.0.1, port_value: 9480 }", port(rampmeter)),
-        ("address: 127.0.0.1, port_value: 8080 }", port(backend)),
-    ];
+fn envoy(program: &Path, folder: &Path, listen: u16, behind: Behind) -> Command {
+    let socket = |ip: IpAddr, port: u16| format!("address: {ip}, port_value: {port} }}");
+    let mut addresses = addresses(behind, |address| socket(address.ip(), address.port()));
+    addresses.push((socket(Ipv4Addr::UNSPECIFIED.into(), 80), socket(Ipv4Addr::LOCALHOST.into(), listen)));
     std::fs::write(folder.join("rampmeter.yaml"), shipped("deploy/envoy/rampmeter.yaml", &addresses)).unwrap();
     let mut command = Command::new(program);
     command.args(["-c", "rampmeter.yaml", "--concurrency", "1", "--disable-hot-restart", "--log-level", "warn"]);

@@ -156,6 +156,7 @@ fn a_worker_without_features_needs_little() {
         "bytes",
         "futures",
         "http",
+        "percent-encoding",
         "rampmeter-protocol",
         "serde",
         "serde_json",
