@@ -3,14 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::{JOBS_WORKER, RAMPMETER};
+use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
 use rampmeter_tests::guilds::{self, Guilds, LEASE, name};
 use rampmeter_tests::job_run::{Size, Worker, discord_under_fire};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
-use rampmeter_tests::scheduler;
+use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::jobs::{Job, Queue};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Ten roles in ten seconds on each of fifty servers, five thousand in all; in a usual run fewer, in one second.
@@ -23,15 +25,41 @@ async fn discord() {
     discord_under_fire(&Run::of("jobs::discord"), RAMPMETER, JOBS_WORKER, size).await;
 }
 
+const GROUPS: Cycles = Cycles { usual: 300, long: 5000 };
+
+/// A group costs a message in each stream and nothing else: thousands of them get their turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::print_stdout, reason = "a run tells what it measured")]
+async fn many_groups() {
+    let (nats, groups) = (nats::start().await, GROUPS.count() as u32);
+    let _scheduler = Process::start(RAMPMETER, &nats, &guilds::discord(100, Duration::from_secs(1))).await;
+    let upstream = Guilds::start(100, Duration::from_secs(1)).await;
+    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    let clock = Clock::start();
+    publish(&queue, groups, 0..2).await;
+    let published = clock.now();
+    let _workers = [(); 2].map(|()| Worker::start(JOBS_WORKER, nats.url(), &upstream, &[]));
+    let all = 2 * groups as usize;
+    while upstream.done() < all {
+        let before = upstream.done();
+        until("more jobs are done", async || (upstream.done() > before).then_some(())).await;
+    }
+    let done = clock.now();
+    until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
+    assert_eq!(upstream.check(groups, 2), 0, "nobody died, and nothing is done twice");
+    let took = (published.since(Clock::START), done.since(published));
+    println!("{groups} groups: {all} jobs published in {}, done in {}", took.0, took.1);
+}
+
 const NODE_DEATHS: Cycles = Cycles { usual: 1, long: 20 };
 const GUILDS: u32 = 5;
 /// For each guild, before each death and after it.
 const MORE: u32 = 5;
 
-/// Publishes these jobs of all guilds.
-async fn publish(queue: &Queue, jobs: std::ops::Range<u32>) {
+/// Publishes these jobs of so many guilds.
+async fn publish(queue: &Queue, guilds: u32, jobs: Range<u32>) {
     for job in jobs {
-        for guild in 0..GUILDS {
+        for guild in 0..guilds {
             queue.publish(Job::new(name(guild), job.to_string()).id(format!("{guild}-{job}"))).await.unwrap();
         }
     }
@@ -52,12 +80,12 @@ async fn the_node_that_leads_the_jobs_dies() {
     let mut workers = [(); 2].map(|()| Worker::start(JOBS_WORKER, &urls, &upstream, &[]));
     let mut published = 0;
     for death in 0..NODE_DEATHS.count() {
-        publish(&queue, published..published + MORE).await;
+        publish(&queue, GUILDS, published..published + MORE).await;
         let leads = cluster.leader_of_stream("rampmeter-jobs-roles").await;
         cluster.node(leads).kill().await.unwrap();
         let count = workers.len();
         workers[death % count].replace().await;
-        publish(&queue, published + MORE..published + 2 * MORE).await;
+        publish(&queue, GUILDS, published + MORE..published + 2 * MORE).await;
         published += 2 * MORE;
         let all = (GUILDS * published) as usize;
         until("the others do all jobs", async || (upstream.done() == all).then_some(())).await;
