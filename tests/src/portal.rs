@@ -28,7 +28,7 @@ pub fn provider(upstream: &Upstream, more: &str) -> String {
     format!(
         "{{ kind = \"sentinel-hub\", base_url = \"{url}\", client_id_env = \"HUB_CLIENT_ID\", \
          token_url = \"{url}/auth/realms/main/protocol/openid-connect/token\", \
-         contract_every = \"1s\", timeout = \"300ms\", {more} }}"
+         contract_every = \"1s\", timeout = \"2s\", {more} }}"
     )
 }
 
