@@ -7,6 +7,7 @@ use crate::serve;
 use anyhow::Context;
 use rampmeter_nats_server::{Binary, Options, Server};
 use std::path::PathBuf;
+use std::pin::pin;
 
 /// What `serve` takes.
 #[derive(Debug, clap::Args)]
@@ -39,12 +40,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         true => Some(start_nats(&config.nats.url, args.data).await?),
         false => None,
     };
-    let running = serve::start(config).await?;
+    let mut asked = pin!(asked_to_stop());
+    let running = tokio::select! {
+        running = serve::start(config) => running?,
+        signal = &mut asked => {
+            tracing::info!("{}: stopped before anything was served", signal?);
+            return Ok(());
+        }
+    };
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
     let signal = tokio::select! {
-        signal = asked_to_stop() => signal?,
+        signal = asked => signal?,
         () = ended(&mut embedded) => "the end of the embedded nats-server",
     };
     tracing::info!("{signal}: handing over");

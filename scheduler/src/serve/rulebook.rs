@@ -4,7 +4,7 @@
 //! and the last good one goes on to count, over restarts too.
 
 use crate::config::{ResourceRules, Rules, parse_rules};
-use crate::store::{Edition, RuleStore, StoreError};
+use crate::store::{Edition, OpenError, RuleStore};
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
@@ -177,7 +177,7 @@ async fn follow(
     store: &mut Option<RuleStore>,
     (client, prefix, replicas): (&Client, &Name, usize),
     book: &watch::Sender<Rulebook>,
-) -> Result<(), StoreError> {
+) -> Result<(), OpenError> {
     let store = match store {
         Some(store) => store,
         None => store.insert(RuleStore::open(client, prefix, replicas).await?),

@@ -1,10 +1,10 @@
 //! Reading and writing the records.
 
+use super::bucket::{self, OpenError, is_missing};
 use super::envelope::{self, Damage};
 use super::record::{PermitRecord, StateRecord};
-use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
-use async_nats::jetstream::{self, ErrorCode, stream::StorageType};
+use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -73,15 +73,11 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// The bucket called `prefix`, made if it does not exist.
+    /// The bucket called `prefix`, made if it does not exist. Servers that are not ready for it are waited for.
     ///
     /// # Errors
     /// If `JetStream` is off, or the bucket can't be made.
-    pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, StoreError> {
-        let jetstream = jetstream::new(client.clone());
-        if let Ok(bucket) = jetstream.get_key_value(&**prefix).await {
-            return Ok(Store { bucket });
-        }
+    pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, OpenError> {
         let config = kv::Config {
             bucket: prefix.to_string(),
             description: "state of Rampmeter's resources".to_owned(),
@@ -90,8 +86,7 @@ impl Store {
             num_replicas: replicas,
             ..kv::Config::default()
         };
-        let bucket = jetstream.create_key_value(config).await.map_err(unavailable)?;
-        Ok(Store { bucket })
+        Ok(Store { bucket: bucket::wait_for(&jetstream::new(client.clone()), &config).await? })
     }
 
     /// The bucket called `prefix`, if it exists.
@@ -99,12 +94,8 @@ impl Store {
     /// # Errors
     /// If `JetStream` is off, or does not answer.
     pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
-        let jetstream = jetstream::new(client.clone());
-        if is_missing(&jetstream, prefix).await {
-            return Ok(None);
-        }
-        let bucket = jetstream.get_key_value(&**prefix).await.map_err(unavailable)?;
-        Ok(Some(Store { bucket }))
+        let bucket = bucket::existing(&jetstream::new(client.clone()), prefix).await?;
+        Ok(bucket.map(|bucket| Store { bucket }))
     }
 
     /// Why nothing can be written, where a look at the server tells: `None` if the bucket is there.
@@ -245,20 +236,6 @@ pub fn parse(entry: &Entry) -> Result<StateRecord, Damage> {
     match entry.operation {
         Operation::Put => decode(&entry.value),
         Operation::Delete | Operation::Purge => Err(Damage::Deleted),
-    }
-}
-
-/// Whether the server itself says that there is no such bucket: during an election of its leader it says nothing.
-pub(super) async fn is_missing(jetstream: &jetstream::Context, bucket: &str) -> bool {
-    let stream = tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{bucket}"))).await;
-    match stream {
-        Ok(Err(error)) => match error.kind() {
-            GetStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::STREAM_NOT_FOUND,
-            GetStreamErrorKind::EmptyName | GetStreamErrorKind::Request | GetStreamErrorKind::InvalidStreamName => {
-                false
-            }
-        },
-        Ok(Ok(_)) | Err(_) => false,
     }
 }
 

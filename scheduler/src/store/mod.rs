@@ -4,6 +4,7 @@
 //! compare-and-set, so that of two schedulers only one goes on. Remembered permits are written
 //! beside it on a graceful stop. Rules that people apply while schedulers run have a bucket of their own.
 
+mod bucket;
 mod envelope;
 mod kv;
 mod learned;
@@ -11,6 +12,7 @@ mod moment;
 mod record;
 mod rules;
 
+pub use bucket::OpenError;
 pub use envelope::Damage;
 pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, StoreError, parse};
 pub(crate) use moment::boot_ms;

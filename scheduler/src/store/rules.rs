@@ -1,6 +1,7 @@
 //! The KV bucket with the rules: one value for all resources, so that one write changes all of them or none.
 
-use super::kv::{OPERATION, Revision, StoreError, is_missing, unavailable, within};
+use super::bucket::{self, OpenError};
+use super::kv::{OPERATION, Revision, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
@@ -35,10 +36,7 @@ impl RuleStore {
     ///
     /// # Errors
     /// If `JetStream` is off, does not answer, or the bucket can't be made.
-    pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, StoreError> {
-        if let Some(existing) = Self::existing(client, prefix).await? {
-            return Ok(existing);
-        }
+    pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, OpenError> {
         let config = kv::Config {
             bucket: bucket_name(prefix),
             description: "limits of Rampmeter's resources, applied while schedulers run".to_owned(),
@@ -47,8 +45,7 @@ impl RuleStore {
             num_replicas: replicas,
             ..kv::Config::default()
         };
-        let bucket = within(jetstream::new(client.clone()).create_key_value(config)).await?;
-        Ok(RuleStore { bucket })
+        Ok(RuleStore { bucket: bucket::open(&jetstream::new(client.clone()), &config).await? })
     }
 
     /// The bucket of this prefix, if it exists.
@@ -56,19 +53,15 @@ impl RuleStore {
     /// # Errors
     /// If `JetStream` is off, or does not answer.
     pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
-        let jetstream = jetstream::new(client.clone());
-        if is_missing(&jetstream, &bucket_name(prefix)).await {
-            return Ok(None);
-        }
-        let bucket = within(jetstream.get_key_value(bucket_name(prefix))).await?;
-        Ok(Some(RuleStore { bucket }))
+        let bucket = bucket::existing(&jetstream::new(client.clone()), &bucket_name(prefix)).await?;
+        Ok(bucket.map(|bucket| RuleStore { bucket }))
     }
 
     /// The bucket of this prefix, made with as many replicas as that of the state if it does not exist.
     ///
     /// # Errors
     /// The same as of [`open`](RuleStore::open).
-    pub async fn open_beside_state(client: &async_nats::Client, prefix: &Name) -> Result<Self, StoreError> {
+    pub async fn open_beside_state(client: &async_nats::Client, prefix: &Name) -> Result<Self, OpenError> {
         if let Some(existing) = Self::existing(client, prefix).await? {
             return Ok(existing);
         }

@@ -38,6 +38,7 @@ mod sdk;
 mod secrets;
 mod simulate;
 mod spread;
+mod starting;
 mod state_cli;
 mod status_cli;
 mod store_loss;

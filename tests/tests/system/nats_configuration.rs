@@ -6,7 +6,7 @@
 use rampmeter_nats_server::{Binary, Server};
 use rampmeter_tests::api::http;
 use rampmeter_tests::cluster::{NODES, Seat};
-use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::patience::within;
 use rampmeter_tests::repository::file;
 use rampmeter_tests::{nats, scheduler, shipped};
 use rampmeter_worker_sdk::{Client, Outcome};
@@ -105,8 +105,7 @@ async fn three_nodes_keep_three_replicas_and_let_no_stranger_in() {
 
     let urls = cluster.nodes().each_ref().map(|node| shipped::url(node, "scheduler")).join(",");
     let text = shipped::configuration(&urls, HUB).replace("[nats]", "[nats]\nreplicas = 3");
-    // Right after its election a leader may not know all nodes yet.
-    let scheduler = until("a scheduler starts", async || scheduler::try_begin(&text).await.ok()).await;
+    let scheduler = scheduler::try_begin(&text).await.unwrap();
     within("a scheduler is ready", scheduler.ready()).await;
 
     let client = shipped::login("scheduler").connect(cluster.urls().as_slice()).await.unwrap();

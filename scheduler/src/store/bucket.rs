@@ -1,0 +1,107 @@
+//! Finding a bucket, and making it.
+
+use super::kv::{OPERATION, StoreError, unavailable, within};
+use async_nats::jetstream::context::{
+    AccountError, AccountErrorKind, CreateKeyValueError, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
+};
+use async_nats::jetstream::{Context, ErrorCode, kv};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use std::error::Error;
+use std::time::Duration;
+
+/// How long a bucket is waited for: the nodes of a cluster take seconds to elect who leads them, and to learn of each other.
+const PATIENCE: Span = Span::from_secs(30);
+/// The pause before it is asked for again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Why there is no bucket.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The server keeps nothing, for anybody or for this account.
+    #[error("`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account")]
+    Off,
+    /// More replicas than a server alone has.
+    #[error("a NATS server alone keeps no {0} replicas; set `nats.replicas = 1`, or run a cluster of nats-servers")]
+    Alone(usize),
+    /// It may be there later.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The bucket of this configuration, made if it does not exist. Waits while the servers are not ready.
+pub(super) async fn wait_for(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
+    let clock = Clock::start();
+    loop {
+        match open(jetstream, config).await {
+            Err(OpenError::Store(error)) if clock.now().since(Clock::START) < PATIENCE => {
+                tracing::warn!(bucket = config.bucket, %error, "waiting for JetStream");
+            }
+            done => return done,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The bucket of this configuration, made if it does not exist.
+pub(super) async fn open(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
+    if let Ok(bucket) = within(jetstream.get_key_value(&config.bucket)).await {
+        return Ok(bucket);
+    }
+    match tokio::time::timeout(OPERATION, jetstream.create_key_value(config.clone())).await {
+        Ok(made) => made.map_err(|error| explained(&error, config)),
+        Err(elapsed) => Err(unavailable(elapsed).into()),
+    }
+}
+
+/// The bucket of this name, if it exists.
+pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<kv::Store>, StoreError> {
+    if is_missing(jetstream, name).await {
+        return Ok(None);
+    }
+    within(jetstream.get_key_value(name)).await.map(Some)
+}
+
+/// Whether the server itself says that there is no such bucket: during an election of its leader it says nothing.
+pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
+    match tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{name}"))).await {
+        Ok(Err(error)) => match error.kind() {
+            GetStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::STREAM_NOT_FOUND,
+            GetStreamErrorKind::EmptyName | GetStreamErrorKind::Request | GetStreamErrorKind::InvalidStreamName => {
+                false
+            }
+        },
+        Ok(Ok(_)) | Err(_) => false,
+    }
+}
+
+fn explained(error: &CreateKeyValueError, config: &kv::Config) -> OpenError {
+    match refusal(error) {
+        Some(ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT) => OpenError::Off,
+        Some(ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED) => OpenError::Alone(config.num_replicas),
+        Some(_) | None => unavailable(error).into(),
+    }
+}
+
+/// What `JetStream` refused with; a server where nobody answers for it counts as one that says that it is off.
+fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
+    let source = error.source()?;
+    if let Some(account) = source.downcast_ref::<AccountError>() {
+        return match account.kind() {
+            AccountErrorKind::JetStream(error) => Some(error.error_code()),
+            AccountErrorKind::JetStreamUnavailable => Some(ErrorCode::JETSTREAM_NOT_ENABLED),
+            AccountErrorKind::TimedOut | AccountErrorKind::Other => None,
+        };
+    }
+    match source.downcast_ref::<CreateStreamError>()?.kind() {
+        CreateStreamErrorKind::JetStream(error) => Some(error.error_code()),
+        CreateStreamErrorKind::EmptyStreamName
+        | CreateStreamErrorKind::InvalidStreamName
+        | CreateStreamErrorKind::DomainAndExternalSet
+        | CreateStreamErrorKind::JetStreamUnavailable
+        | CreateStreamErrorKind::TimedOut
+        | CreateStreamErrorKind::Response
+        | CreateStreamErrorKind::NotFound
+        | CreateStreamErrorKind::ResponseParse => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! A scheduler that finds no store: what will never be there is said at once, what may still come is waited for.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_tests::cluster::{Cluster, NODES};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::{nats, scheduler};
+use tempfile::TempDir;
+
+const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\n";
+
+/// An account of a server with `JetStream` that has none of it.
+const WITHOUT: &str = r#"
+jetstream { store_dir: $NATS_STORE }
+accounts { plain { users: [{ user: "somebody", password: "known" }] } }
+no_auth_user: "somebody"
+"#;
+
+/// A server whose clients can store nothing, and the folder with its configuration.
+async fn without_jetstream() -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nats.conf");
+    std::fs::write(&file, WITHOUT).unwrap();
+    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { configuration: Configuration::File(file), ..Options::default() };
+    (folder, Server::start(&binary, options).await.unwrap())
+}
+
+fn configuration(nats_urls: &str, replicas: usize) -> String {
+    scheduler::configuration(nats_urls, HUB).replace("[http]", &format!("replicas = {replicas}\n[http]"))
+}
+
+/// What keeps a scheduler with this configuration from starting.
+async fn error(configuration: &str) -> String {
+    format!("{:#}", scheduler::try_begin(configuration).await.err().expect("it can't start"))
+}
+
+#[tokio::test]
+async fn an_account_without_jetstream() {
+    let (_folder, nats) = without_jetstream().await;
+    let expected = "`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account";
+    assert_eq!(error(&configuration(nats.url(), 1)).await, expected);
+}
+
+#[tokio::test]
+async fn more_replicas_than_servers() {
+    let nats = nats::start().await;
+    let expected = "a NATS server alone keeps no 3 replicas; set `nats.replicas = 1`, or run a cluster of nats-servers";
+    assert_eq!(error(&configuration(nats.url(), 3)).await, expected);
+}
+
+async fn until_it_waits(process: &Process) {
+    until("it waits", async || process.log().contains("waiting for JetStream").then_some(())).await;
+}
+
+/// Of three nodes one is there, which stores nothing without another. Who waits for them stops when it is told to.
+#[tokio::test]
+async fn a_cluster_that_is_none_yet() {
+    let mut cluster = Cluster::start().await;
+    for number in 1..NODES {
+        cluster.node(number).kill().await.unwrap();
+    }
+    let configuration = configuration(&cluster.urls().join(","), NODES);
+    let [stopped, mut patient] = [(); 2].map(|()| Process::begin(RAMPMETER, &configuration, &[]));
+    until_it_waits(&stopped).await;
+    stopped.stop().await;
+    until_it_waits(&patient).await;
+    for number in 1..NODES {
+        cluster.node(number).restart().await.unwrap();
+    }
+    patient.until_ready().await;
+    patient.stop().await;
+}
