@@ -98,8 +98,8 @@ impl Ledger {
         now: Time,
         bill: &Bill,
         say: impl Fn(&Bucket, &Limit) -> T,
-    ) -> impl Iterator<Item = (LimitId, T)> {
-        accounts(bill).map(move |account| (account.limit(), self.look(now, account, &say)))
+    ) -> impl Iterator<Item = T> {
+        accounts(bill).map(move |account| self.look(now, account, &say))
     }
 
     /// Changes a bucket.

@@ -3,14 +3,13 @@
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::limit::Limit;
-use crate::resource::LimitId;
 use crate::scheduler::Scheduler;
 use crate::timeline::Draw;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::text::Text;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
     /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
@@ -19,20 +18,19 @@ impl<R: Clone> Scheduler<R> {
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
         let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        let charged = self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now));
-        let tell = |(id, (remaining, reset)): (LimitId, (f64, Option<Span>))| {
-            let limit = &self.resource.limits()[id.index()];
-            let (name, unit) = (Text::from(limit.name().to_string()), Text::from(limit.unit().to_string()));
-            Left { limit: name, unit, remaining, reset_ms: reset.map(Span::millis) }
-        };
-        charged.map(tell).collect()
+        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 }
 
 /// What could be spent at `now`, and how long it takes to fill the bucket up again.
-fn left(bucket: &Bucket, limit: &Limit, now: Time) -> (f64, Option<Span>) {
+fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let micros = limit.rate().micros(bucket.level(limit, now).max(Credit::ZERO));
     let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
-    (micros as f64 / Amount::ONE.micros() as f64, comes_back.then(|| full.since(now)))
+    Left {
+        limit: Text::from(limit.name().to_string()),
+        unit: Text::from(limit.unit().to_string()),
+        remaining: micros as f64 / Amount::ONE.micros() as f64,
+        reset_ms: comes_back.then(|| full.since(now).millis()),
+    }
 }

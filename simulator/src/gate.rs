@@ -23,11 +23,10 @@ impl Gate {
     /// In front of a world's workers; strangers have no part in it.
     pub(crate) fn new(world: &World, resource: Resource) -> Self {
         let (fleets, limits) = (&world.fleets, &world.resource.limits);
-        let all = fleets.iter().map(|fleet| fleet.workers).sum();
         let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
         match world.strategy {
             Strategy::BackOff | Strategy::RetryAfter => Gate::Open,
-            Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, own.max(1)); all]),
+            Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
             Strategy::PlainRule => Gate::Counter(PlainRule::new(limits, 1)),
             Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource, world.reader()))),
         }

@@ -3,6 +3,7 @@
 use crate::outcome::Outcome;
 use crate::world::World;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::LimitSpec;
@@ -34,10 +35,10 @@ impl Taken {
 /// worker has is no bucket.
 pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
+    let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();
     let mut taken = vec![Taken::default(); resource.limits().len()];
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok) {
-        let labels = world.labels_of(call.worker);
-        let Ok(bill) = resource.bill(&labels, call.cost.iter()) else { continue };
+        let Ok(bill) = resource.bill(&labels[call.worker], call.cost.iter()) else { continue };
         bill.iter().for_each(|(limit, amount)| taken[limit.index()].add(amount));
         for charge in bill.keyed() {
             let taken = &mut taken[charge.limit.index()];

@@ -154,6 +154,11 @@ impl World {
         weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
     }
 
+    /// How many workers all fleets have.
+    pub(crate) fn workers(&self) -> usize {
+        self.fleets.iter().map(|fleet| fleet.workers).sum()
+    }
+
     /// The fleet of a worker, and its number.
     pub(crate) fn fleet_of(&self, worker: usize) -> (usize, &Fleet) {
         let mut end = 0;

@@ -1,11 +1,11 @@
 //! Reverse proxies that ask `/check`: real ones, with the configurations that ship.
 
 use crate::listening::Listening;
-use crate::nginx;
-use crate::{python, repository};
+use crate::{nginx, python, repository};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
+use tokio::sync::OnceCell;
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,10 @@ pub async fn start(kind: Kind, build_folder: &str, behind: Behind) -> Listening 
     }
 }
 
+/// They are large: tests that begin at once on a fresh machine bring them once.
 async fn other(build_folder: &str, path: &str) -> PathBuf {
-    python::packages(build_folder, "gateways").await.join(path)
+    static PACKAGES: OnceCell<PathBuf> = OnceCell::const_new();
+    PACKAGES.get_or_init(|| python::packages(build_folder, "gateways")).await.join(path)
 }
 
 /// The ports that shipped configurations find a scheduler and the server at.

@@ -7,7 +7,7 @@ use crate::patience::pause;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use std::fmt::Display;
-use std::sync::LazyLock;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,19 +18,21 @@ const PAUSE: Span = Span::from_millis(100);
 const TRIES: usize = 3;
 
 /// For how many nanoseconds the machine has stood still, since somebody first wanted to know.
-static STOOD_STILL: LazyLock<&'static AtomicU64> = LazyLock::new(|| {
-    let stood_still: &AtomicU64 = Box::leak(Box::default());
-    std::thread::spawn(|| watch(stood_still));
-    stood_still
-});
+static STOOD_STILL: AtomicU64 = AtomicU64::new(0);
+static WATCHED: Once = Once::new();
 
-fn watch(stood_still: &AtomicU64) {
+fn stood_still() -> Span {
+    WATCHED.call_once(|| drop(std::thread::spawn(watch)));
+    Span::from_nanos(STOOD_STILL.load(Ordering::Relaxed))
+}
+
+fn watch() {
     let clock = Clock::start();
     let mut last = clock.now();
     loop {
         pause(LOOK);
         let now = clock.now();
-        stood_still.fetch_add(standstill(last, now).nanos(), Ordering::Relaxed);
+        STOOD_STILL.fetch_add(standstill(last, now).nanos(), Ordering::Relaxed);
         last = now;
     }
 }
@@ -47,7 +49,6 @@ fn standstill(last: Time, now: Time) -> Span {
 /// # Panics
 /// With the fault, if the machine ran all the while; and if `measure` does, which asserts by itself what must hold on any machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
-    let stood_still = || Span::from_nanos(STOOD_STILL.load(Ordering::Relaxed));
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }
 

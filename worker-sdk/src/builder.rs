@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::link::Link;
 use crate::policies::Policies;
-use crate::servers::{Servers, ServersError};
+use crate::servers::Servers;
 use crate::session::{Session, Unreachable};
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
@@ -128,13 +128,12 @@ impl ClientBuilder {
     /// If `url` is none, if the prefix is not one token of a subject, if a resource's name is none, if there is no server at `url`, or if it
     /// refuses. No error shows a password.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
-        let servers: Servers = url.as_ref().parse().map_err(|error: ServersError| Error::invalid(error.to_string()))?;
+        let servers: Servers = url.as_ref().parse()?;
         let renews = self.renews;
         let subjects = self.subjects()?;
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         let (sender, messages) = mpsc::unbounded_channel();
-        let options = servers.authenticated(watched(self.tuned(), sender.downgrade()));
-        let options = options.map_err(|error| Error::invalid(error.to_string()))?;
+        let options = servers.authenticated(watched(self.tuned(), sender.downgrade()))?;
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();

@@ -1,7 +1,7 @@
 //! Why there is no permit.
 
 use crate::Code;
-use crate::servers::Servers;
+use crate::servers::{Servers, ServersError};
 use crate::session::{Denial, PatienceError, SafeRateError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -138,6 +138,12 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<ServersError> for Error {
+    fn from(error: ServersError) -> Self {
+        Error::invalid(error.to_string())
     }
 }
 

@@ -348,8 +348,11 @@ impl PermitLoop {
         let Self { outbox, core, .. } = self;
         let left = match &command {
             Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
-            Command::Grant(_) | Command::Queued { .. } | Command::Refuse { .. } => Vec::new(),
-            Command::Settled { .. } | Command::Announce(_) => Vec::new(),
+            Command::Grant(_)
+            | Command::Queued { .. }
+            | Command::Refuse { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_) => Vec::new(),
         };
         wire::answer(core.resource(), core.epoch(), command, left, |to, answer| outbox.answer(to, answer));
     }

@@ -21,16 +21,14 @@ impl<'a> Buckets<'a> {
         let limits = &world.resource.limits;
         let mut known = BTreeMap::new();
         let mut numbers = Vec::new();
-        for fleet in &world.fleets {
-            for worker in numbers.len()..numbers.len() + fleet.workers {
-                let labels = world.labels_of(worker);
-                let number = |limit: &LimitSpec| {
-                    let key = key(&limit.applies, &labels).filter(|_| !limit.shadow)?;
-                    let next = known.len();
-                    Some(*known.entry(key).or_insert(next))
-                };
-                numbers.push(limits.iter().map(number).collect());
-            }
+        for worker in 0..world.workers() {
+            let labels = world.labels_of(worker);
+            let number = |limit: &LimitSpec| {
+                let key = key(&limit.applies, &labels).filter(|_| !limit.shadow)?;
+                let next = known.len();
+                Some(*known.entry(key).or_insert(next))
+            };
+            numbers.push(limits.iter().map(number).collect());
         }
         Buckets { limits, numbers }
     }

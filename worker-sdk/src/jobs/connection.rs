@@ -2,7 +2,7 @@
 
 use super::QueueError;
 use crate::builder::tuned;
-use crate::servers::{Servers, ServersError};
+use crate::servers::Servers;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
@@ -30,9 +30,8 @@ impl Connection {
             }
             std::future::ready(())
         });
-        let invalid = |error: ServersError| QueueError::invalid(error.to_string());
-        let servers: Servers = url.parse().map_err(invalid)?;
-        let connecting = servers.authenticated(options).map_err(invalid)?.connect(servers.addresses()).await;
+        let servers: Servers = url.parse()?;
+        let connecting = servers.authenticated(options)?.connect(servers.addresses()).await;
         let client = connecting.map_err(|error| QueueError::connect(&servers, error))?;
         let jetstream: Context = ContextBuilder::new().timeout(ANSWER).ack_timeout(ANSWER).build(client.clone());
         Ok(Connection { client, jetstream, reconnects })

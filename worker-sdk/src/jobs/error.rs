@@ -1,6 +1,6 @@
 //! Why a queue could not do what it was told.
 
-use crate::servers::Servers;
+use crate::servers::{Servers, ServersError};
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -63,5 +63,11 @@ impl fmt::Display for QueueError {
 impl StdError for QueueError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<ServersError> for QueueError {
+    fn from(error: ServersError) -> Self {
+        QueueError::invalid(error.to_string())
     }
 }
