@@ -4,6 +4,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::sys::signal::{self, Signal};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::process::Child;
 use tokio::time::timeout;
@@ -125,12 +126,15 @@ impl Server {
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open, and nothing answers.
+    /// Freezes the process (SIGSTOP): connections stay open, and nothing answers from the return on.
     ///
     /// # Errors
     /// When the process is gone.
     pub fn pause(&self) -> io::Result<()> {
-        self.signal(Signal::SIGSTOP)
+        self.signal(Signal::SIGSTOP)?;
+        // The signal is on its way for a moment, and each thread stops for itself. An end is left for others to see.
+        waitid(Id::Pid(self.process()?), WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
+        Ok(())
     }
 
     /// Lets a paused process go on (SIGCONT).
@@ -141,11 +145,14 @@ impl Server {
         self.signal(Signal::SIGCONT)
     }
 
-    /// The id cannot be that of a stranger: the system gives it away only after the child was waited for.
     fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(signal::kill(self.process()?, signal)?)
+    }
+
+    /// The id cannot be that of a stranger: the system gives it away only after the child was waited for.
+    fn process(&self) -> io::Result<Pid> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "nats-server has ended");
-        let pid = self.pid().ok_or_else(gone)?;
-        let pid = i32::try_from(pid).map_err(io::Error::other)?;
-        Ok(signal::kill(Pid::from_raw(pid), signal)?)
+        let pid = i32::try_from(self.pid().ok_or_else(gone)?).map_err(io::Error::other)?;
+        Ok(Pid::from_raw(pid))
     }
 }
