@@ -8,8 +8,16 @@ use rampmeter_nats_server::{Binary, Options, Server};
 /// # Panics
 /// If there is none to be had; the message says what to install.
 pub async fn start() -> Server {
+    start_with(Options::default()).await
+}
+
+/// The same with these options.
+///
+/// # Panics
+/// If there is none to be had, or it does not start; the message says what to install, or has the end of its log.
+pub async fn start_with(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
-    Server::start(&binary, Options::default()).await.unwrap_or_else(|error| panic!("{error}"))
+    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A plain connection to `server`.

@@ -1,10 +1,11 @@
 //! nats-servers that run what `deploy/nats` ships, on free ports.
 
 use crate::cluster::{Cluster, Seat, impatient};
+use crate::nats;
 use crate::patience::until;
 use crate::repository::root;
 use async_nats::ConnectOptions;
-use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_nats_server::{Configuration, Options, Server};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -23,7 +24,7 @@ pub fn path(name: &str) -> PathBuf {
 /// # Panics
 /// If it can't be started.
 pub async fn single() -> Server {
-    start(options("single.conf", passwords())).await
+    nats::start_with(options("single.conf", passwords())).await
 }
 
 /// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its configuration.
@@ -38,12 +39,7 @@ pub async fn single_with_jobs() -> (TempDir, Server) {
         std::fs::write(folder.path().join(name), text.replace("# \"", "\"")).unwrap();
     }
     let configuration = Configuration::File(folder.path().join("single.conf"));
-    (folder, start(Options { configuration, ..options("single.conf", passwords()) }).await)
-}
-
-async fn start(options: Options) -> Server {
-    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
-    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
+    (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords()) }).await)
 }
 
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.

@@ -2,13 +2,14 @@
 
 use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// One server or, with commas between them, several of one cluster: `nats://user:password@host:4222`. Any of them may
-/// be away at the start, and every server of the cluster is found later by itself.
+/// One server or, with commas between them, several of one cluster: `nats://user:password@host:4222`, or `nats://token@host:4222`. Any of them
+/// may be away at the start, and every server of the cluster is found later by itself.
 ///
-/// Its text is without user and password, for messages that others may read.
+/// Its text is without user, password and token, for messages that others may read.
 ///
 /// ```
 /// use rampmeter_worker_sdk::servers::Servers;
@@ -27,48 +28,53 @@ pub struct Servers {
 #[non_exhaustive]
 pub enum ServersError {
     /// It names none.
-    #[error("the URL of the NATS server is not like nats://user:password@host:4222")]
+    #[error("the URL of the NATS server is not like nats://user:password@host:4222 or nats://token@host:4222")]
     NoUrl,
-    /// A user or a password is no text once its `%41` are characters.
-    #[error("a user or a password in the URL of the NATS server is not UTF-8")]
+    /// A user, a password or a token is no text once its `%41` are characters.
+    #[error("a user, a password or a token in the URL of the NATS server is not UTF-8")]
     NoText,
 }
 
 /// Who to be.
 #[derive(Clone, PartialEq, Eq)]
-struct Login {
-    user: String,
-    password: String,
+enum Login {
+    User(String, String),
+    Token(String),
 }
 
 impl Servers {
-    /// Where they are, without user and password: the client logs them when it connects.
+    /// Where they are, without user, password and token: the client logs them when it connects.
     #[must_use]
     pub fn addresses(&self) -> Vec<ServerAddr> {
         self.addresses.iter().cloned().map(bare).collect()
     }
 
-    /// The same options with the user of the first address that names one, which counts for all servers, those found later too: the
+    /// The same options with the user or the token of the first address that names one, which counts for all servers, those found later too: the
     /// client itself passes over what its URL says of a user.
     ///
     /// # Errors
     /// [`ServersError::NoText`].
     pub fn authenticated(&self, options: ConnectOptions) -> Result<ConnectOptions, ServersError> {
         Ok(match self.login()? {
-            Some(Login { user, password }) => options.user_and_password(user, password),
+            Some(Login::User(user, password)) => options.user_and_password(user, password),
+            Some(Login::Token(token)) => options.token(token),
             None => options,
         })
     }
 
     fn login(&self) -> Result<Option<Login>, ServersError> {
-        let Some((user, password)) =
-            self.addresses.iter().find_map(|server| Some((server.username()?, server.password()?)))
-        else {
-            return Ok(None);
-        };
-        let decoded = |text| percent_decode_str(text).decode_utf8().map_err(|_| ServersError::NoText);
-        Ok(Some(Login { user: decoded(user)?.into(), password: decoded(password)?.into() }))
+        let named = self.addresses.iter().find_map(|server| Some((server.username()?, server.password())));
+        let Some((user, password)) = named else { return Ok(None) };
+        let user = decoded(user)?;
+        Ok(Some(match password {
+            Some(password) => Login::User(user, decoded(password)?),
+            None => Login::Token(user),
+        }))
     }
+}
+
+fn decoded(text: &str) -> Result<String, ServersError> {
+    percent_decode_str(text).decode_utf8().map(Cow::into_owned).map_err(|_| ServersError::NoText)
 }
 
 impl FromStr for Servers {
@@ -92,7 +98,7 @@ impl fmt::Display for Servers {
     }
 }
 
-/// The same server without user and password.
+/// The same server without user, password and token.
 fn bare(address: ServerAddr) -> ServerAddr {
     let mut url = address.into_inner();
     // A URL without a host has neither.
@@ -105,22 +111,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_servers_and_a_user() {
+    fn a_url_names_servers_and_who_to_be() {
         #[rustfmt::skip]
         let table = [
-            // url                                          shown                               user and password
-            ("nats://a:4222",                               "nats://a:4222",                    None),
-            ("a",                                           "nats://a",                         None),
-            ("nats://u:p@a:4222",                           "nats://a:4222",                    Some(("u", "p"))),
-            ("tls://u:p@a:1,tls://b:2, tls://c:3",          "tls://a:1,tls://b:2,tls://c:3",    Some(("u", "p"))),
-            ("nats://a:1,nats://u:p@b:2",                   "nats://a:1,nats://b:2",            Some(("u", "p"))),
-            ("nats://u:%40%2f|@[::1]:4222",                 "nats://[::1]:4222",                Some(("u", "@/|"))),
+            // url                                          shown                               who
+            ("nats://a:4222",                               "nats://a:4222",                    "nobody"),
+            ("a",                                           "nats://a",                         "nobody"),
+            ("nats://u:p@a:4222",                           "nats://a:4222",                    "u with p"),
+            ("nats://u:@a:4222",                            "nats://a:4222",                    "who knows u"),
+            ("tls://u:p@a:1,tls://b:2, tls://c:3",          "tls://a:1,tls://b:2,tls://c:3",    "u with p"),
+            ("nats://a:1,nats://u:p@b:2",                   "nats://a:1,nats://b:2",            "u with p"),
+            ("nats://u:%40%2f|@[::1]:4222",                 "nats://[::1]:4222",                "u with @/|"),
+            ("nats://t%40@a:1,nats://u:p@b:2",              "nats://a:1,nats://b:2",            "who knows t@"),
         ];
-        for (url, shown, login) in table {
+        for (url, shown, who) in table {
             let servers: Servers = url.parse().unwrap();
             assert_eq!(servers.to_string(), shown);
-            let found = servers.login().unwrap().map(|login| (login.user, login.password));
-            assert_eq!(found, login.map(|(user, password)| (user.to_owned(), password.to_owned())), "{url}");
+            let found = match servers.login().unwrap() {
+                None => "nobody".to_owned(),
+                Some(Login::User(user, password)) => format!("{user} with {password}"),
+                Some(Login::Token(token)) => format!("who knows {token}"),
+            };
+            assert_eq!(found, who, "{url}");
         }
     }
 
@@ -130,6 +142,8 @@ mod tests {
             let error = url.parse::<Servers>().err().expect(url);
             assert!(!format!("{error}{error:?}").contains("secret"), "{error}");
         }
-        assert!("nats://u:%ff@a".parse::<Servers>().unwrap().login().is_err());
+        for url in ["nats://u:%ff@a", "nats://%ff@a"] {
+            assert!(url.parse::<Servers>().unwrap().login().is_err(), "{url}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use rampmeter_protocol::name::Name;
 /// The server and the prefix.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NatsArg {
-    /// The NATS server, as in `nats://user:password@host:4222`, or several of a cluster with commas between them.
+    /// The NATS server, as in `nats://user:password@host:4222` or `nats://token@host:4222`, or several of a cluster with commas between them.
     #[arg(
         long,
         value_name = "URL",

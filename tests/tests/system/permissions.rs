@@ -6,7 +6,7 @@
 use crate::RAMPMETER;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, Subscriber};
 use futures::{FutureExt, StreamExt};
-use rampmeter_nats_server::Server;
+use rampmeter_nats_server::{Options, Server};
 use rampmeter_protocol::status::Status;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::within;
@@ -262,6 +262,18 @@ async fn a_worker_is_who_its_url_says_and_no_error_shows_its_password() {
             assert!(!error.contains("guess"), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_token_in_the_url_opens_a_server_that_wants_one() {
+    let options = Options { arguments: ["--auth", "known"].map(str::to_owned).into(), ..Options::default() };
+    let nats = nats::start_with(options).await;
+    let url = |token: &str| nats.url().replace("nats://", &format!("nats://{token}@"));
+    let scheduler = scheduler::try_begin(&scheduler::configuration(&url("known"), HUB)).await.unwrap();
+    sdk::Client::connect(url("known")).await.unwrap();
+    let error = sdk::Client::connect(url("guessed")).await.expect_err("refused");
+    assert!(!format!("{error} {error:?}").contains("guessed"), "{error}");
+    scheduler::stop(scheduler).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_nats_server::{Configuration, Options, Server};
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
@@ -24,9 +24,8 @@ async fn without_jetstream() -> (TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nats.conf");
     std::fs::write(&file, WITHOUT).unwrap();
-    let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
     let options = Options { configuration: Configuration::File(file), ..Options::default() };
-    (folder, Server::start(&binary, options).await.unwrap())
+    (folder, nats::start_with(options).await)
 }
 
 fn configuration(nats_urls: &str, replicas: usize) -> String {
