@@ -4,8 +4,9 @@ use crate::{Code, Error, ErrorKind};
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
+use rampmeter_protocol::time::Span;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// As the draft of the IETF's working group on HTTP APIs has it.
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -14,7 +15,7 @@ pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = status(&error);
-    if let Some(seconds) = error.retry_after().map(whole_seconds) {
+    if let Some(seconds) = error.retry_after().map(|pause| whole_seconds(pause.into())) {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     if let Some(value) = rate_limit(&error) {
@@ -49,24 +50,15 @@ fn status_of_code(code: Code) -> StatusCode {
     }
 }
 
-/// Never so early that it would be refused again for that, and never at once.
-fn whole_seconds(pause: Duration) -> u64 {
-    let begun = u64::from(pause.subsec_nanos() > 0);
-    pause.as_secs().saturating_add(begun).max(1)
-}
-
-/// The limit in the way has nothing left for this caller until then. What is left for others, who may cost less, nobody has said.
 fn rate_limit(error: &Error) -> Option<HeaderValue> {
     let limit = Name::new(error.limited_by()?).ok()?;
-    let until = error.retry_after().map(|pause| format!(";t={}", whole_seconds(pause)));
-    HeaderValue::try_from(format!("\"{limit}\";r=0{}", until.unwrap_or_default())).ok()
+    HeaderValue::try_from(exhausted(&limit, error.retry_after().map(Span::from))).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::Denial;
-    use rampmeter_protocol::time::Span;
 
     fn refused(code: Code, retry_after_ms: Option<u64>, limited_by: Option<&str>) -> Denial {
         let retry_after = retry_after_ms.map(Span::from_millis);

@@ -7,7 +7,7 @@ use crate::{Acquire, Outcome, Resource};
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
-use rampmeter_protocol::left::rate_limit;
+use rampmeter_protocol::rate_limit::remaining;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Gate {
         let acquire = self.acquire(&head);
         let mut response = match acquire.await {
             Ok(permit) => {
-                let limits = rate_limit(permit.left()).and_then(|limits| HeaderValue::try_from(limits).ok());
+                let limits = remaining(permit.left()).and_then(|limits| HeaderValue::try_from(limits).ok());
                 let call = permit.begin();
                 let mut response = service.call(Request::from_parts(head, body)).await?;
                 call.settle(Outcome::default());

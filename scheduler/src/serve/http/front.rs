@@ -14,6 +14,7 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::whole_seconds;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Span;
@@ -146,12 +147,7 @@ pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
 }
 
-/// `Retry-After`, where coming back is of use. It has whole seconds; rounded up, or the next attempt would be too early.
+/// `Retry-After`, where coming back is of use.
 fn retry_after(after: Option<Span>) -> HeaderMap {
     after.map(|after| (header::RETRY_AFTER, HeaderValue::from(whole_seconds(after)))).into_iter().collect()
-}
-
-/// Rounded up.
-pub(super) fn whole_seconds(span: Span) -> u64 {
-    span.nanos().div_ceil(Span::from_secs(1).nanos())
 }

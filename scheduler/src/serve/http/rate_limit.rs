@@ -2,12 +2,11 @@
 
 use super::asker::Asker;
 use super::element::{Outcome, Refused};
-use super::front::whole_seconds;
 use crate::serve::letter::Door;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use rampmeter_protocol::cost::REQUESTS;
-use rampmeter_protocol::left::rate_limit;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::{exhausted, remaining};
 use rampmeter_protocol::status::{LimitStatus, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::inbox::Reply;
@@ -46,12 +45,11 @@ impl Policies {
     /// The fields of the response to who asked.
     pub(super) fn fields(&self, outcome: &Outcome) -> HeaderMap {
         let limits = match outcome {
-            Outcome::Granted(granted) => {
-                rate_limit(&granted.left).and_then(|limits| HeaderValue::try_from(limits).ok())
-            }
-            Outcome::Refused(refused) => exhausted(refused),
+            Outcome::Granted(granted) => remaining(&granted.left),
+            Outcome::Refused(refused) => in_the_way(refused),
             Outcome::Settled => None,
         };
+        let limits = limits.and_then(|limits| HeaderValue::try_from(limits).ok());
         let policies = self.current().map(|policies| (RATE_LIMIT_POLICY, policies));
         policies.into_iter().chain(limits.map(|limits| (RATE_LIMIT, limits))).collect()
     }
@@ -91,8 +89,8 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
 }
 
-/// Nothing is left of the limit that is in the way, and when something will be.
-fn exhausted(refused: &Refused) -> Option<HeaderValue> {
-    let (limit, after) = (refused.limited_by.as_ref()?, refused.retry_after?);
-    HeaderValue::try_from(format!("\"{limit}\";r=0;t={}", whole_seconds(after))).ok()
+/// Of the limit that is in the way nothing is left, if it is known when something will be.
+fn in_the_way(refused: &Refused) -> Option<String> {
+    let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
+    Some(exhausted(&limit, Some(refused.retry_after?)))
 }

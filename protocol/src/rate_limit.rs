@@ -1,0 +1,64 @@
+//! The words of HTTP for limits: the IETF's `RateLimit` (draft-ietf-httpapi-ratelimit-headers), and the seconds of `Retry-After`.
+
+use crate::cost::REQUESTS;
+use crate::left::Left;
+use crate::name::Name;
+use crate::time::Span;
+
+/// More would not fit into the headers that proxies take from whom they ask.
+const MAX_MEMBERS: usize = 8;
+
+/// What limits have left, in whole requests and seconds; nothing where no limit counts requests.
+///
+/// ```
+/// use rampmeter_protocol::left::Left;
+/// use rampmeter_protocol::rate_limit::remaining;
+///
+/// let left = |limit: &'static str, unit: &'static str, remaining, reset_ms| {
+///     Left { limit: limit.into(), unit: unit.into(), remaining, reset_ms }
+/// };
+/// let all = [
+///     left("per-minute", "requests", 12.9, Some(29_001.0)),
+///     left("in-flight", "requests", 3.0, None),
+///     left("traffic", "bytes", 5.0, Some(1.0)),
+/// ];
+/// assert_eq!(remaining(&all).unwrap(), r#""per-minute";r=12;t=30, "in-flight";r=3"#);
+/// assert_eq!(remaining(&all[2..]), None);
+/// ```
+#[must_use]
+pub fn remaining(left: &[Left<'_>]) -> Option<String> {
+    let counted = left.iter().filter(|left| &*left.unit == REQUESTS).take(MAX_MEMBERS);
+    let tell = |left: &Left<'_>| {
+        let reset = left.reset_ms.map(|ms| (ms / 1000.0).ceil() as u64);
+        member(&left.limit, left.remaining.floor() as u64, reset)
+    };
+    let members: Vec<String> = counted.map(tell).collect();
+    (!members.is_empty()).then(|| members.join(", "))
+}
+
+/// A limit that has nothing left for this caller, and for how long, where that is known. What is left for others, who may cost less, nobody
+/// has said.
+///
+/// ```
+/// use rampmeter_protocol::{name::Name, rate_limit::exhausted, time::Span};
+///
+/// let few = Name::new("few").unwrap();
+/// assert_eq!(exhausted(&few, Some(Span::from_millis(1001))), r#""few";r=0;t=2"#);
+/// assert_eq!(exhausted(&few, None), r#""few";r=0"#);
+/// ```
+#[must_use]
+pub fn exhausted(limit: &Name, after: Option<Span>) -> String {
+    member(limit, 0, after.map(whole_seconds))
+}
+
+/// A pause in the whole seconds of `Retry-After`: never so short that the next attempt would be too early, and never none.
+#[must_use]
+pub fn whole_seconds(pause: Span) -> u64 {
+    pause.nanos().div_ceil(Span::from_secs(1).nanos()).max(1)
+}
+
+/// Names need no escapes.
+fn member(limit: &str, remaining: u64, reset: Option<u64>) -> String {
+    let reset = reset.map_or_else(String::new, |seconds| format!(";t={seconds}"));
+    format!("\"{limit}\";r={remaining}{reset}")
+}
