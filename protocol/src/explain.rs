@@ -28,9 +28,10 @@ pub struct Explanation {
     /// The request that was asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
-    /// How many are ahead of it; of all, if nobody in particular was asked about.
+    /// How many are ahead of it, in line or for the same key; of all, if nobody in particular was asked about.
     pub waiting: u64,
-    /// The first of them, in the order in which they will probably be served: at most ten.
+    /// The first of them, at most ten: in the order in which they will probably be served, and then those who wait for a key of their own alone,
+    /// by age.
     pub first: Vec<Explained>,
 }
 
@@ -46,17 +47,32 @@ pub struct Explained {
     /// With whom it shares what its class gets, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What it takes, by limit.
+    /// What it takes, by limit; of a keyed limit, from the bucket of its key.
     pub takes: BTreeMap<Name, f64>,
     /// The limit that holds it, or held it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
+    /// How the bucket that holds it is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Holder>,
     /// How many are ahead of it.
     pub position: u64,
     /// How long it has waited.
     pub waited_ms: f64,
     /// How long until it starts; negative if it has.
     pub eta_ms: f64,
+}
+
+/// The bucket that holds a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Whose it is, where the limit has a bucket for each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What could be spent now, negative when promises reach into the future.
+    pub level: f64,
+    /// When the level will be above zero again.
+    pub next_free_ms: f64,
 }
 
 /// What has become of a request.

@@ -111,8 +111,13 @@ impl<R: Clone> Scheduler<R> {
     /// The gate where one that waits stands, if it stands at one, and those before it there.
     pub(crate) fn ahead_at_gate(&self, waiting: &Waiting<R>) -> Option<(Slot, Crowd)> {
         let Some(Aside::Standing(place)) = waiting.aside else { return None };
-        let gate = self.ledger.keys.get(place)?.gate.as_ref()?;
-        Some((place, gate.ahead_of(waiting.stand())))
+        Some((place, self.gate_of(waiting)?.ahead_of(waiting.stand())))
+    }
+
+    /// The gate where one that waits stands, if it stands at one.
+    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<&Gate> {
+        let Some(Aside::Standing(place)) = waiting.aside else { return None };
+        self.ledger.keys.get(place)?.gate.as_deref()
     }
 
     /// What those of this class and of more urgent ones will take who stand at the gate of a key.

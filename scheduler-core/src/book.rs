@@ -131,7 +131,7 @@ impl Book {
     /// How the limit in use differs from the nominal one, for people.
     pub(crate) fn learned(&self, now: Time) -> Option<Learned> {
         let learner = self.learner.as_ref().filter(|learner| learner.differs())?;
-        let held_back = self.nominal.rate().micros(learner.short()) as f64 / Amount::ONE.micros() as f64;
+        let held_back = self.nominal.rate().units(learner.short());
         Some(Learned { rate: 1.0 - learner.loss(now) as f64 / 1e6, held_back })
     }
 

@@ -325,6 +325,11 @@ impl Bucket {
         }
     }
 
+    /// When its level is above zero, seen from `now`.
+    pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
+        self.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
+    }
+
     /// When everything promised, `backlog` and `draw` have been paid.
     pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
         match self {

@@ -148,6 +148,12 @@ impl Rate {
         credit.0.div_euclid(self.per_micro)
     }
 
+    /// `credit` in units, rounded down to millionths, for people to read.
+    #[must_use]
+    pub fn units(&self, credit: Credit) -> f64 {
+        self.micros(credit) as f64 / Amount::ONE.micros() as f64
+    }
+
     /// `credit` in millionths of a unit, rounded up; as much as can be said of what is more.
     #[must_use]
     pub fn micros_up(&self, credit: Credit) -> u64 {

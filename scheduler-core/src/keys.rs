@@ -9,7 +9,6 @@ use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
 use crate::taken::Taken;
-use crate::timeline::Draw;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -45,12 +44,7 @@ impl KeyBucket {
     /// When the last promise has started, and what was promised is paid.
     fn paid(&self, limit: &Limit, now: Time) -> Time {
         let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
-        used.unwrap_or(now).max(self.next_free(limit, now))
-    }
-
-    /// When its level is above zero, seen from `now`.
-    pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
+        used.unwrap_or(now).max(self.bucket.next_free(limit, now))
     }
 
     /// Until when nobody starts, by the upstream's own word.

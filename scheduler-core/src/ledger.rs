@@ -12,7 +12,7 @@ use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::spec;
 use crate::taken::Taken;
-use crate::timeline::{Draw, Key};
+use crate::timeline::Key;
 use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -144,6 +144,12 @@ impl Ledger {
 
     pub(crate) fn bucket(&self, limit: LimitId) -> &Bucket {
         &self.book(limit).bucket
+    }
+
+    /// A bucket, and the limit that it is kept by.
+    pub(crate) fn kept(&self, limit: LimitId) -> (&Bucket, &Limit) {
+        let Book { bucket, limit, .. } = self.book(limit);
+        (bucket, limit)
     }
 
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
@@ -390,12 +396,6 @@ impl Ledger {
                 bucket.promise_again(limit, now, key, limit.draw(account.amount(), tier));
             });
         }
-    }
-
-    /// When the level of `limit` is above zero, seen from `now`.
-    pub(crate) fn next_free(&self, limit: LimitId, now: Time) -> Time {
-        let Book { bucket, limit, .. } = self.book(limit);
-        bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
     }
 
     pub(crate) fn level(&self, limit: LimitId, now: Time) -> Credit {

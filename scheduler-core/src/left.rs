@@ -5,7 +5,6 @@ use crate::credit::Credit;
 use crate::limit::Limit;
 use crate::scheduler::Scheduler;
 use crate::timeline::Draw;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::text::Text;
@@ -24,13 +23,12 @@ impl<R: Clone> Scheduler<R> {
 
 /// What could be spent at `now`, and how long it takes to fill the bucket up again.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let micros = limit.rate().micros(bucket.level(limit, now).max(Credit::ZERO));
     let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
         limit: Text::from(limit.name().to_string()),
         unit: Text::from(limit.unit().to_string()),
-        remaining: micros as f64 / Amount::ONE.micros() as f64,
+        remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
         reset_ms: comes_back.then(|| full.since(now).millis()),
     }
 }

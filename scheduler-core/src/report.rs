@@ -6,7 +6,6 @@ use crate::limit::Limit;
 use crate::line::{Line, Place};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::Scheduler;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
 use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
@@ -84,8 +83,8 @@ impl<R: Clone> Scheduler<R> {
 fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitStatus {
     let keys = &ledger.keys;
     let worst = keys.least(id, now);
-    let level = worst.map_or_else(|| ledger.level(id, now), |(level, _)| level);
-    let next_free = worst.map_or_else(|| ledger.next_free(id, now), |(_, known)| known.next_free(limit, now));
+    // What was learned of a limit changes how it is kept.
+    let (bucket, kept) = worst.map_or_else(|| ledger.kept(id), |(_, known)| (&known.bucket, limit));
     let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
     LimitStatus {
         name: limit.name().clone(),
@@ -94,8 +93,8 @@ fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitSta
         capacity: limit.capacity().units(),
         period_ms: limit.period().millis(),
         margin: limit.margin().units(),
-        level: limit.rate().micros(level) as f64 / Amount::ONE.micros() as f64,
-        next_free_ms: next_free.since(now).millis(),
+        level: limit.rate().units(bucket.level(kept, now)),
+        next_free_ms: bucket.next_free(kept, now).since(now).millis(),
         keys: if limit.is_keyed() { keys.live(id) as u64 } else { 1 },
         frozen_ms: frozen.since(now).millis(),
         learned: ledger.book(id).learned(now),

@@ -5,6 +5,7 @@ use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::explain::Explanation;
 use rampmeter_protocol::status::{LimitStatus, Status};
 use serde_json::Value;
 use std::time::Duration;
@@ -126,6 +127,14 @@ impl Worker {
             (answer.status != Some(StatusCode::NO_RESPONDERS)).then(|| serde_json::from_slice(&answer.payload).unwrap())
         })
         .await
+    }
+
+    /// The answer to a question of why somebody waits.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub async fn explanation(&self, question: &str) -> Explanation {
+        serde_json::from_slice(&self.request("explain", question.to_owned()).await.payload).unwrap()
     }
 
     /// The state of the limit called `name`.

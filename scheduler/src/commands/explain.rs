@@ -60,7 +60,7 @@ fn render(explanation: &Explanation) -> String {
 
 /// What keeps a request, in sentences.
 fn tell(request: &Explained, explanation: &Explanation) -> String {
-    let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{client}`"));
+    let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", shown(client)));
     let who = format!("`{}`, class `{}`{client}", request.id, request.class);
     let when = seconds(request.eta_ms.abs());
     match request.state {
@@ -79,16 +79,30 @@ fn tell(request: &Explained, explanation: &Explanation) -> String {
 /// The limit that holds a request, and how it stands.
 fn holding(request: &Explained, explanation: &Explanation) -> String {
     let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref());
-    limit.map_or(String::new(), |limit| {
-        let takes = request.takes.get(&limit.name).copied().unwrap_or_default();
-        format!(
-            "\nheld by `{}`: its level is {:.2} of {}, above zero in {}; this takes {takes}",
-            limit.name,
-            limit.level,
-            limit.capacity,
-            seconds(limit.next_free_ms)
-        )
-    })
+    let Some((limit, holder)) = limit.zip(request.held_by.as_ref()) else { return String::new() };
+    let key = holder.key.as_ref().map_or(String::new(), |key| format!(" of `{}`", shown(key)));
+    let takes = request.takes.get(&limit.name).copied().unwrap_or_default();
+    format!(
+        "\nheld by `{}`{key}: its level is {:.2} of {}, above zero in {}; this takes {takes}",
+        limit.name,
+        holder.level,
+        limit.capacity,
+        seconds(holder.next_free_ms)
+    )
+}
+
+/// What workers call themselves can hold anything, even what a terminal obeys.
+fn shown(label: &str) -> String {
+    label.escape_debug().to_string()
+}
+
+/// The limit that holds a request, and of which key.
+fn holder(request: &Explained) -> String {
+    let Some(limit) = &request.limited_by else { return String::new() };
+    match request.held_by.as_ref().and_then(|holder| holder.key.as_ref()) {
+        Some(key) => format!("{limit} of {}", shown(key)),
+        None => limit.to_string(),
+    }
 }
 
 fn queue(first: &[Explained]) -> Table {
@@ -98,8 +112,8 @@ fn queue(first: &[Explained]) -> Table {
             request.position.to_string(),
             request.id.to_string(),
             request.class.to_string(),
-            request.client.clone().unwrap_or_default(),
-            request.limited_by.as_ref().map_or(String::new(), Name::to_string),
+            request.client.as_deref().map_or(String::new(), shown),
+            holder(request),
             seconds(request.waited_ms),
             seconds(request.eta_ms),
         ]);

@@ -36,10 +36,6 @@ async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
     worker.send("permit", json!(all).to_string()).await
 }
 
-async fn explanation(worker: &Worker, question: &str) -> Explanation {
-    serde_json::from_slice(&worker.request("explain", question.to_owned()).await.payload).unwrap()
-}
-
 #[tokio::test]
 async fn clients_take_turns_by_weight() {
     let nats = nats::start().await;
@@ -61,12 +57,12 @@ async fn whoever_waits_can_ask_why() {
     let worker = Worker::connect(&nats, "hub").await;
     wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("l1", "light"), ("l2", "light")]).await;
 
-    let all = explanation(&worker, "").await;
+    let all = worker.explanation("").await;
     let order: Vec<&str> = all.first.iter().map(|request| request.id.as_str()).collect();
     assert_eq!((all.waiting, order, all.request), (4, vec!["h1", "l1", "h2", "l2"], None));
     assert_eq!(all.limits[0].name.to_string(), "few");
 
-    let one = explanation(&worker, r#"{"id": "h2"}"#).await;
+    let one = worker.explanation(r#"{"id": "h2"}"#).await;
     let request = one.request.unwrap();
     assert_eq!((request.state, request.position, one.waiting), (State::Waiting, 2, 2));
     assert_eq!(request.client.as_deref(), Some("heavy"));
@@ -74,7 +70,7 @@ async fn whoever_waits_can_ask_why() {
     assert_eq!((request.eta_ms / 360_000_000.0).round(), 3.0, "in 300 hours");
     assert_eq!(one.first.len(), 2);
 
-    let spent = explanation(&worker, r#"{"id": "spent"}"#).await.request.unwrap();
+    let spent = worker.explanation(r#"{"id": "spent"}"#).await.request.unwrap();
     assert_eq!(spent.state, State::Granted);
     assert!(spent.eta_ms < 0.0);
     for (question, code) in [

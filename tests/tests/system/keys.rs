@@ -4,7 +4,7 @@
 
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
-use rampmeter_tests::process::Process;
+use rampmeter_tests::process::{self, Process};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
@@ -70,6 +70,31 @@ async fn every_client_has_a_bucket_of_its_own() {
 
     let flood = worker.ask(json!({"mode": "allow", "labels": {"client": "d"}})).await;
     assert_eq!(flood["code"], "too_many_keys");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_key_can_ask_why() {
+    let (nats, worker) = hub().await;
+    let running = scheduler::start(&nats, HUB).await;
+    assert_eq!(granted_now(&worker, json!({"client": "a"}), 5).await, 5);
+    let wait = |id: &str| json!({"id": id, "labels": {"client": "a"}, "mode": "wait"});
+    let _answers = worker.send("permit", json!([wait("a1"), wait("a2"), wait("a3")]).to_string()).await;
+
+    let all = worker.explanation("").await;
+    let order: Vec<&str> = all.first.iter().map(|request| request.id.as_str()).collect();
+    assert_eq!((all.waiting, order), (3, vec!["a1", "a2", "a3"]));
+
+    let one = worker.explanation(r#"{"id": "a2"}"#).await;
+    let (ahead, request) = (one.first, one.request.unwrap());
+    assert_eq!((one.waiting, ahead.len(), ahead[0].id.as_str()), (1, 1, "a1"));
+    let (limit, holder) = (request.limited_by.unwrap(), request.held_by.unwrap());
+    assert_eq!((&*limit, holder.key.as_deref(), request.takes[&limit]), ("per-client", Some("a"), 1.0));
+    assert!((0.0..0.5).contains(&holder.level), "{}", holder.level);
+
+    let told = process::run(RAMPMETER, &["explain", "hub", "a2", "--nats", nats.url()]).await;
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("held by `per-client` of `a`: its level is 0."), "{told}");
     scheduler::stop(running).await;
 }
 
