@@ -22,6 +22,9 @@ pub struct Bill {
     shadow: Option<Box<Bill>>,
 }
 
+/// The key of a limit.
+pub(crate) type KeyName = (LimitId, Arc<str>);
+
 /// What a call takes from the bucket of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyCharge {
@@ -31,6 +34,13 @@ pub struct KeyCharge {
     pub key: Arc<str>,
     /// How much.
     pub amount: Amount,
+}
+
+impl KeyCharge {
+    /// Which bucket it is for.
+    pub(crate) fn name(&self) -> KeyName {
+        (self.limit, Arc::clone(&self.key))
+    }
 }
 
 impl Bill {

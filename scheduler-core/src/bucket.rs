@@ -274,6 +274,20 @@ impl Bucket {
         }
     }
 
+    /// When it was empty, or can have been, to be as full as it is; where nothing refills, until when it may have been used.
+    pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
+        if limit.has_tokens() {
+            return limit.empty_at(now, self.level_when_paid(limit, now));
+        }
+        self.last_promise().max(self.outlasting(limit, now)).unwrap_or(now).max(now)
+    }
+
+    /// The level that a successor is to know at `now`: everything promised is paid, and nothing else is granted until then.
+    pub(crate) fn level_when_paid(&self, limit: &Limit, now: Time) -> Credit {
+        let level = self.level(limit, now);
+        self.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
+    }
+
     /// What could be spent at `now` if every promise until `time` were paid now; of what fills at once and not bit by bit, the most
     /// that can be spent until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {

@@ -7,8 +7,9 @@
 //! There are two budgets: one for starts that are near, which is all that late binding needs, and one for starts that
 //! are far, of which a successor has to withhold what is unused until then.
 
-use crate::bill::{Bill, KeyCharge};
+use crate::bill::{Bill, KeyName};
 use crate::credit::Credit;
+use crate::key_budgets::{KeyBudgets, KeyDemand};
 use crate::limit::Limit;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
@@ -17,7 +18,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// The number of a mark, from 1 on; a later one is higher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +56,11 @@ pub(crate) struct Fence {
     largest: Vec<Credit>,
     /// Whether the bucket of a key has changed since the latest mark.
     keys_changed: bool,
+    keys: KeyDemand,
     /// Whether somebody could start if there were more budget.
     wanting: bool,
+    /// Whether somebody could if there were more of a key.
+    wanting_keys: bool,
     /// What may be granted although the store does not answer.
     ride: Option<Budget>,
 }
@@ -87,9 +90,6 @@ impl Demand {
     }
 }
 
-/// The key of a limit.
-pub(crate) type KeyName = (LimitId, Arc<str>);
-
 /// Most keys that a mark lists: beyond these, all keys wait as long as the next one has to.
 pub(crate) const MAX_LISTED: usize = 256;
 
@@ -98,6 +98,8 @@ pub(crate) const MAX_LISTED: usize = 256;
 pub(crate) struct KeysCovered {
     pub(crate) listed: BTreeMap<KeyName, Time>,
     pub(crate) others: Time,
+    /// What others have of a budget that are listed nevertheless.
+    pub(crate) budgets: KeyBudgets,
 }
 
 impl KeysCovered {
@@ -111,15 +113,26 @@ impl KeysCovered {
         let others = latest.get(count).map_or(near, |(_, until)| *until);
         latest.truncate(count);
         let listed = latest.into_iter().filter(|(_, until)| *until > others).collect();
-        KeysCovered { listed, others }
+        KeysCovered { listed, others, budgets: KeyBudgets::default() }
     }
 
-    fn covers(&self, bill: &Bill, start: Time) -> bool {
-        let until = |charge: &KeyCharge| {
-            let listed = self.listed.get(&(charge.limit, Arc::clone(&charge.key)));
-            listed.copied().unwrap_or(self.others)
-        };
-        start <= self.others || bill.keyed().all(|charge| start <= until(charge))
+    /// Whether a successor gives the keys of `bill` nothing for as long, or has charged it to them.
+    fn covers(&self, resource: &Resource, bill: &Bill, start: Time) -> bool {
+        bill.keyed().all(|charge| {
+            if start <= self.others && !self.budgets.are_for(resource, charge.limit) {
+                return true;
+            }
+            match self.listed.get(&charge.name()) {
+                Some(until) => start <= *until,
+                None => start <= self.others && self.budgets.cover(resource, charge),
+            }
+        })
+    }
+
+    /// Whether a budget of `bill` is what is missing.
+    fn lack_budget(&self, resource: &Resource, bill: &Bill) -> bool {
+        let listed = |name: &KeyName| self.listed.contains_key(name);
+        bill.keyed().any(|charge| !self.budgets.cover(resource, charge) && !listed(&charge.name()))
     }
 }
 
@@ -206,7 +219,9 @@ impl Fence {
             far: Demand::none(limits.len()),
             largest: limits.iter().map(|limit| limit.rate().credit(Amount::ONE)).collect(),
             keys_changed: false,
+            keys: KeyDemand::default(),
             wanting: false,
+            wanting_keys: false,
             ride: None,
         }
     }
@@ -223,10 +238,17 @@ impl Fence {
         if bill.is_empty() {
             return true;
         }
-        let within = |open: &Open| open.of(start).covers(resource, bill, start) && open.keys.covers(bill, start);
+        let within =
+            |open: &Open| open.of(start).covers(resource, bill, start) && open.keys.covers(resource, bill, start);
         let within_marks = || self.open.iter().all(within);
-        let within_ride = || self.ride.as_ref().is_some_and(|ride| ride.covers(resource, bill, start));
+        let ride = self.ride.as_ref().filter(|_| !self.lacks_key(resource, bill));
+        let within_ride = || ride.is_some_and(|ride| ride.covers(resource, bill, start));
         self.is_trusted() && (within_marks() || within_ride())
+    }
+
+    /// Whether a mark allows too little of a key that it has to list.
+    fn lacks_key(&self, resource: &Resource, bill: &Bill) -> bool {
+        self.open.iter().any(|open| open.keys.lack_budget(resource, bill))
     }
 
     /// The limit whose budget `bill` waits for, if it is not [covered](Fence::covers).
@@ -235,23 +257,49 @@ impl Fence {
         short.or_else(|| bill.charged().next())
     }
 
-    /// Notes that somebody could start if there were more budget.
-    pub(crate) fn want(&mut self) {
-        self.wanting = true;
+    /// Notes that somebody could start if there were more budget for `bill`.
+    pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill) {
+        match self.lacks_key(resource, bill) {
+            true => self.wanting_keys = true,
+            false => self.wanting = true,
+        }
+    }
+
+    /// What keys were granted under the latest mark.
+    pub(crate) fn key_demand(&self) -> &KeyDemand {
+        &self.keys
     }
 
     /// Notes what was granted for a start at `start`, or spent then beyond what was granted.
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
         let budgets = self.open.iter_mut().map(|open| open.of_mut(start));
         budgets.chain(&mut self.ride).for_each(|budget| budget.charge(resource, bill));
-        self.keys_changed |= bill.keyed().next().is_some();
+        if bill.keyed().next().is_some() {
+            self.keys_changed = true;
+            if self.open.back().is_some_and(|latest| latest.keys.budgets.are_kept()) {
+                self.keys.note(resource, bill);
+            }
+            self.note_largest(resource, bill.keyed().map(|charge| (charge.limit, charge.amount)));
+            self.open.iter_mut().for_each(|open| open.keys.budgets.charge(resource, bill));
+        }
         let near = self.taken.is_none_or(|taken| start <= taken + NEAR);
         let demand = if near { &mut self.near } else { &mut self.far };
         for (id, amount) in bill.iter() {
-            let credit = credit(resource, id, amount);
-            demand.granted[id.index()] += credit;
-            self.largest[id.index()] = self.largest[id.index()].max(credit);
+            demand.granted[id.index()] += credit(resource, id, amount);
         }
+        self.note_largest(resource, bill.iter());
+    }
+
+    fn note_largest(&mut self, resource: &Resource, charges: impl Iterator<Item = (LimitId, Amount)>) {
+        for (id, amount) in charges {
+            let largest = &mut self.largest[id.index()];
+            *largest = credit(resource, id, amount).max(*largest);
+        }
+    }
+
+    /// By limit, the most that was granted at once of late.
+    pub(crate) fn largest(&self) -> &[Credit] {
+        &self.largest
     }
 
     /// Whether a successor expects calls to be renewed now that take up room until they are settled.
@@ -292,8 +340,10 @@ impl Fence {
         });
         self.near.renew(near.clone());
         self.far.renew(far.clone());
+        self.keys.renew(&keys.budgets);
         self.taken = Some(now);
         self.wanting = false;
+        self.wanting_keys = false;
         self.keys_changed = false;
         self.forget_large_calls(resource);
         Some(NewMark { number: self.latest, near: (near_until, near), far: (far_until, far) })
@@ -336,6 +386,7 @@ impl Fence {
         let granted = self.near.granted.iter().chain(&self.far.granted).any(|granted| *granted > Credit::ZERO);
         match () {
             () if self.wanting || self.latest < self.trusted_from => taken,
+            () if self.wanting_keys => taken + EARLIEST_RENEWAL,
             () if granted && self.runs_low() => taken + EARLIEST_RENEWAL,
             () if granted || self.keys_changed => taken + RENEWAL,
             () => taken + IDLE_RENEWAL,

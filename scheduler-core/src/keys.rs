@@ -1,6 +1,6 @@
 //! Buckets by key.
 
-use crate::bill::KeyCharge;
+use crate::bill::{KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::gate::Gate;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 const SWEEP: usize = 2;
 /// How many more are looked at before a new key is refused.
 const SEARCH: usize = 64;
+/// Beyond these, nobody keeps a list of the buckets that marks might list.
+const MOST_LISTED: usize = 1000;
 /// Of more buckets than these, people are told of some.
 const MOST_SHOWN: usize = 50_000;
 
@@ -53,6 +55,17 @@ impl KeyBucket {
     }
 }
 
+/// The buckets of a limit that nobody knows.
+#[derive(Clone, Debug)]
+enum Others {
+    /// They are full.
+    Full,
+    /// They were empty then.
+    Empty(Time),
+    /// They are all like this one.
+    Like(Bucket),
+}
+
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -62,12 +75,14 @@ pub(crate) struct Keys {
     hasher: DefaultHashBuilder,
     /// By limit, how many buckets there are.
     live: Vec<usize>,
-    /// By limit: a bucket that nobody knows was empty then. Where there is none, it is full.
-    empty_at: Vec<Option<Time>>,
+    /// By limit: the buckets that nobody knows.
+    others: Vec<Others>,
     /// When promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
     /// Buckets with promises, or below zero.
     owing: BTreeSet<Slot>,
+    /// Buckets of limits whose keys marks list; nothing while there are too many.
+    listed: Option<BTreeSet<Slot>>,
     /// Where the sweep goes on.
     swept: usize,
     bound: usize,
@@ -82,9 +97,10 @@ impl Keys {
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             live: vec![0; limits.len()],
-            empty_at: vec![None; limits.len()],
+            others: vec![Others::Full; limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
+            listed: Some(BTreeSet::new()),
             swept: 0,
             bound: resource.bounds().max_keys,
         }
@@ -92,12 +108,22 @@ impl Keys {
 
     /// Every bucket of `limit` that nobody knows was empty at `time`.
     pub(crate) fn begin_empty(&mut self, limit: LimitId, time: Time) {
-        self.empty_at[limit.index()] = Some(time);
+        self.others[limit.index()] = Others::Empty(time);
     }
 
-    /// When every bucket of `limit` that nobody knows was empty, if that is known of none.
-    pub(crate) fn empty_at(&self, limit: LimitId) -> Option<Time> {
-        self.empty_at[limit.index()]
+    /// Every bucket of `limit` that nobody knows was like this one at `then`.
+    pub(crate) fn begin_like(&mut self, limit: LimitId, then: Time, bucket: Bucket) {
+        let full = bucket.is_as_new(&self.limits[limit.index()], then);
+        self.others[limit.index()] = if full { Others::Full } else { Others::Like(bucket) };
+    }
+
+    /// When every bucket of `limit` that nobody knows was empty at the latest, unless they are full.
+    pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
+        match &self.others[limit.index()] {
+            Others::Full => None,
+            Others::Empty(time) => Some(*time),
+            Others::Like(bucket) => Some(bucket.empty_at(&self.limits[limit.index()], now)),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -129,8 +155,13 @@ impl Keys {
 
     /// The bucket that `charge` is for, as it is from `now` on.
     pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
-        let known = self.known(charge);
-        known.map_or_else(|| Cow::Owned(self.fresh(charge.limit, now)), |known| Cow::Borrowed(&known.bucket))
+        self.bucket_of(now, charge.limit, &charge.key)
+    }
+
+    /// The bucket of this key, as it is from `now` on.
+    pub(crate) fn bucket_of(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+        let known = self.find(limit, key).and_then(|slot| self.get(slot));
+        known.map_or_else(|| Cow::Owned(self.fresh(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
     /// Changes the bucket that `charge` is for; it is made where there is none.
@@ -161,12 +192,16 @@ impl Keys {
     /// Buckets that are not full, with the level that a successor is to know at `now`: everything promised is paid, and nothing else
     /// is granted until then.
     pub(crate) fn levels(&self, now: Time) -> impl Iterator<Item = (&KeyBucket, Credit)> {
-        let level = move |known: &KeyBucket| {
-            let limit = &self.limits[known.limit.index()];
-            let level = known.bucket.level(limit, now);
-            known.bucket.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
-        };
+        let level = move |known: &KeyBucket| known.bucket.level_when_paid(&self.limits[known.limit.index()], now);
         self.buckets.iter().map(move |known| (known, level(known)))
+    }
+
+    /// The keys of limits whose keys marks list that are not full; nothing where there are more than `most`.
+    pub(crate) fn used(&self, now: Time, most: usize) -> Option<impl Iterator<Item = KeyName>> {
+        let listed = self.listed.as_ref().filter(|listed| listed.len() <= most)?;
+        let known = listed.iter().filter_map(|slot| self.get(*slot));
+        let used = known.filter(move |known| !known.bucket.is_as_new(&self.limits[known.limit.index()], now));
+        Some(used.map(|known| (known.limit, Arc::clone(&known.key))))
     }
 
     /// Puts the bucket of a key at a level that somebody knows.
@@ -245,21 +280,38 @@ impl Keys {
             }
             known.limit = to;
         }
-        let empty_at = |(before, to): (&Option<LimitId>, &Limit)| {
-            let before = before.filter(|_| to.is_keyed())?;
-            if !to.has_tokens() {
-                return self.empty_at[before.index()];
+        let others = |(before, to): (&Option<LimitId>, &Limit)| {
+            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
+            let was = &self.limits[before.index()];
+            match &self.others[before.index()] {
+                Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),
+                others if !to.has_tokens() => others.clone(),
+                Others::Full | Others::Empty(_) => {
+                    // What nobody knows of was as full as the smaller bucket could be.
+                    let level = self.fresh(before, now).recast(now, was, to).level(to, now);
+                    if level < to.full() { Others::Empty(to.empty_at(now, level)) } else { Others::Full }
+                }
             }
-            // What nobody knows of was as full as the smaller bucket could be.
-            let level = self.fresh(before, now).recast(now, &self.limits[before.index()], to).level(to, now);
-            (level < to.full()).then(|| to.empty_at(now, level))
         };
-        self.empty_at = succession.before().iter().zip(changed).map(empty_at).collect();
+        self.others = succession.before().iter().zip(changed).map(others).collect();
         self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
         self.limits = changed.to_vec();
+        self.list_anew();
         if !succession.is_same() {
             self.find_anew();
         }
+    }
+
+    /// How many buckets there are of limits whose keys marks list.
+    fn count_listed(&self) -> usize {
+        let counts = self.limits.iter().zip(&self.live);
+        counts.filter(|(limit, _)| limit.lists_keys()).map(|(_, count)| count).sum()
+    }
+
+    fn list_anew(&mut self) {
+        let lists = |slot: &Slot| self.get(*slot).is_some_and(|known| self.limits[known.limit.index()].lists_keys());
+        let slots = (0..).map_while(|place| self.buckets.nth_place(place));
+        self.listed = (self.count_listed() <= MOST_LISTED).then(|| slots.filter(lists).collect());
     }
 
     /// Makes the index anew, as hashes have the limit in them.
@@ -280,7 +332,12 @@ impl Keys {
 
     /// Takes everything that is in stock.
     pub(crate) fn empty(&mut self, now: Time) {
-        self.empty_at.iter_mut().for_each(|empty| *empty = Some(empty.map_or(now, |known| known.max(now))));
+        for others in &mut self.others {
+            *others = match others {
+                Others::Empty(time) => Others::Empty(now.max(*time)),
+                Others::Full | Others::Like(_) => Others::Empty(now),
+            };
+        }
         for known in self.buckets.iter_mut() {
             let limit = &self.limits[known.limit.index()];
             let stock = known.bucket.level(limit, now).max(Credit::ZERO);
@@ -288,18 +345,29 @@ impl Keys {
         }
     }
 
-    fn fresh(&self, id: LimitId, now: Time) -> Bucket {
+    /// A bucket that nobody knows.
+    pub(crate) fn fresh(&self, id: LimitId, now: Time) -> Bucket {
         let limit = &self.limits[id.index()];
-        match self.empty_at[id.index()] {
-            Some(empty) => Bucket::empty_until(limit, now, empty),
-            None => Bucket::new(limit, now, limit.full()),
+        match &self.others[id.index()] {
+            Others::Full => Bucket::new(limit, now, limit.full()),
+            Others::Empty(time) => Bucket::empty_until(limit, now, *time),
+            Others::Like(bucket) => {
+                let mut bucket = bucket.clone();
+                bucket.advance(limit, now);
+                if bucket.is_as_new(limit, now) { Bucket::new(limit, now, limit.full()) } else { bucket }
+            }
         }
     }
 
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
         let hash = self.hash(bucket.limit, &bucket.key);
+        let lists_keys = self.limits[bucket.limit.index()].lists_keys();
         let slot = self.buckets.insert(bucket);
+        if let (true, Some(listed)) = (lists_keys, &mut self.listed) {
+            listed.insert(slot);
+            self.listed.take_if(|listed| listed.len() > MOST_LISTED);
+        }
         // The table is taken out for the time of its growing, which reads the keys.
         let mut index = std::mem::take(&mut self.index);
         let rehash = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
@@ -329,6 +397,11 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         let Some(known) = self.buckets.remove(slot) else { return };
         self.live[known.limit.index()] -= 1;
+        if let Some(listed) = &mut self.listed {
+            listed.remove(&slot);
+        } else if self.count_listed() <= MOST_LISTED / 2 {
+            self.list_anew();
+        }
         let hash = self.hash(known.limit, &known.key);
         if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
             entry.remove();

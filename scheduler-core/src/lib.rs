@@ -49,6 +49,7 @@ mod gate;
 mod headcount;
 mod holdings;
 mod index;
+mod key_budgets;
 mod keys;
 mod learner;
 mod ledger;

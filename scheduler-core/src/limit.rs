@@ -11,6 +11,8 @@ use rampmeter_protocol::time::{Span, Time};
 /// How much later than committed a call may reach the upstream, for `margin = "auto"`.
 pub const LATENESS: Span = Span::from_millis(50);
 
+/// Buckets of keys whose period is shorter fill again after a crash.
+const LONG: Span = Span::from_secs(600);
 /// However little an upstream seems to hold, a bucket keeps one part in this many.
 const LEAST_BURST_PART: u64 = 4;
 
@@ -175,6 +177,11 @@ impl Limit {
     #[must_use]
     pub fn is_keyed(&self) -> bool {
         self.keyed
+    }
+
+    /// Whether marks list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
+    pub(crate) fn lists_keys(&self) -> bool {
+        self.keyed && !self.is_until_settled() && (self.is_quota() || self.period >= LONG)
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.

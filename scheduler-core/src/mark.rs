@@ -1,12 +1,12 @@
 //! Marks: what the store has to hold before permits may be granted.
 
-use crate::bill::Bill;
+use crate::bill::{Bill, KeyName};
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::event::Ask;
 pub use crate::fence::MarkNumber;
-use crate::fence::{AtOnce, Fence, KeyName, KeysCovered, MAX_LISTED, NEAR, NewMark};
+use crate::fence::{AtOnce, Fence, KeysCovered, MAX_LISTED, NEAR, NewMark};
 use crate::ledger::Backlog;
 use crate::limit::Limit;
 use crate::listing::keep_first;
@@ -72,7 +72,10 @@ impl<R: Clone> Scheduler<R> {
     pub fn mark(&mut self, now: Time) -> Option<Mark> {
         self.ledger.advance(now);
         let at_once = self.grantable_at_once(now);
-        let keys = self.keys_to_cover(now);
+        let mut keys = self.keys_to_cover(now);
+        if keys.others <= now + NEAR {
+            keys.budgets = self.key_budgets(now);
+        }
         let new = self.fence.as_mut()?.open(&self.resource, now, &at_once, &keys)?;
         let steps = steps(now, new.near.0, new.far.0);
         let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
@@ -98,22 +101,31 @@ impl<R: Clone> Scheduler<R> {
             cover((known.limit, Arc::clone(&known.key)), paid);
         }
         for held in self.held.iter().filter(|held| held.start > near) {
-            held.ask.bill.keyed().for_each(|charge| cover((charge.limit, Arc::clone(&charge.key)), held.start + NEAR));
+            held.ask.bill.keyed().for_each(|charge| cover(charge.name(), held.start + NEAR));
         }
         KeysCovered::new(&self.resource, near, until)
     }
 
     fn fenced_keys(&self, now: Time, keys: &KeysCovered) -> KeyMarks {
-        let listed = keys.listed.iter().map(|((limit, key), until)| {
+        let empty = keys.listed.iter().map(|((limit, key), until)| {
             let limit = &self.resource.limits()[limit.index()];
             let micros = limit.rate().micros(-limit.rate().refill_within(until.since(now)));
             let taken = Bucket::empty_until(limit, now, *until).taken(limit, now, &[], now);
             KeyMark { limit: limit.name().clone(), key: key.to_string(), micros, taken }
         });
+        let budgets = keys.budgets.iter().filter(|(name, _)| !keys.listed.contains_key(*name));
+        let listed = budgets.map(|(name, budget)| self.listed_key(now, name, *budget));
+        let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
+            self.resource.keyed_limits().partition(|limit| keys.budgets.are_for(&self.resource, *limit));
+        let known = known.iter().map(|limit| self.other_keys(now, *limit, keys.budgets.of_others(*limit)));
         // As long as the keys of a predecessor are empty, so are those of a successor.
-        let begins = self.resource.keyed_limits().filter_map(|limit| self.ledger.keys.empty_at(limit));
+        let begins = unknown.iter().filter_map(|limit| self.ledger.keys.empty_at(now, *limit));
         let others = begins.fold(keys.others, Time::max);
-        KeyMarks { listed: listed.collect(), others_empty_in: Some(signed_nanos(now, others)) }
+        KeyMarks {
+            listed: empty.chain(listed).collect(),
+            known: known.collect(),
+            others_empty_in: Some(signed_nanos(now, others)),
+        }
     }
 
     /// When whoever is held has been kept waiting for too long.
@@ -181,8 +193,8 @@ impl<R: Clone> Scheduler<R> {
         if self.held.len() >= bound {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
+        self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill);
         self.held.push_back(Held { ask, since: now, start });
-        self.fence.as_mut().expect("only a fence holds anybody").want();
     }
 
     /// Sends those elsewhere whom the store has kept waiting for too long.
@@ -239,6 +251,11 @@ impl<R: Clone> Scheduler<R> {
         let mut bills = Backlog::none(&self.resource);
         held.for_each(|held| bills.add(&self.resource, &held.ask.bill));
         bills
+    }
+
+    /// What those want who are held.
+    pub(crate) fn bills_held(&self) -> impl Iterator<Item = &Bill> {
+        self.held.iter().map(|held| &held.ask.bill)
     }
 
     fn near_level(&self, now: Time, id: LimitId) -> Credit {

@@ -1,6 +1,7 @@
 //! What a successor must know.
 
 use crate::bill::Bill;
+use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
@@ -43,8 +44,21 @@ pub struct Snapshot {
 pub struct KeyMarks {
     /// Those that are known.
     pub listed: Vec<KeyMark>,
+    /// Limits of which it is known how all others are.
+    pub known: Vec<OtherKeys>,
     /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
     pub others_empty_in: Option<i64>,
+}
+
+/// What each key of a limit has that is not listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherKeys {
+    /// The limit.
+    pub limit: Name,
+    /// The level of its bucket in millionths.
+    pub micros: i128,
+    /// What is taken, where the limit counts something else than tokens.
+    pub taken: Option<Taken>,
 }
 
 /// The level of a key's bucket, with everything that was promised paid, and nothing else to be granted until then.
@@ -125,12 +139,12 @@ impl<R: Clone> Scheduler<R> {
         let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
         let not_full = keys.levels(now).filter(|(known, level)| *level < limit_of(known).full());
         let mut lowest: Vec<_> =
-            not_full.map(|(known, level)| (empty_at(now, limit_of(known), known, level), known, level)).collect();
+            not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
         keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
         let mut listing = Listing::of(MAX_LISTED);
         let count = lowest.iter().take_while(|(_, known, _)| listing.admits(limit_of(known), &known.key)).count();
-        let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(limit)).max();
-        let others = lowest.get(count).map(|(empty, ..)| *empty).max(begins);
+        let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
+        let latest = lowest.get(count).map(|(empty, ..)| *empty).max(begins);
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
             limit: limit_of(known).name().clone(),
             key: known.key.to_string(),
@@ -138,7 +152,9 @@ impl<R: Clone> Scheduler<R> {
             taken: known.bucket.taken(limit_of(known), now, &[], now),
         };
         let listed = lowest[..count].iter().map(mark).collect();
-        KeyMarks { listed, others_empty_in: others.map(|time| signed_nanos(now, time)) }
+        let others = self.resource.keyed_limits().map(|limit| self.other_keys(now, limit, Credit::ZERO));
+        let known = if count == lowest.len() { others.collect() } else { Vec::new() };
+        KeyMarks { listed, known, others_empty_in: latest.map(|time| signed_nanos(now, time)) }
     }
 
     /// The buckets' part of [`Scheduler::snapshot`], which is small.
@@ -255,9 +271,13 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn restore_keys(&mut self, then: Time, marks: &KeyMarks) {
-        if let Some(nanos) = marks.others_empty_in {
-            let empty = shifted(then, nanos);
-            self.resource.keyed_limits().for_each(|limit| self.ledger.keys.begin_empty(limit, empty));
+        for id in self.resource.keyed_limits() {
+            let limit = &self.resource.limits()[id.index()];
+            match (marks.known.iter().find(|known| known.limit == *limit.name()), marks.others_empty_in) {
+                (Some(known), _) => self.ledger.keys.begin_like(id, then, known.bucket(limit, then)),
+                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, shifted(then, nanos)),
+                (None, None) => {}
+            }
         }
         for mark in &marks.listed {
             if let Some(limit) =
@@ -313,12 +333,12 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// When a bucket is above zero, or was empty to have refilled since; where nothing refills, until when it may have been used.
-fn empty_at(now: Time, limit: &Limit, known: &KeyBucket, level: Credit) -> Time {
-    if limit.has_tokens() {
-        return limit.empty_at(now, level);
+impl OtherKeys {
+    /// Any of them as it was at `then`.
+    fn bucket(&self, limit: &Limit, then: Time) -> Bucket {
+        let counted = self.taken.as_ref().and_then(|taken| Bucket::counted(limit, then, taken));
+        counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(self.micros)))
     }
-    known.bucket.last_promise().max(known.bucket.outlasting(limit, now)).unwrap_or(now).max(now)
 }
 
 /// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.

@@ -84,6 +84,8 @@ struct Permit {
 }
 
 struct Play {
+    /// The limits that are judged.
+    judged: ResourceSpec,
     spec: ResourceSpec,
     now: Time,
     store: Store,
@@ -105,7 +107,7 @@ impl Play {
         let store = Store { revision: 1, levels: snapshot(&mark), taken: now, writer: 0, number: mark.number.0 };
         world.handle(now, Event::Marked(mark.number));
         let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
-        Play { spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
+        Play { judged: spec.clone(), spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
     }
 
     fn step(&mut self, pause: u64, step: &Step) {
@@ -179,7 +181,7 @@ impl Play {
 
     fn change_limits(&mut self, others: Others) {
         let now = self.now;
-        self.spec = spec_with(others);
+        self.spec = spec_with(&self.judged, others);
         let resource = Box::new(Resource::new(&self.spec).unwrap());
         self.leader().world.handle(now, Event::Limits(resource));
     }
@@ -192,10 +194,7 @@ impl Play {
         let now = self.now;
         let living = self.writers.iter_mut().flatten().collect::<Vec<_>>();
         let index = of.index(living.len());
-        let writer = living.into_iter().nth(index).unwrap();
-        let id = permit_id(writer.number, writer.world.asked);
-        let request = writer.world.ask(now, &wish_of(mode, cost, client).named(&id));
-        writer.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
+        living.into_iter().nth(index).unwrap().ask(now, cost, client, mode);
     }
 
     /// What has not started can't have been used.
@@ -296,6 +295,12 @@ impl Play {
 }
 
 impl Writer {
+    fn ask(&mut self, now: Time, cost: [u64; 3], client: usize, mode: Mode) {
+        let id = permit_id(self.number, self.world.asked);
+        let request = self.world.ask(now, &wish_of(mode, cost, client).named(&id));
+        self.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
+    }
+
     /// When something is to be done.
     fn next(&self) -> Time {
         let write = match &self.writing {
@@ -334,8 +339,8 @@ fn spec() -> ResourceSpec {
 }
 
 /// The same limits beside these others, which hold nobody up.
-fn spec_with(others: Others) -> ResourceSpec {
-    let [a, b, c] = <[LimitSpec; 3]>::try_from(spec().limits).unwrap();
+fn spec_with(judged: &ResourceSpec, others: Others) -> ResourceSpec {
+    let [a, b, c] = <[LimitSpec; 3]>::try_from(judged.limits.clone()).unwrap();
     let other = |name: &str| LimitSpec { name: crate::common::name(name), ..limit("a", 1_000.0, span(1)) };
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let keyed = LimitSpec { applies: each, ..other("keyed") };
@@ -395,6 +400,27 @@ fn counting() -> impl Strategy<Value = ResourceSpec> {
     })
 }
 
+/// The same, with a limit by key that is so long that marks list its keys.
+fn listing() -> impl Strategy<Value = ResourceSpec> {
+    let algorithm = prop_oneof![
+        Just(Algorithm::TokenBucket),
+        Just(Algorithm::FixedWindow(Alignment::Epoch)),
+        Just(Algorithm::FixedWindow(Alignment::FirstUse)),
+        Just(Algorithm::SlidingWindow),
+    ];
+    // Of twelve, one is too many to be allowed unheard of.
+    (algorithm, prop_oneof![Just(12), Just(24)]).prop_map(|(algorithm, capacity)| by_the_hour(algorithm, capacity))
+}
+
+/// So many in an hour for each client.
+fn by_the_hour(algorithm: Algorithm, capacity: u64) -> ResourceSpec {
+    let mut spec = spec();
+    spec.limits[2] = LimitSpec { algorithm, capacity: whole(capacity), period: HOUR, ..spec.limits[2].clone() };
+    spec
+}
+
+const HOUR: Span = Span::from_secs(3600);
+
 fn lowest(limit: &LimitSpec, calls: &[Held]) -> i128 {
     if limit.algorithm == Algorithm::TokenBucket {
         let calls: Vec<(Time, Amount)> = calls.iter().map(|(at, _, cost)| (*at, *cost)).collect();
@@ -433,9 +459,150 @@ proptest! {
     }
 
     #[test]
+    fn nor_to_keys_that_marks_list(spec in listing(), steps in prop::collection::vec(step(), 1..60)) {
+        check(&spec, &steps)?;
+    }
+
+    #[test]
     fn nor_is_what_is_counted(spec in counting(), steps in prop::collection::vec(step(), 1..60)) {
         // Other limits are judged where they are made from token buckets.
         let steps: Vec<_> = steps.into_iter().filter(|(_, step)| !matches!(step, Step::Limits(_))).collect();
         check(&spec, &steps)?;
     }
+}
+
+/// Whether `client` is granted so many at once.
+fn gets(play: &mut Play, client: &'static str, units: u64) -> bool {
+    let now = play.now;
+    let mut wish = wish(Mode::Allow, &[("c", units as f64)]);
+    wish.labels.push(("client", client));
+    let request = play.leader().world.ask(now, &wish);
+    // A mark that lists its key comes until then.
+    play.pass(span(300));
+    play.leader().world.start(request).is_some()
+}
+
+/// An hour would be too long to be without anything.
+#[test]
+fn a_crash_leaves_keys_of_long_limits_what_they_have() {
+    let quota = Algorithm::Quota(None);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch), Algorithm::SlidingWindow, quota]
+    {
+        let mut play = Play::new(by_the_hour(algorithm.clone(), 12));
+        assert!(gets(&mut play, "x", 4) && gets(&mut play, "y", 1), "{algorithm:?}");
+        play.pass(span(20_000));
+        play.take_over(Span::ZERO, true);
+        assert!(!gets(&mut play, "x", 9), "{algorithm:?}");
+        for (client, units) in [("x", 8), ("y", 11), ("z", 12)] {
+            assert!(gets(&mut play, client, units), "{algorithm:?}: {units} of {client}");
+            assert!(!gets(&mut play, client, 1), "{algorithm:?}: more of {client}");
+        }
+    }
+}
+
+/// A call that takes little of its key waits for no mark, and costs every key as much when the leader dies.
+#[test]
+fn a_small_call_of_a_new_key_waits_for_no_mark() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch)] {
+        let mut play = Play::new(by_the_hour(algorithm, 64));
+        play.pass(span(1_000));
+        let now = play.now;
+        for client in 0..CLIENTS.len() {
+            let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], client));
+            assert_eq!(play.leader().world.start(request), Some(now));
+        }
+        play.take_over(Span::ZERO, true);
+        // What comes in while such a call may be made is lost.
+        play.pass(span(3_000));
+        for (client, left) in [("x", 63), ("another", 63)] {
+            assert!(!gets(&mut play, client, left + 1) && gets(&mut play, client, left), "{client}");
+        }
+    }
+}
+
+/// A bucket that was full until a call came is less full than one from which that call was taken before.
+#[test]
+fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
+    let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 7200));
+    play.pass(span(3_000));
+    while play.now.since(play.store.taken) < span(900) {
+        play.pass(span(10));
+    }
+    let now = play.now;
+    let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0));
+    assert_eq!(play.leader().world.start(request), Some(now));
+    play.take_over(span(1_000), true);
+    assert!(!gets(&mut play, "x", 7200), "half a second after another");
+    play.pass(span(5_000));
+    assert!(gets(&mut play, "x", 7200));
+}
+
+/// A start that is farther than what a mark says of unknown keys waits for one that lists its key, whatever was listed for others.
+#[test]
+fn far_starts_of_keys_are_listed_first() {
+    let mut play = Play::new(spec());
+    let reserve = |play: &mut Play, client| {
+        let now = play.now;
+        (0..4).for_each(|_| play.leader().ask(now, [0, 0, 5], client, Mode::Reserve));
+    };
+    reserve(&mut play, 1);
+    play.pass(span(50));
+    reserve(&mut play, 0);
+    play.take_over(Span::ZERO, true);
+    reserve(&mut play, 0);
+    play.pass(span(30_000));
+    let lowest = lowest(&play.spec.limits[2], &play.calls(2, Some(0)));
+    assert!(lowest >= 0, "{lowest}");
+}
+
+/// What a mark allows of a key is for all calls under it together.
+#[test]
+fn a_key_takes_no_more_under_a_mark_than_that_allows() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
+        let mut play = Play::new(by_the_hour(algorithm, 24));
+        assert!(gets(&mut play, "x", 1));
+        let now = play.now;
+        let asked: Vec<usize> =
+            (0..30).map(|_| play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0))).collect();
+        let at_once = asked.iter().filter(|request| play.leader().world.start(**request).is_some()).count();
+        play.take_over(Span::ZERO, true);
+        let later = (0..30).filter(|_| gets(&mut play, "x", 1)).count();
+        assert!(at_once > 0 && 1 + at_once + later <= 24, "{at_once} and {later}");
+    }
+}
+
+/// What is allowed to a key under the last mark is all that is lost with whoever dies right after it.
+#[test]
+fn a_crash_costs_a_busy_key_little() {
+    let mut play = Play::new(by_the_hour(Algorithm::Quota(None), 12));
+    assert!(gets(&mut play, "x", 1) && gets(&mut play, "x", 1));
+    play.take_over(Span::ZERO, true);
+    assert!(gets(&mut play, "x", 6));
+}
+
+fn clients(count: usize) -> impl Iterator<Item = &'static str> {
+    (0..count).map(|number| &*format!("client-{number}").leak())
+}
+
+#[test]
+fn once_there_are_few_keys_again_they_are_known() {
+    let mut play = Play::new(by_the_hour(Algorithm::FixedWindow(Alignment::Epoch), 12));
+    assert!(clients(1100).all(|client| gets(&mut play, client, 1)));
+    play.pass(HOUR + HOUR);
+    assert!(gets(&mut play, "x", 4));
+    play.pass(span(20_000));
+    play.take_over(Span::ZERO, true);
+    assert!(gets(&mut play, "x", 8) && gets(&mut play, "another", 12));
+}
+
+/// More keys than a mark lists have nothing until the hour is over.
+#[test]
+fn of_too_many_keys_none_is_known_after_a_crash() {
+    let mut play = Play::new(by_the_hour(Algorithm::FixedWindow(Alignment::Epoch), 12));
+    assert!(clients(501).all(|client| gets(&mut play, client, 1)));
+    play.take_over(Span::ZERO, true);
+    play.pass(span(10_000));
+    assert!(["client-0", "another"].iter().all(|client| !gets(&mut play, client, 1)));
+    play.pass(HOUR);
+    assert!(["client-0", "another"].iter().all(|client| gets(&mut play, client, 1)));
 }

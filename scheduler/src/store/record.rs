@@ -6,7 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::snapshot::{
-    Fate, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+    Fate, KeyMark, KeyMarks, LevelMark, OtherKeys, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +49,9 @@ pub struct KeysRecord {
     /// By limit and key, what is taken of those that count something else than tokens.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     taken: Vec<(Name, String, TakenRecord)>,
+    /// Of limits all of whose keys are known, the level of each key that is not listed, and what is taken of it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    known: Vec<(Name, i64, Option<TakenRecord>)>,
     /// In how many nanoseconds from the writing on the others are empty; full where this is left out.
     others_empty_in: Option<i64>,
 }
@@ -151,7 +154,16 @@ impl KeysRecord {
             let taken = mark.taken.as_ref()?;
             Some((mark.limit.clone(), mark.key.clone(), TakenRecord::of(taken)))
         });
-        KeysRecord { listed: listed.collect(), taken: taken.collect(), others_empty_in: marks.others_empty_in }
+        let known = marks.known.iter().map(|others| {
+            let taken = others.taken.as_ref().map(TakenRecord::of);
+            (others.limit.clone(), saturated(others.micros), taken)
+        });
+        KeysRecord {
+            listed: listed.collect(),
+            taken: taken.collect(),
+            known: known.collect(),
+            others_empty_in: marks.others_empty_in,
+        }
     }
 
     /// Limits, keys and levels in millionths, as far as they are listed.
@@ -170,7 +182,7 @@ impl KeysRecord {
         for mark in &mut marks.listed {
             (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
         }
-        KeyMarks { others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
+        KeyMarks { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
     }
 
     fn marks(&self) -> KeyMarks {
@@ -182,7 +194,16 @@ impl KeysRecord {
             micros: i128::from(*micros),
             taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
         };
-        KeyMarks { listed: self.listed.iter().map(mark).collect(), others_empty_in: self.others_empty_in }
+        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| OtherKeys {
+            limit: limit.clone(),
+            micros: i128::from(*micros),
+            taken: taken.as_ref().map(TakenRecord::taken),
+        };
+        KeyMarks {
+            listed: self.listed.iter().map(mark).collect(),
+            known: self.known.iter().map(known).collect(),
+            others_empty_in: self.others_empty_in,
+        }
     }
 }
 
@@ -344,6 +365,7 @@ mod tests {
             keys: KeysRecord {
                 listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],
                 taken: Vec::new(),
+                known: vec![(name("per-day"), 5_000_000, None)],
                 others_empty_in: Some(2_500_000_000),
             },
             rules: 12,
@@ -356,7 +378,7 @@ mod tests {
             keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }

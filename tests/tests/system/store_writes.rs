@@ -27,27 +27,31 @@ async fn writes(nats: &Server) -> u64 {
     stream.cached_info().state.last_sequence
 }
 
-/// Asks with arrays of `at_once` in this mode for a while, and returns how many seconds it was.
-async fn ask_for(time: Span, worker: &Worker, mode: &str, at_once: usize) -> f64 {
+/// Asks again and again for a while, and returns how many seconds it was.
+async fn ask_for(time: Span, worker: &Worker, next: &mut impl FnMut() -> Value) -> f64 {
     let clock = Clock::start();
     while clock.now().since(Clock::START) < time {
         // What a leader was about to answer when it stood still, it keeps to itself.
-        let _elapsed = tokio::time::timeout(LOST, worker.ask(Value::Array(vec![json!({"mode": mode}); at_once]))).await;
+        let _elapsed = tokio::time::timeout(LOST, worker.ask(next())).await;
     }
     clock.now().since(Clock::START).secs()
 }
 
-/// Asks with arrays of `at_once` in this mode for a while: how many were granted, and how many writes there were in a second.
+/// Asks with arrays of `at_once` in this mode.
 async fn check(capacity: u64, period: &str, mode: &str, at_once: usize, most_granted: f64) {
+    let limit = format!("capacity = {capacity}\nperiod = \"{period}\"\n");
+    check_asks(&limit, || Value::Array(vec![json!({"mode": mode}); at_once]), most_granted).await;
+}
+
+/// Asks so for a while: how many were granted, and how many writes there were in a second.
+async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: f64) {
     let nats = nats::start().await;
-    let resource = format!(
-        "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"{period}\"\n"
-    );
+    let resource = format!("[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\n{limit}");
     let _running = scheduler::start(&nats, &resource).await;
     let worker = Worker::connect(&nats, "hub").await;
-    ask_for(AT_FIRST, &worker, mode, at_once).await;
+    ask_for(AT_FIRST, &worker, &mut next).await;
     let before = writes(&nats).await;
-    let secs = ask_for(TIME, &worker, mode, at_once).await;
+    let secs = ask_for(TIME, &worker, &mut next).await;
     let (writes, granted) = ((writes(&nats).await - before) as f64, worker.status().await.counters.granted as f64);
     assert!(writes <= MOST_WRITES_PER_SECOND * secs + ENDS, "{writes} writes in {secs} s for {granted} permits");
     assert!(writes >= secs, "a standby is to see that its leader lives: {writes} in {secs} s");
@@ -72,4 +76,15 @@ async fn of_one_that_never_holds_anybody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_one_whose_permits_reach_ever_farther() {
     check(1000, "1s", "reserve", 64, f64::MAX).await;
+}
+
+/// Each has to be listed before it is granted anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_with_ever_new_keys() {
+    let mut client = 0;
+    let next = || {
+        client += 1;
+        json!({"mode": "allow", "labels": {"client": client.to_string()}})
+    };
+    check_asks("capacity = 10\nperiod = \"1h\"\nkey = [\"client\"]\n", next, f64::MAX).await;
 }
