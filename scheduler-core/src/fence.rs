@@ -90,6 +90,8 @@ impl Demand {
     }
 }
 
+/// Of one that is empty for some time.
+const SPANS_OF_EMPTY: usize = 2;
 /// Most keys that a mark lists: beyond these, all keys wait as long as the next one has to.
 pub(crate) const MAX_LISTED: usize = 256;
 
@@ -107,8 +109,10 @@ impl KeysCovered {
     pub(crate) fn new(resource: &Resource, near: Time, keys: BTreeMap<KeyName, Time>) -> Self {
         let mut latest: Vec<(KeyName, Time)> = keys.into_iter().collect();
         latest.sort_by_key(|(_, until)| Reverse(*until));
-        let mut listing = Listing::of(MAX_LISTED);
-        let listable = |((limit, key), _): &&(KeyName, Time)| listing.admits(&resource.limits()[limit.index()], key);
+        let mut listing = Listing::half(MAX_LISTED);
+        let listable = |((limit, key), _): &&(KeyName, Time)| {
+            listing.admits(&resource.limits()[limit.index()], key, SPANS_OF_EMPTY)
+        };
         let count = latest.iter().take_while(listable).count();
         let others = latest.get(count).map_or(near, |(_, until)| *until);
         latest.truncate(count);

@@ -130,8 +130,13 @@ impl<R: Clone> Scheduler<R> {
             let budget = left.entry(name).or_insert(Credit::ZERO);
             *budget = wanted.max(*budget);
         }
-        let mut listing = Listing::of(MOST);
-        if !left.keys().all(|(limit, key)| listing.admits(&limits[limit.index()], key)) {
+        let mut listing = Listing::half(MOST);
+        let mut fits = |name: &KeyName| {
+            let limit = &limits[name.0.index()];
+            let (_, taken) = told(limit, &self.key_bucket(now, name), now, limit.full());
+            listing.admits(limit, &name.1, taken.map_or(0, |taken| taken.spans.len()))
+        };
+        if !left.keys().all(&mut fits) {
             return None;
         }
         for (name, budget) in &mut left {

@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 const ROOM: usize = 900_000;
 /// What is written of a key beside its name and that of its limit.
 const FRAME: usize = 64;
+/// What is written of a time in which something is taken.
+const SPAN: usize = 66;
 
 /// Room that is left for keys.
 pub(crate) struct Listing {
@@ -20,9 +22,16 @@ impl Listing {
         Listing { room: ROOM, places }
     }
 
-    /// Whether there is room for this key, which it takes.
-    pub(crate) fn admits(&mut self, limit: &Limit, key: &str) -> bool {
-        let size = FRAME + limit.name().len() + key.chars().map(written).sum::<usize>();
+    /// Half of a record.
+    pub(crate) fn half(places: usize) -> Self {
+        Listing { room: ROOM / 2, places }
+    }
+
+    /// Whether there is room for this key, which it takes. Where its limit counts something else than tokens, so many spans are written
+    /// of it, beside its name once more.
+    pub(crate) fn admits(&mut self, limit: &Limit, key: &str, spans: usize) -> bool {
+        let name = FRAME + limit.name().len() + key.chars().map(written).sum::<usize>();
+        let size = if limit.has_tokens() { name } else { name + name + SPAN * spans };
         let fits = self.places > 0 && size <= self.room;
         if fits {
             (self.places, self.room) = (self.places - 1, self.room - size);

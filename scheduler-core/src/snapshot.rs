@@ -142,14 +142,17 @@ impl<R: Clone> Scheduler<R> {
             not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
         keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
         let mut listing = Listing::of(MAX_LISTED);
-        let count = lowest.iter().take_while(|(_, known, _)| listing.admits(limit_of(known), &known.key)).count();
+        let taken = |known: &KeyBucket| known.bucket.taken(limit_of(known), now, &[], now);
+        let spans = |known: &KeyBucket| taken(known).map_or(0, |taken| taken.spans.len());
+        let mut fits = |known: &KeyBucket| listing.admits(limit_of(known), &known.key, spans(known));
+        let count = lowest.iter().take_while(|(_, known, _)| fits(known)).count();
         let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
         let latest = lowest.get(count).map(|(empty, ..)| *empty).max(begins);
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
             limit: limit_of(known).name().clone(),
             key: known.key.to_string(),
             micros: limit_of(known).rate().micros(level),
-            taken: known.bucket.taken(limit_of(known), now, &[], now),
+            taken: taken(known),
         };
         let listed = lowest[..count].iter().map(mark).collect();
         let others = self.resource.keyed_limits().map(|limit| self.other_keys(now, limit, Credit::ZERO));

@@ -192,3 +192,35 @@ async fn a_crash_leaves_every_key_what_is_left_of_its_quota() {
     }
     process.stop().await;
 }
+
+/// More keys than one value of the store has room for, of which most can be told of.
+const WINDOWS: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "per-client"
+algorithm = "fixed-window"
+aligned = "first-use"
+key = ["client"]
+capacity = 5
+period = "10h"
+"#;
+
+#[tokio::test]
+async fn a_restart_with_thousands_of_windows_is_written() {
+    let (nats, worker) = hub().await;
+    let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
+    let client = |number: usize| json!({"mode": "allow", "labels": {"client": format!("client-{number:0>60}")}});
+    for first in (0..10_000).step_by(500) {
+        let answers = worker.ask((first..first + 500).map(client).collect()).await;
+        assert!(answers.as_array().unwrap().iter().all(|answer| answer["status"] == "granted"), "{answers}");
+    }
+    process.stop().await;
+
+    let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
+    let again = worker.ask((0..500).map(client).collect()).await;
+    let granted = again.as_array().unwrap().iter().filter(|answer| answer["status"] == "granted").count();
+    let log = process.log();
+    assert!(log.contains("going on from the stored state") && granted > 0, "{granted}\n{log}");
+    process.stop().await;
+}
