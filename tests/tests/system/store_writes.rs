@@ -15,7 +15,9 @@ use std::time::Duration;
 const MOST_WRITES_PER_SECOND: f64 = 5.0;
 /// Budgets grow with the first permits: until then it takes more.
 const AT_FIRST: Span = Span::from_secs(2);
-const TIME: Span = Span::from_secs(3);
+const TIME: Span = Span::from_secs(2);
+/// Of so many stretches of that time the one in the middle counts: budgets grow again when a machine that was busy with others goes on.
+const STRETCHES: usize = 3;
 /// One at either end.
 const ENDS: f64 = 2.0;
 
@@ -50,9 +52,15 @@ async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: 
     let _running = scheduler::start(&nats, &resource).await;
     let worker = Worker::connect(&nats, "hub").await;
     ask_for(AT_FIRST, &worker, &mut next).await;
-    let before = writes(&nats).await;
-    let secs = ask_for(TIME, &worker, &mut next).await;
-    let (writes, granted) = ((writes(&nats).await - before) as f64, worker.status().await.counters.granted as f64);
+    let mut stretches = Vec::new();
+    for _ in 0..STRETCHES {
+        let before = writes(&nats).await;
+        let secs = ask_for(TIME, &worker, &mut next).await;
+        stretches.push(((writes(&nats).await - before) as f64, secs));
+    }
+    let granted = worker.status().await.counters.granted as f64;
+    stretches.sort_by(|(a, a_secs), (b, b_secs)| (a / a_secs).total_cmp(&(b / b_secs)));
+    let (writes, secs) = stretches[STRETCHES / 2];
     assert!(writes <= MOST_WRITES_PER_SECOND * secs + ENDS, "{writes} writes in {secs} s for {granted} permits");
     assert!(writes >= secs, "a standby is to see that its leader lives: {writes} in {secs} s");
     assert!(granted > 0.0 && granted <= most_granted, "{granted}");
@@ -60,12 +68,12 @@ async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_limit_that_is_saturated() {
-    check(50, "1s", "allow", 10, 400.0).await;
+    check(50, "1s", "allow", 10, 550.0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_limit_that_gives_one_in_a_second() {
-    check(2, "2s", "allow", 2, 10.0).await;
+    check(2, "2s", "allow", 2, 14.0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
