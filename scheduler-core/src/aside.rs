@@ -110,14 +110,13 @@ impl<R: Clone> Scheduler<R> {
 
     /// The gate where one that waits stands, if it stands at one, and those before it there.
     pub(crate) fn ahead_at_gate(&self, waiting: &Waiting<R>) -> Option<(Slot, Crowd)> {
-        let Some(Aside::Standing(place)) = waiting.aside else { return None };
-        Some((place, self.gate_of(waiting)?.ahead_of(waiting.stand())))
+        self.gate_of(waiting).map(|(place, gate)| (place, gate.ahead_of(waiting.stand())))
     }
 
     /// The gate where one that waits stands, if it stands at one.
-    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<&Gate> {
+    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(Slot, &Gate)> {
         let Some(Aside::Standing(place)) = waiting.aside else { return None };
-        self.ledger.keys.get(place)?.gate.as_deref()
+        Some((place, self.ledger.keys.get(place)?.gate.as_deref()?))
     }
 
     /// What those of this class and of more urgent ones will take who stand at the gate of a key.

@@ -8,7 +8,6 @@ use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
-use crate::taken::Taken;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -204,20 +203,10 @@ impl Keys {
         Some(used.map(|known| (known.limit, Arc::clone(&known.key))))
     }
 
-    /// Puts the bucket of a key at a level that somebody knows.
-    pub(crate) fn reset(&mut self, limit: LimitId, key: Arc<str>, now: Time, level: Credit) {
-        let charge = KeyCharge { limit, key, amount: Amount::ZERO };
-        self.touch(now, &charge, |bucket, limit| *bucket = Bucket::new(limit, now, level));
-    }
-
     /// Puts the bucket of a key where its predecessor says that it was at `then`.
-    pub(crate) fn resume(&mut self, limit: LimitId, key: Arc<str>, then: Time, taken: &Taken) {
+    pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) {
         let charge = KeyCharge { limit, key, amount: Amount::ZERO };
-        self.touch(then, &charge, |bucket, limit| {
-            if let Some(counted) = Bucket::counted(limit, then, taken) {
-                *bucket = counted;
-            }
-        });
+        self.touch(then, &charge, |bucket, _| *bucket = was);
     }
 
     /// The place of the bucket that `charge` is for; it is made where there is none.

@@ -17,7 +17,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// Most buckets of keys that a successor is told of one by one.
 pub(crate) const MAX_LISTED: usize = 10_000;
@@ -142,21 +141,22 @@ impl<R: Clone> Scheduler<R> {
             not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
         keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
         let mut listing = Listing::of(MAX_LISTED);
-        let taken = |known: &KeyBucket| known.bucket.taken(limit_of(known), now, &[], now);
-        let spans = |known: &KeyBucket| taken(known).map_or(0, |taken| taken.spans.len());
-        let mut fits = |known: &KeyBucket| listing.admits(limit_of(known), &known.key, spans(known));
-        let count = lowest.iter().take_while(|(_, known, _)| fits(known)).count();
         let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
-        let latest = lowest.get(count).map(|(empty, ..)| *empty).max(begins);
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
             limit: limit_of(known).name().clone(),
             key: known.key.to_string(),
             micros: limit_of(known).rate().micros(level),
-            taken: taken(known),
+            taken: known.bucket.taken(limit_of(known), now, &[], now),
         };
-        let listed = lowest[..count].iter().map(mark).collect();
+        let admit = |entry: &(Time, &KeyBucket, Credit)| {
+            let mark = mark(entry);
+            let spans = mark.taken.as_ref().map_or(0, |taken| taken.spans.len());
+            listing.admits(limit_of(entry.1), &mark.key, spans).then_some(mark)
+        };
+        let listed: Vec<KeyMark> = lowest.iter().map_while(admit).collect();
+        let latest = lowest.get(listed.len()).map(|(empty, ..)| *empty).max(begins);
         let others = self.resource.keyed_limits().map(|limit| self.other_keys(now, limit, Credit::ZERO));
-        let known = if count == lowest.len() { others.collect() } else { Vec::new() };
+        let known = if listed.len() == lowest.len() { others.collect() } else { Vec::new() };
         KeyMarks { listed, known, others_empty_in: latest.map(|time| signed_nanos(now, time)) }
     }
 
@@ -277,7 +277,10 @@ impl<R: Clone> Scheduler<R> {
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
             match (marks.known.iter().find(|known| known.limit == *limit.name()), marks.others_empty_in) {
-                (Some(known), _) => self.ledger.keys.begin_like(id, then, known.bucket(limit, then)),
+                (Some(known), _) => {
+                    let was = bucket(limit, then, known.micros, known.taken.as_ref());
+                    self.ledger.keys.begin_like(id, then, was);
+                }
                 (None, Some(nanos)) => self.ledger.keys.begin_empty(id, shifted(then, nanos)),
                 (None, None) => {}
             }
@@ -286,12 +289,8 @@ impl<R: Clone> Scheduler<R> {
             if let Some(limit) =
                 self.resource.limit(&mark.limit).filter(|limit| self.resource.limits()[limit.index()].is_keyed())
             {
-                let level = self.resource.limits()[limit.index()].rate().credit_of_micros(mark.micros);
-                let key: Arc<str> = mark.key.as_str().into();
-                self.ledger.keys.reset(limit, Arc::clone(&key), then, level);
-                if let Some(taken) = &mark.taken {
-                    self.ledger.keys.resume(limit, key, then, taken);
-                }
+                let was = bucket(&self.resource.limits()[limit.index()], then, mark.micros, mark.taken.as_ref());
+                self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
             }
         }
     }
@@ -336,12 +335,10 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-impl OtherKeys {
-    /// Any of them as it was at `then`.
-    fn bucket(&self, limit: &Limit, then: Time) -> Bucket {
-        let counted = self.taken.as_ref().and_then(|taken| Bucket::counted(limit, then, taken));
-        counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(self.micros)))
-    }
+/// A bucket of which this is told as it was at `then`.
+fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Taken>) -> Bucket {
+    let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
+    counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 
 /// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.
