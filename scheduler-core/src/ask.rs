@@ -5,6 +5,7 @@ use crate::between::Turns;
 use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
+use crate::fence::NEAR;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
 use crate::order::Ahead;
@@ -71,6 +72,8 @@ impl<R: Clone> Scheduler<R> {
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
+            // Its answer is on its way as soon as the store knows of it.
+            State::Granted(granted) if !granted.told => self.refuse(ask.to, ask.id, Refusal::Unavailable),
             State::Granted(granted) if !granted.settled && granted.key.at + self.resource.validity() < now => {
                 self.grant_anew(now, slot, ask);
             }
@@ -102,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
         }
         // A successor that has charged the first start may have refilled since: the whole bill counts.
         if !self.is_covered(&permit.bill, offer.at) {
-            return self.hold(now, ask, offer.at);
+            return self.hold(now, ask);
         }
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &permit.bill, offer.at);
@@ -121,10 +124,16 @@ impl<R: Clone> Scheduler<R> {
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
-        if !self.is_covered(&ask.bill, offer.at) {
-            return self.hold(now, ask, offer.at);
+        let covered = self.is_covered(&ask.bill, offer.at);
+        // The next mark has a budget for what is near.
+        if !covered && offer.at <= now + NEAR {
+            return self.hold(now, ask);
         }
-        self.grant(now, ask, offer, now + latest);
+        if covered {
+            self.grant(now, ask, offer, now + latest);
+        } else {
+            self.promise(now, ask, offer, now + latest);
+        }
         self.change_plan();
     }
 
@@ -189,13 +198,28 @@ impl<R: Clone> Scheduler<R> {
 
     /// Grants a start that may not be later than `latest`.
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
+        let to = ask.to.clone();
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, true);
+        self.answer(now, slot, to, granted, Span::ZERO, false);
+    }
+
+    /// Commits a permit that nobody has known to a start that may not be later than `latest`. Whether its asker is `told` now.
+    pub(crate) fn commit_new(
+        &mut self,
+        now: Time,
+        ask: Ask<R>,
+        offer: Offer,
+        latest: Time,
+        told: bool,
+    ) -> (Slot, Granted) {
         let key = Key { at: offer.at, serial: self.next_serial() };
-        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, moved: false };
+        let Offer { limited_by, .. } = offer;
+        let granted = Granted { key, limited_by, class: ask.class, settled: false, moved: false, told };
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class));
         self.shadow(now, slot, latest);
-        self.answer(now, slot, ask.to, granted, Span::ZERO, false);
+        (slot, granted)
     }
 
     /// At `alone` it could start if others did not come first.

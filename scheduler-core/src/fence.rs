@@ -4,8 +4,8 @@
 //! counts as spent. A successor goes on from the mark, so that whatever the writer does until it learns of its
 //! successor has been paid for. Marks are written ahead of need; nothing waits for the store in normal running.
 //!
-//! There are two budgets: one for starts that are near, which is all that late binding needs, and one for starts that
-//! are far, of which a successor has to withhold what is unused until then.
+//! The budget is for starts that are near, which is all that late binding needs. A start that is farther away is promised
+//! first and told once the store holds a mark that has it (see `pending_grants`).
 
 use crate::bill::{Bill, KeyName};
 use crate::credit::Credit;
@@ -50,8 +50,7 @@ pub(crate) struct Fence {
     latest: MarkNumber,
     /// When the latest mark was taken.
     taken: Option<Time>,
-    near: Demand,
-    far: Demand,
+    demand: Demand,
     /// Of each limit, the most that was granted at once since the latest mark or, fading, before.
     largest: Vec<Credit>,
     /// Whether the bucket of a key has changed since the latest mark.
@@ -59,8 +58,8 @@ pub(crate) struct Fence {
     keys: KeyDemand,
     /// Whether somebody could start if there were more budget.
     wanting: bool,
-    /// Whether somebody could if there were more of a key.
-    wanting_keys: bool,
+    /// Whether the next mark is to come soon: somebody could start if there were more of a key, or waits to be told.
+    wanting_soon: bool,
     /// What may be granted although the store does not answer.
     ride: Option<Budget>,
 }
@@ -165,48 +164,30 @@ impl Budget {
     }
 }
 
-/// A mark's budgets.
+/// What a mark allows.
 #[derive(Clone, Debug)]
 struct Open {
     number: MarkNumber,
-    near: Budget,
-    far: Budget,
+    budget: Budget,
     keys: KeysCovered,
 }
 
-impl Open {
-    fn of(&self, start: Time) -> &Budget {
-        if start <= self.near.until { &self.near } else { &self.far }
-    }
-
-    fn of_mut(&mut self, start: Time) -> &mut Budget {
-        if start <= self.near.until { &mut self.near } else { &mut self.far }
-    }
-}
-
-/// What the buckets hold and what requests that are there could be granted this very moment, by limit.
+/// What requests that are there could be granted this very moment, by limit.
 #[derive(Clone, Debug)]
 pub(crate) struct AtOnce {
-    /// For starts that are near.
-    pub(crate) near: Vec<Credit>,
-    /// For others.
-    pub(crate) far: Vec<Credit>,
-    /// All levels.
-    pub(crate) levels: Vec<Credit>,
+    pub(crate) wanted: Vec<Credit>,
     /// All levels as far as near starts are concerned.
-    pub(crate) near_levels: Vec<Credit>,
-    /// The last of all starts that are promised or wanted.
-    pub(crate) last: Time,
+    pub(crate) levels: Vec<Credit>,
 }
 
 /// What a mark that is to be written allows.
 #[derive(Clone, Debug)]
 pub(crate) struct NewMark {
     pub(crate) number: MarkNumber,
-    /// By limit, for starts until then.
-    pub(crate) near: (Time, Vec<Credit>),
-    /// The same for starts behind these.
-    pub(crate) far: (Time, Vec<Credit>),
+    /// For starts until then.
+    pub(crate) until: Time,
+    /// By limit.
+    pub(crate) budget: Vec<Credit>,
 }
 
 impl Fence {
@@ -219,13 +200,12 @@ impl Fence {
             trusted_from: MarkNumber(1),
             latest: MarkNumber::default(),
             taken: None,
-            near: Demand::none(limits.len()),
-            far: Demand::none(limits.len()),
+            demand: Demand::none(limits.len()),
             largest: limits.iter().map(|limit| limit.rate().credit(Amount::ONE)).collect(),
             keys_changed: false,
             keys: KeyDemand::default(),
             wanting: false,
-            wanting_keys: false,
+            wanting_soon: false,
             ride: None,
         }
     }
@@ -242,12 +222,26 @@ impl Fence {
         if bill.is_empty() {
             return true;
         }
-        let within =
-            |open: &Open| open.of(start).covers(resource, bill, start) && open.keys.covers(resource, bill, start);
+        let within = |open: &Open| open.budget.covers(resource, bill, start) && open.keys.covers(resource, bill, start);
         let within_marks = || self.open.iter().all(within);
         let ride = self.ride.as_ref().filter(|_| !self.lacks_key(resource, bill));
         let within_ride = || ride.is_some_and(|ride| ride.covers(resource, bill, start));
         self.is_trusted() && (within_marks() || within_ride())
+    }
+
+    /// Whether starts at `start` are near, seen from every mark that the store may hold: these have budgets for them.
+    fn is_near(&self, start: Time) -> bool {
+        self.open.iter().all(|open| start <= open.budget.until)
+    }
+
+    /// The first mark that will have what is promised from now on.
+    pub(crate) fn next(&self) -> MarkNumber {
+        MarkNumber(self.latest.0 + 1)
+    }
+
+    /// The latest mark that the store is known to hold, if nobody else can have led since.
+    pub(crate) fn stored(&self) -> Option<MarkNumber> {
+        self.is_trusted().then_some(self.confirmed)
     }
 
     /// Whether a mark allows too little of a key that it has to list.
@@ -256,15 +250,20 @@ impl Fence {
     }
 
     /// The limit whose budget `bill` waits for, if it is not [covered](Fence::covers).
-    pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill, start: Time) -> Option<LimitId> {
-        let short = self.open.iter().find_map(|open| open.of(start).lacking(resource, bill));
+    pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
+        let short = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
         short.or_else(|| bill.charged().next())
+    }
+
+    /// Notes that a promise is to be in the next mark.
+    pub(crate) fn want_mark(&mut self) {
+        self.wanting_soon = true;
     }
 
     /// Notes that somebody could start if there were more budget for `bill`.
     pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill) {
         match self.lacks_key(resource, bill) {
-            true => self.wanting_keys = true,
+            true => self.wanting_soon = true,
             false => self.wanting = true,
         }
     }
@@ -274,10 +273,15 @@ impl Fence {
         &self.keys
     }
 
-    /// Notes what was granted for a start at `start`, or spent then beyond what was granted.
+    /// Notes what was granted for a start at `start`, or spent then beyond what was granted. A budget pays for near starts alone.
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
-        let budgets = self.open.iter_mut().map(|open| open.of_mut(start));
-        budgets.chain(&mut self.ride).for_each(|budget| budget.charge(resource, bill));
+        if self.is_near(start) {
+            for (id, amount) in bill.iter() {
+                self.demand.granted[id.index()] += credit(resource, id, amount);
+            }
+        }
+        let budgets = self.open.iter_mut().map(|open| &mut open.budget).chain(&mut self.ride);
+        budgets.filter(|budget| start <= budget.until).for_each(|budget| budget.charge(resource, bill));
         if bill.keyed().next().is_some() {
             self.keys_changed = true;
             if self.open.back().is_some_and(|latest| latest.keys.budgets.are_kept()) {
@@ -285,11 +289,6 @@ impl Fence {
             }
             self.note_largest(resource, bill.keyed().map(|charge| (charge.limit, charge.amount)));
             self.open.iter_mut().for_each(|open| open.keys.budgets.charge(resource, bill));
-        }
-        let near = self.taken.is_none_or(|taken| start <= taken + NEAR);
-        let demand = if near { &mut self.near } else { &mut self.far };
-        for (id, amount) in bill.iter() {
-            demand.granted[id.index()] += credit(resource, id, amount);
         }
         self.note_largest(resource, bill.iter());
     }
@@ -308,13 +307,12 @@ impl Fence {
 
     /// Whether a successor expects calls to be renewed now that take up room until they are settled.
     pub(crate) fn covers_renewals(&self, now: Time) -> bool {
-        self.is_trusted() && self.open.iter().all(|open| now <= open.near.until)
+        self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
     /// Notes that a call is over which took up room until it was settled: another may have its place under the same marks.
     pub(crate) fn release(&mut self, resource: &Resource, bill: &Bill) {
-        let budgets = self.open.iter_mut().flat_map(|open| [&mut open.near, &mut open.far]);
-        for budget in budgets {
+        for budget in self.open.iter_mut().map(|open| &mut open.budget) {
             for (id, amount) in bill.iter().filter(|(id, _)| resource.limits()[id.index()].is_until_settled()) {
                 budget.left[id.index()] += credit(resource, id, amount);
             }
@@ -333,24 +331,20 @@ impl Fence {
             return None;
         }
         self.latest = MarkNumber(self.latest.0 + 1);
-        let (near, far) = self.next_budgets(resource, now, at_once);
-        let near_until = now + NEAR;
-        let far_until = near_until.max(at_once.last).max(paid_by(resource, now, at_once, &far));
+        let (until, budget) = (now + NEAR, self.next_budgets(resource, now, at_once));
         self.open.push_back(Open {
             number: self.latest,
-            near: Budget { until: near_until, left: near.clone() },
-            far: Budget { until: far_until, left: far.clone() },
+            budget: Budget { until, left: budget.clone() },
             keys: keys.clone(),
         });
-        self.near.renew(near.clone());
-        self.far.renew(far.clone());
+        self.demand.renew(budget.clone());
         self.keys.renew(&keys.budgets);
         self.taken = Some(now);
         self.wanting = false;
-        self.wanting_keys = false;
+        self.wanting_soon = false;
         self.keys_changed = false;
         self.forget_large_calls(resource);
-        Some(NewMark { number: self.latest, near: (near_until, near), far: (far_until, far) })
+        Some(NewMark { number: self.latest, until, budget })
     }
 
     /// The store holds the mark with this number or a later one.
@@ -387,10 +381,10 @@ impl Fence {
     /// When the next mark is to be opened.
     pub(crate) fn due(&self) -> Time {
         let Some(taken) = self.taken else { return Time::ORIGIN };
-        let granted = self.near.granted.iter().chain(&self.far.granted).any(|granted| *granted > Credit::ZERO);
+        let granted = self.demand.granted.iter().any(|granted| *granted > Credit::ZERO);
         match () {
             () if self.wanting || self.latest < self.trusted_from => taken,
-            () if self.wanting_keys => taken + EARLIEST_RENEWAL,
+            () if self.wanting_soon => taken + EARLIEST_RENEWAL,
             () if granted && self.runs_low() => taken + EARLIEST_RENEWAL,
             () if granted || self.keys_changed => taken + RENEWAL,
             () => taken + IDLE_RENEWAL,
@@ -402,22 +396,20 @@ impl Fence {
         let Some(latest) = self.open.back() else { return false };
         let low =
             |((left, budget), largest): ((&Credit, &Credit), &Credit)| *left < budget.part(LOW_PART).max(*largest);
-        latest.near.left.iter().zip(&self.near.budget).zip(&self.largest).any(low)
+        latest.budget.left.iter().zip(&self.demand.budget).zip(&self.largest).any(low)
     }
 
     /// For each limit what it can pay within the reservation's time, which is what it refills then or a call at least; or a
     /// little more than was granted in the time of the last mark; and what might be granted at once.
-    fn next_budgets(&self, resource: &Resource, now: Time, at_once: &AtOnce) -> (Vec<Credit>, Vec<Credit>) {
+    fn next_budgets(&self, resource: &Resource, now: Time, at_once: &AtOnce) -> Vec<Credit> {
         let early = self.taken.is_some_and(|taken| now.since(taken) < EARLIEST_RENEWAL);
-        let near = |(index, limit): (usize, &Limit)| {
+        let next = |(index, limit): (usize, &Limit)| {
             let refill = limit.rate().refill_within(resource.reservation());
-            let payable = (at_once.near_levels[index] + refill).max(Credit::ZERO);
+            let payable = (at_once.levels[index] + refill).max(Credit::ZERO);
             let usual = refill.max(self.largest[index]).min(payable);
-            usual.max(self.near.expected(index, early).min(payable)) + at_once.near[index]
+            usual.max(self.demand.expected(index, early).min(payable)) + at_once.wanted[index]
         };
-        let far = |index: usize| self.far.expected(index, early) + at_once.far[index];
-        let limits = resource.limits();
-        (limits.iter().enumerate().map(near).collect(), (0..limits.len()).map(far).collect())
+        resource.limits().iter().enumerate().map(next).collect()
     }
 
     fn forget_large_calls(&mut self, resource: &Resource) {
@@ -425,17 +417,6 @@ impl Fence {
             *largest = (*largest - largest.part(FADING)).max(limit.rate().credit(Amount::ONE));
         }
     }
-}
-
-/// When the refill has paid for all promises and these budgets: starts do not move farther until they are used up.
-fn paid_by(resource: &Resource, now: Time, at_once: &AtOnce, budget: &[Credit]) -> Time {
-    let paid = |((limit, budget), level): ((&Limit, &Credit), &Credit)| {
-        let paid = now + limit.rate().time_to_refill(*budget + limit.largest_headroom() - *level).since(Time::ORIGIN);
-        // What comes in at once comes later than half of it would.
-        if limit.has_tokens() { paid } else { paid + limit.period() }
-    };
-    let budgets = resource.limits().iter().zip(budget).zip(&at_once.levels);
-    budgets.filter(|((_, budget), _)| **budget > Credit::ZERO).map(paid).max().unwrap_or(now)
 }
 
 fn credit(resource: &Resource, id: LimitId, amount: Amount) -> Credit {

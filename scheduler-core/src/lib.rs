@@ -60,6 +60,7 @@ mod order;
 mod pace;
 mod pass;
 mod peaks;
+mod pending_grants;
 mod permits;
 mod plan;
 mod proof;

@@ -268,11 +268,6 @@ impl Limit {
         self.headrooms[usize::from(tier)]
     }
 
-    /// The most that any start leaves.
-    pub(crate) fn largest_headroom(&self) -> Credit {
-        self.headrooms.iter().copied().max().unwrap_or(Credit::ZERO)
-    }
-
     /// The level at which a start of `tier` may take `cost`: it leaves the tier's headroom.
     /// What could not even be taken from a full bucket that way may be taken from a full bucket.
     pub(crate) fn demand(&self, cost: Credit, tier: Tier) -> Credit {

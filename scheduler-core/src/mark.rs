@@ -1,6 +1,6 @@
 //! Marks: what the store has to hold before permits may be granted.
 
-use crate::bill::{Bill, KeyName};
+use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
 use crate::credit::Credit;
@@ -16,7 +16,7 @@ use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
 use crate::snapshot::{KeyMark, KeyMarks, LevelMark, WithheldMark, signed_nanos};
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Steps in which promises for later are told to a successor. As long as one step is not longer than a limit's period, a
@@ -45,8 +45,6 @@ pub struct Mark {
 pub(crate) struct Held<R> {
     pub(crate) ask: Ask<R>,
     since: Time,
-    /// When it might start.
-    start: Time,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -77,33 +75,24 @@ impl<R: Clone> Scheduler<R> {
             keys.budgets = self.key_budgets(now);
         }
         let new = self.fence.as_mut()?.open(&self.resource, now, &at_once, &keys)?;
-        let steps = steps(now, new.near.0, new.far.0);
         let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
-        let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new, &steps));
-        let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget(id, now)));
+        let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
+        let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
         let keys = self.fenced_keys(now, &keys);
         Some(Mark { number: new.number, levels: levels.collect(), keys, budget: budget.collect() })
     }
 
-    /// Until when a successor gives keys nothing: those with far promises, or wanted ones, each; the others until near starts are past.
+    /// Until when a successor gives keys nothing: those with far promises each; the others until near starts are past.
     fn keys_to_cover(&mut self, now: Time) -> KeysCovered {
         let near = now + NEAR;
-        let mut until: BTreeMap<KeyName, Time> = BTreeMap::new();
-        let mut cover = |name: KeyName, time: Time| {
-            let known = until.entry(name).or_insert(time);
-            *known = time.max(*known);
-        };
         let mut owing: Vec<(Time, Slot)> = self.ledger.keys.owing(now).filter(|(paid, _)| *paid > near).collect();
         // One more than are listed says how long the others wait.
         keep_first(&mut owing, MAX_LISTED + 1, |(a, _), (b, _)| b.cmp(a));
-        for (paid, slot) in owing {
+        let until = owing.into_iter().map(|(paid, slot)| {
             let known = self.ledger.keys.get(slot).expect("a bucket that owes is there");
-            cover((known.limit, Arc::clone(&known.key)), paid);
-        }
-        for held in self.held.iter().filter(|held| held.start > near) {
-            held.ask.bill.keyed().for_each(|charge| cover(charge.name(), held.start + NEAR));
-        }
-        KeysCovered::new(&self.resource, near, until)
+            ((known.limit, Arc::clone(&known.key)), paid)
+        });
+        KeysCovered::new(&self.resource, near, until.collect())
     }
 
     fn fenced_keys(&self, now: Time, keys: &KeysCovered) -> KeyMarks {
@@ -130,7 +119,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// When whoever is held has been kept waiting for too long.
     pub(crate) fn next_release(&self) -> Option<Wakeup> {
-        self.held.front().map(|held| Wakeup { at: held.since + LONGEST_HOLD, reason: Reason::Held })
+        let held = self.held.front().map(|held| held.since).into_iter().chain(self.pending.oldest()).min()?;
+        Some(Wakeup { at: held + LONGEST_HOLD, reason: Reason::Held })
     }
 
     /// The store holds a mark: whoever was held for it goes on.
@@ -138,6 +128,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(fence) = &mut self.fence else { return };
         fence.confirm(number);
         self.release_held(now);
+        self.tell_promised(now);
         for Held { ask, since, .. } in std::mem::take(&mut self.held) {
             let before = self.held.len();
             self.ask(now, ask);
@@ -188,13 +179,13 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
-    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
+    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>) {
         let bound = self.resource.bounds().max_waiting;
         if self.held.len() >= bound {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill);
-        self.held.push_back(Held { ask, since: now, start });
+        self.held.push_back(Held { ask, since: now });
     }
 
     /// Sends those elsewhere whom the store has kept waiting for too long.
@@ -203,44 +194,36 @@ impl<R: Clone> Scheduler<R> {
             let Held { ask, .. } = self.held.pop_front().expect("there is a first");
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
+        self.take_back_promised(now, now - LONGEST_HOLD);
     }
 
     /// A level with everything promised spent, and the budgets with it.
-    fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark, steps: &BTreeSet<Time>) -> LevelMark {
+    fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark) -> LevelMark {
         let (bucket, rate) = (self.ledger.bucket(id), limit.rate());
-        let unknown = [
-            Unknown { from: now, until: new.near.0, credit: new.near.1[id.index()] },
-            Unknown { from: new.near.0, until: new.far.0, credit: new.far.1[id.index()] },
-        ];
-        let taken = bucket.taken(limit, now, &unknown, new.near.0);
-        let inherited = bucket.withheld().steps().map(|(until, _)| until).filter(|until| *until > now);
-        let ends: BTreeSet<Time> = steps.iter().copied().chain(inherited).collect();
-        let from = std::iter::once(now).chain(ends.iter().copied());
-        let withheld = from.zip(&ends).map(|(from, until)| WithheldMark {
-            nanos: until.since(now).nanos(),
-            micros: rate.micros_up(bucket.outstanding_after(from) + new.budget(id, from)),
-        });
+        let budget = new.budget[id.index()];
+        let unknown = [Unknown { from: now, until: new.until, credit: budget }];
+        let taken = bucket.taken(limit, now, &unknown, new.until);
+        let outstanding = |from: Time| {
+            let unknown = if from < new.until { budget } else { Credit::ZERO };
+            rate.micros_up(bucket.outstanding_after(from) + unknown)
+        };
         LevelMark {
             limit: limit.name().clone(),
-            micros: rate.micros(self.ledger.level(id, now) - new.budget(id, now)),
+            micros: rate.micros(self.ledger.level(id, now) - budget),
             learned: self.ledger.book(id).learned_mark(now),
-            withheld: if taken.is_some() { Vec::new() } else { merged(withheld.collect()) },
+            withheld: match taken {
+                Some(_) => Vec::new(),
+                None => withheld(bucket, now, (new.until, bucket.last_promise().unwrap_or(now)), outstanding),
+            },
             taken,
         }
     }
 
     fn grantable_at_once(&self, now: Time) -> AtOnce {
-        let near = self.bills_of(self.held.iter().filter(|held| held.start <= now + NEAR));
-        // Those who are held do not know of each other: any of them may be pushed back.
-        let far = self.bills_of(self.held.iter());
-        let wanted = self.held.iter().map(|held| held.start + NEAR);
-        let promised = self.limits().filter_map(|(id, _)| self.ledger.bucket(id).last_promise());
+        let held = self.bills_of(self.held.iter());
         AtOnce {
-            near: self.limits().map(|(id, limit)| near.of(id) + self.startable(now, id, limit)).collect(),
-            far: self.limits().map(|(id, _)| far.of(id)).collect(),
-            levels: self.limits().map(|(id, _)| self.ledger.level(id, now)).collect(),
-            near_levels: self.limits().map(|(id, _)| self.near_level(now, id)).collect(),
-            last: wanted.chain(promised).max().unwrap_or(now),
+            wanted: self.limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
+            levels: self.limits().map(|(id, _)| self.near_level(now, id)).collect(),
         }
     }
 
@@ -281,12 +264,20 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-impl NewMark {
-    /// What a successor charges for starts from `time` on, right after it.
-    fn budget(&self, id: LimitId, time: Time) -> Credit {
-        let of = |(until, budget): &(Time, Vec<Credit>)| if time < *until { budget[id.index()] } else { Credit::ZERO };
-        of(&self.near) + of(&self.far)
-    }
+/// What a successor withholds, step by step: the first ends at `near`, the others are equal until `last`, and each step that was
+/// inherited ends where it did. `outstanding` says how much from the beginning of each step on.
+pub(crate) fn withheld(
+    bucket: &Bucket,
+    now: Time,
+    (near, last): (Time, Time),
+    outstanding: impl Fn(Time) -> u64,
+) -> Vec<WithheldMark> {
+    let inherited = bucket.withheld().steps().map(|(until, _)| until).filter(|until| *until > now);
+    let ends: BTreeSet<Time> = steps(now, near, last.max(near)).into_iter().chain(inherited).collect();
+    let from = std::iter::once(now).chain(ends.iter().copied());
+    let step =
+        |(from, until): (Time, &Time)| WithheldMark { nanos: until.since(now).nanos(), micros: outstanding(from) };
+    merged(from.zip(&ends).map(step).collect())
 }
 
 /// The ends of the steps in which a successor learns what to withhold: the first at `near`, then equal ones until `far`.

@@ -38,6 +38,11 @@ impl<R> Permit<R> {
         }
     }
 
+    /// Whether it was committed to a start, and is not given back.
+    pub(crate) fn is_granted(&self) -> bool {
+        matches!(self.state, State::Granted(_))
+    }
+
     pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
         match &mut self.state {
             State::Waiting(waiting) => waiting,
@@ -66,6 +71,8 @@ pub(crate) struct Granted {
     pub(crate) settled: bool,
     /// Whether it was charged at another start, which has lapsed.
     pub(crate) moved: bool,
+    /// Whether its asker was told, or is with this very event.
+    pub(crate) told: bool,
 }
 
 impl Granted {

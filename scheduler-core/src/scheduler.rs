@@ -9,6 +9,7 @@ use crate::ledger::Ledger;
 use crate::line::{Line, Place};
 use crate::mark::Held;
 use crate::news::News;
+use crate::pending_grants::PendingGrants;
 use crate::permits::{Granted, Permits, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
@@ -99,6 +100,8 @@ pub struct Scheduler<R> {
     pub(crate) fence: Option<Fence>,
     /// Those to be answered at once, as soon as the store allows it.
     pub(crate) held: VecDeque<Held<R>>,
+    /// Promised starts that are told once the store knows of them.
+    pub(crate) pending: PendingGrants<R>,
     /// Who has begun to wait with the last event.
     pub(crate) newcomer: Option<Slot>,
     /// What limits have counted that are gone: calls that were granted under them may still name it.
@@ -165,6 +168,7 @@ impl<R: Clone> Scheduler<R> {
             handing_over: false,
             fence: None,
             held: VecDeque::new(),
+            pending: PendingGrants::default(),
             newcomer: None,
             former_units: BTreeSet::new(),
             shadows: Shadows::new(&resource, now),
@@ -208,7 +212,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
-            Event::HandOver => self.hand_over(),
+            Event::HandOver => self.hand_over(now),
         }
         // 3. Whoever waits and can start, starts.
         if self.replan || self.next_plan.is_some_and(|plan| plan.at <= now) {
@@ -278,9 +282,16 @@ impl<R: Clone> Scheduler<R> {
             fence.charge(&self.resource, &permit.bill, granted.key.at);
         }
         permit.state = State::Granted(granted);
-        let held_for = self.resource.held_for(&permit.bill);
-        self.permits.started(slot, granted.key.at + held_for);
+        if granted.told {
+            self.remember(slot, granted.key.at);
+        }
         self.counters.granted += 1;
+    }
+
+    /// Remembers the permit in `slot` for as long as one that starts at `start`.
+    pub(crate) fn remember(&mut self, slot: Slot, start: Time) {
+        let held_for = self.resource.held_for(&self.permits.get(slot).bill);
+        self.permits.started(slot, start + held_for);
     }
 
     pub(crate) fn tier(&self, class: ClassId) -> u8 {
@@ -293,11 +304,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Everybody who waits is sent elsewhere.
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
         for Held { ask, .. } in std::mem::take(&mut self.held) {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
+        self.take_back_promised(now, now);
         for slot in self.everybody() {
             self.turn_away(slot, Refusal::Unavailable);
         }

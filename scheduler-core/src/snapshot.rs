@@ -3,15 +3,18 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
+use crate::fence::NEAR;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
+use crate::ledger::Backlog;
 use crate::limit::Limit;
 use crate::listing::{Listing, keep_first};
+use crate::mark::withheld;
 use crate::permits::{Granted, Permit, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 pub use crate::taken::{Taken, TakenSpan};
-use crate::timeline::Key;
+use crate::timeline::{Key, just_after};
 use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -129,7 +132,10 @@ impl<R: Clone> Scheduler<R> {
     /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
-        Snapshot { levels: self.levels(now), keys: self.key_marks(now), permits: self.permit_marks(now, most) }
+        let permits = self.latest_permits(now, most);
+        let listed = Listed::of(&self.resource, now, &permits);
+        let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
+        Snapshot { levels: self.levels_beside(now, &listed), keys: self.key_marks(now), permits }
     }
 
     /// The buckets of keys, the lowest first where there are too many to list.
@@ -163,6 +169,11 @@ impl<R: Clone> Scheduler<R> {
     /// The buckets' part of [`Scheduler::snapshot`], which is small.
     #[must_use]
     pub fn levels(&mut self, now: Time) -> Vec<LevelMark> {
+        self.levels_beside(now, &Listed::of::<R>(&self.resource, now, &[]))
+    }
+
+    /// All levels, for a successor that is told of the promises in `listed` one by one.
+    fn levels_beside(&mut self, now: Time, listed: &Listed) -> Vec<LevelMark> {
         self.ledger.advance(now);
         let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
         limits
@@ -170,13 +181,16 @@ impl<R: Clone> Scheduler<R> {
                 let level = self.ledger.level(LimitId(index as u8), now);
                 let bucket = self.ledger.bucket(LimitId(index as u8));
                 let taken = bucket.taken(limit, now, &[], now);
-                let steps = bucket.withheld().steps().map(|(until, credit)| WithheldMark {
-                    nanos: until.since(now).nanos(),
-                    micros: limit.rate().micros_up(credit),
-                });
+                let id = LimitId(index as u8);
+                let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
+                let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
+                let withheld = match taken {
+                    Some(_) => Vec::new(),
+                    None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
+                };
                 let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
                 let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
-                LevelMark { limit: name, micros, taken, learned, withheld: steps.collect() }
+                LevelMark { limit: name, micros, taken, learned, withheld }
             })
             .collect()
     }
@@ -225,7 +239,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Those of the latest starts, where there are too many.
-    fn permit_marks(&self, now: Time, most: usize) -> Vec<PermitMark> {
+    fn latest_permits(&self, now: Time, most: usize) -> Vec<(Time, &Permit<R>)> {
         let start = |permit: &'_ Permit<R>| match &permit.state {
             State::Waiting(_) => None,
             State::Returned => Some(now),
@@ -234,7 +248,7 @@ impl<R: Clone> Scheduler<R> {
         let mut latest: Vec<_> =
             self.permits.iter().filter_map(|permit| start(permit).map(|start| (start, permit))).collect();
         keep_first(&mut latest, most, |(a, first), (b, second)| b.cmp(a).then_with(|| first.id.cmp(&second.id)));
-        latest.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect()
+        latest
     }
 
     fn permit_mark(&self, now: Time, permit: &Permit<R>) -> Option<PermitMark> {
@@ -268,7 +282,7 @@ impl<R: Clone> Scheduler<R> {
             }
             let rate = self.resource.limits()[limit.index()].rate();
             let level = rate.credit_of_micros(mark.micros);
-            let withheld = withheld(then, rate, &mark.withheld);
+            let withheld = heard(then, rate, &mark.withheld);
             self.ledger.reset(limit, then, level, withheld);
         }
     }
@@ -302,7 +316,8 @@ impl<R: Clone> Scheduler<R> {
         let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
         let key = Key { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
         let bill = self.known_part(mark);
-        let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, moved: false };
+        let granted =
+            Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, moved: false, told: true };
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let held_for = self.resource.held_for(&bill);
         if mark.fate != Fate::Returned && key.at > then {
@@ -335,6 +350,33 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
+/// Promises that a successor is told of one by one: those of the latest starts.
+struct Listed {
+    /// The first start of them.
+    first: Option<Time>,
+    promised: Backlog,
+}
+
+impl Listed {
+    /// The promises among these permits, of which there are none with later starts.
+    fn of<R>(resource: &Resource, now: Time, permits: &[(Time, &Permit<R>)]) -> Self {
+        let mut listed = Listed { first: None, promised: Backlog::none(resource) };
+        for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.is_granted()) {
+            listed.first = Some(*start);
+            listed.promised.add(resource, &permit.bill);
+        }
+        listed
+    }
+
+    /// What a successor has to withhold right after `time` beside what is listed: behind the first that is, all others are.
+    fn without(&self, bucket: &Bucket, limit: LimitId, time: Time) -> Credit {
+        match self.first {
+            Some(first) if time >= first => bucket.withheld().at(just_after(time).at),
+            Some(_) | None => bucket.outstanding_after(time) - self.promised.of(limit),
+        }
+    }
+}
+
 /// A bucket of which this is told as it was at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Taken>) -> Bucket {
     let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
@@ -342,7 +384,7 @@ fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Taken>) -> Buc
 }
 
 /// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.
-fn withheld(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
+fn heard(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
     let step =
         |mark: &WithheldMark| (then + Span::from_nanos(mark.nanos), rate.credit_of_micros(i128::from(mark.micros)));
     let steps: Vec<(Time, Credit)> = marks.iter().map(step).collect();

@@ -95,6 +95,27 @@ fn time_without_a_scheduler_refills() {
     );
 }
 
+/// A promise that no list has room for does not refill before its start: until then a full bucket holds that much less.
+#[test]
+fn promises_that_are_not_listed_stay_promised() {
+    let spec = resource(vec![limit("units", 10.0, span(10_000)), limit("slow", 1.0, span(100_000))]);
+    let mut world = play(
+        &spec,
+        "
+        0     reserve a units=4 slow=1           -> a@0
+        0     reserve b units=10 slow=1          -> b@100000
+        0     reserve c units=6 slow=1           -> c@200000
+        ",
+    );
+    // What is not listed is told in steps.
+    for (listed, later) in [(0, "d@206000"), (1, "d@111250"), (2, "d@110000"), (3, "d@110000")] {
+        let snapshot = world.scheduler.snapshot(ms(0), listed);
+        assert_eq!(snapshot.permits.len(), listed);
+        let successor = restored(&spec, ms(0), ms(0), &snapshot);
+        play_on(successor, &format!("95000 reserve d units=10 -> {later}"));
+    }
+}
+
 /// What ran over before the snapshot is lost at the upstream, whoever remembers it.
 #[test]
 fn a_successor_returns_nothing_that_ran_over_before_it_came() {

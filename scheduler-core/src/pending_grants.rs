@@ -1,0 +1,109 @@
+//! Promised starts whose answers wait for the store.
+//!
+//! A start that lies beyond what marks have budgets for is promised at once, so that it is in the next mark, and told once the store
+//! holds that mark. A successor that goes on from an earlier one gives the start to another; the asker never heard of it.
+
+use crate::event::Ask;
+use crate::fence::Fence;
+use crate::ledger::Offer;
+use crate::mark::MarkNumber;
+use crate::permits::{Granted, State};
+use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
+use crate::slab::Slot;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::VecDeque;
+
+/// The answer to one request, which waits for a mark.
+#[derive(Clone, Debug)]
+struct PendingGrant<R> {
+    to: R,
+    id: PermitId,
+    /// The first mark that has the start.
+    mark: MarkNumber,
+    since: Time,
+}
+
+/// All of them, in the order of their marks.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingGrants<R>(VecDeque<PendingGrant<R>>);
+
+impl<R> Default for PendingGrants<R> {
+    fn default() -> Self {
+        PendingGrants(VecDeque::new())
+    }
+}
+
+impl<R> PendingGrants<R> {
+    /// Since when the first of them waits.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        self.0.front().map(|pending| pending.since)
+    }
+
+    fn pop_if(&mut self, is_due: impl Fn(&PendingGrant<R>) -> bool) -> Option<PendingGrant<R>> {
+        self.0.front().is_some_and(is_due).then(|| self.0.pop_front()).flatten()
+    }
+}
+
+impl<R: Clone> Scheduler<R> {
+    /// Promises a start that is too far away for a budget, and tells of it once the store knows.
+    pub(crate) fn promise(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
+        if self.pending.0.len() >= self.resource.bounds().max_waiting {
+            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
+        }
+        let to = ask.to.clone();
+        let (slot, _) = self.commit_new(now, ask, offer, latest, false);
+        let id = self.permits.get(slot).id.clone();
+        let fence = self.fence.as_mut().expect("only a fence keeps answers back");
+        fence.want_mark();
+        self.pending.0.push_back(PendingGrant { to, id, mark: fence.next(), since: now });
+    }
+
+    /// Tells of the starts that the store knows by now.
+    pub(crate) fn tell_promised(&mut self, now: Time) {
+        let Some(stored) = self.fence.as_ref().and_then(Fence::stored) else { return };
+        while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.mark <= stored) {
+            let (slot, granted) = self.untold(&id);
+            match granted {
+                Some(granted) => {
+                    let granted = Granted { told: true, ..granted };
+                    self.permits.get_mut(slot).state = State::Granted(granted);
+                    self.remember(slot, granted.key.at);
+                    self.answer(now, slot, to, granted, Span::ZERO, false);
+                }
+                None => {
+                    self.remember(slot, now);
+                    self.refuse(to, Some(id), Refusal::UnknownPermit);
+                }
+            }
+        }
+    }
+
+    /// Takes back what was promised until `since` and told to nobody: the store has kept the askers waiting for too long.
+    pub(crate) fn take_back_promised(&mut self, now: Time, since: Time) {
+        while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
+            let (slot, granted) = self.untold(&id);
+            match granted {
+                Some(granted) => {
+                    let bill = &self.permits.get(slot).bill;
+                    self.ledger.withdraw(granted.key, bill);
+                    self.shadows.correct(now, granted.key, bill, None);
+                    self.permits.remove(slot);
+                    self.change_plan();
+                }
+                None => self.remember(slot, now),
+            }
+            self.refuse(to, Some(id), Refusal::Unavailable);
+        }
+    }
+
+    /// The permit called `id`, and its start if that is still promised. Nothing forgets it before its asker was told.
+    fn untold(&self, id: &PermitId) -> (Slot, Option<Granted>) {
+        let slot = self.permits.find(id).expect("what nobody was told of is not forgotten");
+        match &self.permits.get(slot).state {
+            State::Granted(granted) if !granted.settled => (slot, Some(*granted)),
+            State::Granted(_) | State::Returned | State::Waiting(_) => (slot, None),
+        }
+    }
+}
