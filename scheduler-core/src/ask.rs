@@ -105,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
         }
         // A successor that has charged the first start may have refilled since: the whole bill counts.
         if !self.is_covered(&permit.bill, offer.at) {
-            return self.hold(now, ask);
+            return self.hold(now, ask, offer.at);
         }
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &permit.bill, offer.at);
@@ -127,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
         let covered = self.is_covered(&ask.bill, offer.at);
         // The next mark has a budget for what is near.
         if !covered && offer.at <= now + NEAR {
-            return self.hold(now, ask);
+            return self.hold(now, ask, offer.at);
         }
         if covered {
             self.grant(now, ask, offer, now + latest);

@@ -50,6 +50,8 @@ pub(crate) struct Fence {
     latest: MarkNumber,
     /// When the latest mark was taken.
     taken: Option<Time>,
+    /// Of how many writes it is made, with its pages.
+    writes: u64,
     demand: Demand,
     /// Of each limit, the most that was granted at once since the latest mark or, fading, before.
     largest: Vec<Credit>,
@@ -200,6 +202,7 @@ impl Fence {
             trusted_from: MarkNumber(1),
             latest: MarkNumber::default(),
             taken: None,
+            writes: 1,
             demand: Demand::none(limits.len()),
             largest: limits.iter().map(|limit| limit.rate().credit(Amount::ONE)).collect(),
             keys_changed: false,
@@ -239,6 +242,11 @@ impl Fence {
         MarkNumber(self.latest.0 + 1)
     }
 
+    /// The latest mark that the store is known to hold.
+    pub(crate) fn confirmed(&self) -> MarkNumber {
+        self.confirmed
+    }
+
     /// The latest mark that the store is known to hold, if nobody else can have led since.
     pub(crate) fn stored(&self) -> Option<MarkNumber> {
         self.is_trusted().then_some(self.confirmed)
@@ -255,14 +263,10 @@ impl Fence {
         short.or_else(|| bill.charged().next())
     }
 
-    /// Notes that a promise is to be in the next mark.
-    pub(crate) fn want_mark(&mut self) {
-        self.wanting_soon = true;
-    }
-
-    /// Notes that somebody could start if there were more budget for `bill`.
-    pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill) {
-        match self.lacks_key(resource, bill) {
+    /// Notes that somebody could start in this time if there were more budget for `bill`. There is no hurry for a start that is
+    /// farther away than the next mark.
+    pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
+        match self.lacks_key(resource, bill) || ahead > EARLIEST_RENEWAL {
             true => self.wanting_soon = true,
             false => self.wanting = true,
         }
@@ -319,17 +323,20 @@ impl Fence {
         }
     }
 
-    /// Opens the next mark. None if it has to be known first what became of earlier ones.
+    /// Whether it has to be known first what became of earlier marks.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.len() == MAX_OPEN
+    }
+
+    /// Opens the next mark, before which so many pages are written.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
         now: Time,
         at_once: &AtOnce,
         keys: &KeysCovered,
-    ) -> Option<NewMark> {
-        if self.open.len() == MAX_OPEN {
-            return None;
-        }
+        pages: usize,
+    ) -> NewMark {
         self.latest = MarkNumber(self.latest.0 + 1);
         let (until, budget) = (now + NEAR, self.next_budgets(resource, now, at_once));
         self.open.push_back(Open {
@@ -340,11 +347,12 @@ impl Fence {
         self.demand.renew(budget.clone());
         self.keys.renew(&keys.budgets);
         self.taken = Some(now);
+        self.writes = 1 + pages as u64;
         self.wanting = false;
         self.wanting_soon = false;
         self.keys_changed = false;
         self.forget_large_calls(resource);
-        Some(NewMark { number: self.latest, until, budget })
+        NewMark { number: self.latest, until, budget }
     }
 
     /// The store holds the mark with this number or a later one.
@@ -382,11 +390,11 @@ impl Fence {
     pub(crate) fn due(&self) -> Time {
         let Some(taken) = self.taken else { return Time::ORIGIN };
         let granted = self.demand.granted.iter().any(|granted| *granted > Credit::ZERO);
+        let earliest = taken + Span::from_nanos(EARLIEST_RENEWAL.nanos() * self.writes);
         match () {
             () if self.wanting || self.latest < self.trusted_from => taken,
-            () if self.wanting_soon => taken + EARLIEST_RENEWAL,
-            () if granted && self.runs_low() => taken + EARLIEST_RENEWAL,
-            () if granted || self.keys_changed => taken + RENEWAL,
+            () if self.wanting_soon || granted && self.runs_low() => earliest,
+            () if granted || self.keys_changed => earliest.max(taken + RENEWAL),
             () => taken + IDLE_RENEWAL,
         }
     }

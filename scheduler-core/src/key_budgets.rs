@@ -1,29 +1,37 @@
-//! Keys that marks list one by one.
+//! Keys of long limits, one by one.
 //!
 //! A million keys may change between two marks, so that a mark does not have them all, and a successor takes those that it does not know for
-//! empty. Of a limit whose period is long that would be for hours, or until next month. So a mark lists all keys of such limits that are
-//! not full, as long as there are not too many, each with a budget of its own. A key that is not listed was full, and may be granted
-//! a call before a mark lists it, where that is a small part of what it has.
+//! empty. Of a limit whose period is long that would be for hours, or until next month. So a mark lists the keys of such limits that are
+//! in use, each with a budget of its own, and names the [pages](crate::key_pages) that tell of those at rest. A key that is not listed
+//! may be granted a call before a mark lists it, where that is a small part of what it has.
 
 use crate::bill::{Bill, KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::fence::{Fence, NEAR};
+use crate::key_pages::Page;
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
-use crate::snapshot::{KeyMark, OtherKeys};
+use crate::slab::Slot;
+use crate::snapshot::{KeyMark, KeyPage, NewPage, OtherKeys};
 use crate::taken::Taken;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Most keys that are listed so. Of more, none is.
+/// Most keys that a mark lists so. Of more, those at rest are written to pages.
 const MOST: usize = 500;
+/// Keys on a page.
+const PAGE: usize = 3000;
+/// Most pages that are written with one mark: beyond, as after a change of limits, a successor takes keys for empty until the others
+/// have been written.
+const PAGES_AT_ONCE: usize = 4;
 /// Those first in line for whom there is to be a budget.
 const MOST_IN_LINE: usize = 64;
 /// A call takes at most one part in this many of a bucket to be allowed to every key: so much is lost with whoever leads.
@@ -112,25 +120,92 @@ impl KeyDemand {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// What a mark is to allow of each key; nothing where there are too many to list.
-    pub(crate) fn key_budgets(&self, now: Time) -> KeyBudgets {
-        KeyBudgets(self.fence.as_ref().and_then(|fence| self.next_key_budgets(now, fence)))
+    /// What a mark is to allow of each key, and the pages that are to be written before it.
+    pub(crate) fn key_budgets(&mut self, now: Time) -> (KeyBudgets, Vec<NewPage>) {
+        if self.fence.is_none() || !self.resource.limits().iter().any(Limit::lists_keys) {
+            return (KeyBudgets::default(), Vec::new());
+        }
+        if self.ledger.keys.in_use.len() < MOST {
+            self.ledger.keys.reuse_sparse_page();
+        }
+        let mut wanted = self.wanted_of_keys();
+        let used: Vec<(KeyName, Slot)> = self.ledger.keys.used(now).collect();
+        let mut resting = Vec::new();
+        for (name, slot) in used {
+            let expected = self.expected_of_key(&name);
+            let budget = wanted.entry(name).or_insert(Credit::ZERO);
+            *budget = expected.max(*budget);
+            resting.push(slot);
+        }
+        let pages =
+            if wanted.len() > MOST { self.turn_pages(now, resting, PAGES_AT_ONCE, &mut wanted) } else { Vec::new() };
+        (KeyBudgets(self.listable(now, wanted)), pages)
     }
 
-    fn next_key_budgets(&self, now: Time, fence: &Fence) -> Option<Budgets> {
-        let limits = self.resource.limits();
-        let others: Vec<Credit> = limits.iter().zip(fence.largest()).map(small).collect();
-        let expected = |name: KeyName| {
-            let one = limits[name.0.index()].rate().credit(Amount::ONE);
-            let expected = fence.key_demand().expected(&name, one);
-            (name, expected)
-        };
-        let mut left: BTreeMap<KeyName, Credit> = self.ledger.keys.used(now, MOST)?.map(expected).collect();
-        for (name, wanted) in self.wanted_of_keys() {
-            let budget = left.entry(name).or_insert(Credit::ZERO);
-            *budget = wanted.max(*budget);
+    fn expected_of_key(&self, name: &KeyName) -> Credit {
+        let one = self.resource.limits()[name.0.index()].rate().credit(Amount::ONE);
+        let demand = self.fence.as_ref().map(Fence::key_demand);
+        demand.map_or(Credit::ZERO, |demand| demand.expected(name, one))
+    }
+
+    /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
+    pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
+        let mut budgets = BTreeMap::new();
+        let mut used = Vec::new();
+        for (name, slot) in self.ledger.keys.used(now) {
+            budgets.insert(name, Credit::ZERO);
+            used.push(slot);
         }
-        let mut listing = Listing::half(MOST);
+        if used.len() > MOST { self.turn_pages(now, used, usize::MAX, &mut budgets) } else { Vec::new() }
+    }
+
+    /// Writes those who use their keys least to pages, until the others can be listed.
+    fn turn_pages(
+        &mut self,
+        now: Time,
+        used: Vec<Slot>,
+        most: usize,
+        budgets: &mut BTreeMap<KeyName, Credit>,
+    ) -> Vec<NewPage> {
+        let keys = &self.ledger.keys;
+        let name_of = |slot: Slot| keys.get(slot).map(|known| (known.limit, Arc::clone(&known.key)));
+        let mut least: Vec<(Credit, Slot, KeyName)> = Vec::new();
+        for slot in used {
+            let owes = keys.get(slot).is_some_and(|known| known.bucket.last_promise().is_some());
+            let name = name_of(slot).filter(|_| !owes);
+            least.extend(name.and_then(|name| Some((*budgets.get(&name)?, slot, name))));
+        }
+        least.sort_by_key(|(budget, slot, _)| (*budget, *slot));
+        let mut pages = Vec::new();
+        let mut least = least.into_iter().peekable();
+        // One page is enough where the mark has room for all others.
+        while least.peek().is_some() && pages.len() < most && (pages.is_empty() || budgets.len() > PAGE) {
+            let mut listing = Listing::of(PAGE);
+            let (mut slots, mut marks) = (Vec::new(), Vec::new());
+            while let Some((_, slot, name)) = least.peek() {
+                let mark = self.listed_key(now, name, Credit::ZERO);
+                let spans = mark.taken.as_ref().map_or(0, |taken| taken.spans.len());
+                if !listing.admits(&self.resource.limits()[name.0.index()], &name.1, spans) {
+                    break;
+                }
+                slots.push(*slot);
+                marks.push(mark);
+                budgets.remove(name);
+                least.next();
+            }
+            let stored = self.fence.as_ref().map(Fence::confirmed).unwrap_or_default();
+            let id = self.ledger.keys.pages.next_id(self.epoch, stored);
+            self.ledger.keys.rest(now, id, slots);
+            pages.push(NewPage { id, keys: marks });
+        }
+        pages
+    }
+
+    /// The budgets of keys that a mark can list; nothing where there are too many.
+    fn listable(&self, now: Time, mut left: BTreeMap<KeyName, Credit>) -> Option<Budgets> {
+        let limits = self.resource.limits();
+        let others: Vec<Credit> = limits.iter().zip(self.fence.as_ref()?.largest()).map(small).collect();
+        let mut listing = Listing::half(PAGE);
         let mut fits = |name: &KeyName| {
             let limit = &limits[name.0.index()];
             let (_, taken) = told(limit, &self.key_bucket(now, name), now, limit.full());
@@ -165,6 +240,23 @@ impl<R: Clone> Scheduler<R> {
         KeyMark { limit: limit.name().clone(), key: name.1.to_string(), micros, taken }
     }
 
+    /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
+    pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
+        let limits = || self.resource.limits().iter().enumerate().filter(|(_, limit)| limit.lists_keys());
+        let page = |page: &Page| KeyPage {
+            id: page.id,
+            age_nanos: now.since(page.taken).nanos(),
+            spent: limits()
+                .map(|(index, limit)| {
+                    let spent = page.spent[index] + allowed(LimitId(index as u8));
+                    (limit.name().clone(), limit.rate().micros_up(spent))
+                })
+                .collect(),
+            keys: None,
+        };
+        self.ledger.keys.pages.iter().map(page).collect()
+    }
+
     /// What a successor is to know of each key of a limit that is not listed, and has this budget.
     pub(crate) fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeys {
         let fresh = self.ledger.keys.fresh(limit, now);
@@ -179,7 +271,7 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The level of a bucket in millionths, and what is taken of it, its budget spent.
-fn told(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit) -> (i128, Option<Taken>) {
+pub(crate) fn told(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit) -> (i128, Option<Taken>) {
     // A bucket that is full until its budget is used does not fill meanwhile.
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
     let unknown = [Unknown { from: now, until: now + NEAR, credit: budget }];

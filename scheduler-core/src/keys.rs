@@ -4,6 +4,7 @@ use crate::bill::{KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::gate::Gate;
+use crate::key_pages::{KeyPages, PageNumber};
 use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
@@ -20,8 +21,6 @@ use std::sync::Arc;
 const SWEEP: usize = 2;
 /// How many more are looked at before a new key is refused.
 const SEARCH: usize = 64;
-/// Beyond these, nobody keeps a list of the buckets that marks might list.
-const MOST_LISTED: usize = 1000;
 /// Of more buckets than these, people are told of some.
 const MOST_SHOWN: usize = 50_000;
 
@@ -33,6 +32,8 @@ pub(crate) struct KeyBucket {
     pub(crate) bucket: Bucket,
     /// Who waits for this very bucket.
     pub(crate) gate: Option<Box<Gate>>,
+    /// The page that tells of it as it is.
+    pub(crate) page: Option<PageNumber>,
 }
 
 impl KeyBucket {
@@ -80,8 +81,9 @@ pub(crate) struct Keys {
     due: BTreeSet<(Time, Slot)>,
     /// Buckets with promises, or below zero.
     owing: BTreeSet<Slot>,
-    /// Buckets of limits whose keys marks list; nothing while there are too many.
-    listed: Option<BTreeSet<Slot>>,
+    /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
+    pub(crate) in_use: BTreeSet<Slot>,
+    pub(crate) pages: KeyPages,
     /// Where the sweep goes on.
     swept: usize,
     bound: usize,
@@ -99,7 +101,8 @@ impl Keys {
             others: vec![Others::Full; limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
-            listed: Some(BTreeSet::new()),
+            in_use: BTreeSet::new(),
+            pages: KeyPages::default(),
             swept: 0,
             bound: resource.bounds().max_keys,
         }
@@ -177,6 +180,10 @@ impl Keys {
         if known.owes(limit, now) {
             self.owing.insert(slot);
         }
+        if limit.lists_keys() {
+            self.leave_page(slot);
+            self.in_use.insert(slot);
+        }
         done
     }
 
@@ -195,25 +202,33 @@ impl Keys {
         self.buckets.iter().map(move |known| (known, level(known)))
     }
 
-    /// The keys of limits whose keys marks list that are not full; nothing where there are more than `most`.
-    pub(crate) fn used(&self, now: Time, most: usize) -> Option<impl Iterator<Item = KeyName>> {
-        let listed = self.listed.as_ref().filter(|listed| listed.len() <= most)?;
-        let known = listed.iter().filter_map(|slot| self.get(*slot));
-        let used = known.filter(move |known| !known.bucket.is_as_new(&self.limits[known.limit.index()], now));
-        Some(used.map(|known| (known.limit, Arc::clone(&known.key))))
+    /// The keys that are in use; those that are full are so no more.
+    pub(crate) fn used(&mut self, now: Time) -> impl Iterator<Item = (KeyName, Slot)> {
+        let (buckets, limits) = (&self.buckets, &self.limits);
+        self.in_use.retain(|slot| {
+            buckets.get(*slot).is_some_and(|known| !known.bucket.is_as_new(&limits[known.limit.index()], now))
+        });
+        let known = self.in_use.iter().filter_map(move |slot| Some((buckets.get(*slot)?, *slot)));
+        known.map(|(known, slot)| ((known.limit, Arc::clone(&known.key)), slot))
+    }
+
+    /// The limits.
+    pub(crate) fn limits(&self) -> &[Limit] {
+        &self.limits
     }
 
     /// Puts the bucket of a key where its predecessor says that it was at `then`.
-    pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) {
+    pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let charge = KeyCharge { limit, key, amount: Amount::ZERO };
         self.touch(then, &charge, |bucket, _| *bucket = was);
+        self.open(then, &charge)
     }
 
     /// The place of the bucket that `charge` is for; it is made where there is none.
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let bucket = self.fresh(charge.limit, now);
-            self.insert(KeyBucket { limit: charge.limit, key: Arc::clone(&charge.key), bucket, gate: None })
+            self.insert(KeyBucket { limit: charge.limit, key: Arc::clone(&charge.key), bucket, gate: None, page: None })
         })
     }
 
@@ -285,22 +300,24 @@ impl Keys {
         self.others = succession.before().iter().zip(changed).map(others).collect();
         self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
         self.limits = changed.to_vec();
-        self.list_anew();
+        self.leave_all_pages();
         if !succession.is_same() {
             self.find_anew();
         }
     }
 
-    /// How many buckets there are of limits whose keys marks list.
-    fn count_listed(&self) -> usize {
-        let counts = self.limits.iter().zip(&self.live);
-        counts.filter(|(limit, _)| limit.lists_keys()).map(|(_, count)| count).sum()
-    }
-
-    fn list_anew(&mut self) {
-        let lists = |slot: &Slot| self.get(*slot).is_some_and(|known| self.limits[known.limit.index()].lists_keys());
-        let slots = (0..).map_while(|place| self.buckets.nth_place(place));
-        self.listed = (self.count_listed() <= MOST_LISTED).then(|| slots.filter(lists).collect());
+    /// No page tells of any bucket as it is under other limits.
+    fn leave_all_pages(&mut self) {
+        self.pages.clear();
+        let limits = &self.limits;
+        self.in_use.clear();
+        let slots: Vec<Slot> = (0..).map_while(|place| self.buckets.nth_place(place)).collect();
+        for slot in slots {
+            if let Some(known) = self.buckets.get_mut(slot) {
+                known.page = None;
+                self.in_use.extend(limits[known.limit.index()].lists_keys().then_some(slot));
+            }
+        }
     }
 
     /// Makes the index anew, as hashes have the limit in them.
@@ -332,6 +349,7 @@ impl Keys {
             let stock = known.bucket.level(limit, now).max(Credit::ZERO);
             known.bucket.debit(limit, now, stock);
         }
+        self.leave_all_pages();
     }
 
     /// A bucket that nobody knows.
@@ -351,12 +369,7 @@ impl Keys {
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
         let hash = self.hash(bucket.limit, &bucket.key);
-        let lists_keys = self.limits[bucket.limit.index()].lists_keys();
         let slot = self.buckets.insert(bucket);
-        if let (true, Some(listed)) = (lists_keys, &mut self.listed) {
-            listed.insert(slot);
-            self.listed.take_if(|listed| listed.len() > MOST_LISTED);
-        }
         // The table is taken out for the time of its growing, which reads the keys.
         let mut index = std::mem::take(&mut self.index);
         let rehash = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
@@ -384,13 +397,10 @@ impl Keys {
     }
 
     fn remove(&mut self, slot: Slot) {
+        self.leave_page(slot);
+        self.in_use.remove(&slot);
         let Some(known) = self.buckets.remove(slot) else { return };
         self.live[known.limit.index()] -= 1;
-        if let Some(listed) = &mut self.listed {
-            listed.remove(&slot);
-        } else if self.count_listed() <= MOST_LISTED / 2 {
-            self.list_anew();
-        }
         let hash = self.hash(known.limit, &known.key);
         if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
             entry.remove();

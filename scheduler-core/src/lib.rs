@@ -50,6 +50,7 @@ mod headcount;
 mod holdings;
 mod index;
 mod key_budgets;
+pub mod key_pages;
 mod keys;
 mod learner;
 mod ledger;

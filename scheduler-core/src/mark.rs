@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
-use crate::snapshot::{KeyMark, KeyMarks, LevelMark, WithheldMark, signed_nanos};
+use crate::snapshot::{KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub struct Mark {
     pub keys: KeyMarks,
     /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
     pub budget: Vec<u64>,
+    /// What the store has to hold before this mark: pages that it names.
+    pub pages: Vec<NewPage>,
 }
 
 /// A request that is to be answered at once, as soon as the store allows it.
@@ -69,17 +71,23 @@ impl<R: Clone> Scheduler<R> {
     /// taken of which nobody has said whether the store holds them.
     pub fn mark(&mut self, now: Time) -> Option<Mark> {
         self.ledger.advance(now);
+        if self.fence.as_ref()?.is_full() {
+            return None;
+        }
         let at_once = self.grantable_at_once(now);
         let mut keys = self.keys_to_cover(now);
+        let mut pages = Vec::new();
         if keys.others <= now + NEAR {
-            keys.budgets = self.key_budgets(now);
+            (keys.budgets, pages) = self.key_budgets(now);
         }
-        let new = self.fence.as_mut()?.open(&self.resource, now, &at_once, &keys)?;
+        let fence = self.fence.as_mut()?;
+        self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
+        let new = fence.open(&self.resource, now, &at_once, &keys, pages.len());
         let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
         let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
         let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
         let keys = self.fenced_keys(now, &keys);
-        Some(Mark { number: new.number, levels: levels.collect(), keys, budget: budget.collect() })
+        Some(Mark { number: new.number, levels: levels.collect(), keys, budget: budget.collect(), pages })
     }
 
     /// Until when a successor gives keys nothing: those with far promises each; the others until near starts are past.
@@ -114,6 +122,11 @@ impl<R: Clone> Scheduler<R> {
             listed: empty.chain(listed).collect(),
             known: known.collect(),
             others_empty_in: Some(signed_nanos(now, others)),
+            pages: if keys.budgets.are_kept() {
+                self.key_pages(now, |limit| keys.budgets.of_others(limit))
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -179,12 +192,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
-    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>) {
+    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
         let bound = self.resource.bounds().max_waiting;
         if self.held.len() >= bound {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
-        self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill);
+        self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill, start.since(now));
         self.held.push_back(Held { ask, since: now });
     }
 

@@ -55,8 +55,9 @@ impl<R: Clone> Scheduler<R> {
         let to = ask.to.clone();
         let (slot, _) = self.commit_new(now, ask, offer, latest, false);
         let id = self.permits.get(slot).id.clone();
+        let (bill, ahead) = (&self.permits.get(slot).bill, offer.at.since(now));
         let fence = self.fence.as_mut().expect("only a fence keeps answers back");
-        fence.want_mark();
+        fence.want(&self.resource, bill, ahead);
         self.pending.0.push_back(PendingGrant { to, id, mark: fence.next(), since: now });
     }
 

@@ -201,7 +201,7 @@ impl<R: Clone> Scheduler<R> {
             return Some(limit);
         }
         let fence = self.fence.as_mut().filter(|fence| !fence.covers(&self.resource, bill, offer.at))?;
-        fence.want(&self.resource, bill);
+        fence.want(&self.resource, bill, offer.at.since(now));
         fence.lacking(&self.resource, bill)
     }
 

@@ -4,6 +4,8 @@ use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
 use crate::fence::NEAR;
+use crate::key_budgets::told;
+pub use crate::key_pages::PageId;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
 use crate::ledger::Backlog;
@@ -39,6 +41,8 @@ pub struct Snapshot {
     pub keys: KeyMarks,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
+    /// Pages that are to be written before it.
+    pub new_pages: Vec<NewPage>,
 }
 
 /// The buckets of keys.
@@ -50,6 +54,30 @@ pub struct KeyMarks {
     pub known: Vec<OtherKeys>,
     /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
     pub others_empty_in: Option<i64>,
+    /// Where more keys are known, the oldest page first: what is on a later one counts, and what is listed here most of all.
+    pub pages: Vec<KeyPage>,
+}
+
+/// Keys that rest: told once, and named in every mark since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPage {
+    /// Where it is.
+    pub id: PageId,
+    /// How many nanoseconds before the snapshot its keys were so.
+    pub age_nanos: u64,
+    /// What each of its keys may have been granted since, in millionths by limit.
+    pub spent: Vec<(Name, u64)>,
+    /// Its keys; `None` as long as nobody has read them, or if they are lost.
+    pub keys: Option<Vec<KeyMark>>,
+}
+
+/// A page that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPage {
+    /// Where.
+    pub id: PageId,
+    /// The keys, as they are now.
+    pub keys: Vec<KeyMark>,
 }
 
 /// What each key of a limit has that is not listed.
@@ -132,17 +160,19 @@ impl<R: Clone> Scheduler<R> {
     /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        let new_pages = self.turn_all_pages(now);
         let permits = self.latest_permits(now, most);
         let listed = Listed::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
-        Snapshot { levels: self.levels_beside(now, &listed), keys: self.key_marks(now), permits }
+        Snapshot { levels: self.levels_beside(now, &listed), keys: self.key_marks(now), permits, new_pages }
     }
 
     /// The buckets of keys, the lowest first where there are too many to list.
     fn key_marks(&self, now: Time) -> KeyMarks {
         let keys = &self.ledger.keys;
         let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
-        let not_full = keys.levels(now).filter(|(known, level)| *level < limit_of(known).full());
+        let not_full =
+            keys.levels(now).filter(|(known, level)| known.page.is_none() && *level < limit_of(known).full());
         let mut lowest: Vec<_> =
             not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
         keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
@@ -163,7 +193,9 @@ impl<R: Clone> Scheduler<R> {
         let latest = lowest.get(listed.len()).map(|(empty, ..)| *empty).max(begins);
         let others = self.resource.keyed_limits().map(|limit| self.other_keys(now, limit, Credit::ZERO));
         let known = if listed.len() == lowest.len() { others.collect() } else { Vec::new() };
-        KeyMarks { listed, known, others_empty_in: latest.map(|time| signed_nanos(now, time)) }
+        let (others_empty_in, pages) =
+            (latest.map(|time| signed_nanos(now, time)), self.key_pages(now, |_| Credit::ZERO));
+        KeyMarks { listed, known, others_empty_in, pages }
     }
 
     /// The buckets' part of [`Scheduler::snapshot`], which is small.
@@ -288,25 +320,58 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn restore_keys(&mut self, then: Time, marks: &KeyMarks) {
+        let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
-            match (marks.known.iter().find(|known| known.limit == *limit.name()), marks.others_empty_in) {
+            let known = marks.known.iter().find(|known| known.limit == *limit.name());
+            match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
                     self.ledger.keys.begin_like(id, then, was);
                 }
                 (None, Some(nanos)) => self.ledger.keys.begin_empty(id, shifted(then, nanos)),
+                (None, None) if known.is_some() => self.ledger.keys.begin_empty(id, then),
                 (None, None) => {}
             }
         }
+        marks.pages.iter().for_each(|page| self.restore_page(then, page));
         for mark in &marks.listed {
-            if let Some(limit) =
-                self.resource.limit(&mark.limit).filter(|limit| self.resource.limits()[limit.index()].is_keyed())
-            {
-                let was = bucket(&self.resource.limits()[limit.index()], then, mark.micros, mark.taken.as_ref());
+            if let Some((limit, was)) = self.key_bucket_of(then, mark) {
                 self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
             }
         }
+    }
+
+    /// The keys of a page, with what each of them may have been granted since it was written.
+    fn restore_page(&mut self, then: Time, page: &KeyPage) {
+        let Some(keys) = &page.keys else { return };
+        let taken = then - Span::from_nanos(page.age_nanos);
+        let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
+        for (name, micros) in &page.spent {
+            if let Some(limit) = self.resource.limit(name) {
+                let rate = self.resource.limits()[limit.index()].rate();
+                spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));
+            }
+        }
+        let restored = keys.iter().filter_map(|mark| {
+            let (id, mut was) = self.key_bucket_of(taken, mark)?;
+            let limit = &self.resource.limits()[id.index()];
+            was.advance(limit, then);
+            if was.is_as_new(limit, then) {
+                return None;
+            }
+            let (micros, spans) = told(limit, &was, then, spent[id.index()]);
+            Some(((id, mark.key.as_str().into()), bucket(limit, then, micros, spans.as_ref())))
+        });
+        let restored: Vec<_> = restored.collect();
+        self.ledger.keys.put_page((page.id, taken, spent), then, restored.into_iter());
+    }
+
+    /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
+    fn key_bucket_of(&self, then: Time, mark: &KeyMark) -> Option<(LimitId, Bucket)> {
+        let id = self.resource.limit(&mark.limit)?;
+        let limit = &self.resource.limits()[id.index()];
+        limit.is_keyed().then(|| (id, bucket(limit, then, mark.micros, mark.taken.as_ref())))
     }
 
     fn restore_permit(&mut self, then: Time, mark: &PermitMark) {

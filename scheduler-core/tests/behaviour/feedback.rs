@@ -309,7 +309,7 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
     let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
     let Mark { levels, keys, .. } = fenced.mark(now).unwrap();
-    let mark = Snapshot { levels, keys, permits: Vec::new() };
+    let mark = Snapshot { levels, keys, ..Snapshot::default() };
     (upstream, [("snapshot", whole), ("mark", mark)])
 }
 

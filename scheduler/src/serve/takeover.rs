@@ -3,7 +3,7 @@
 use super::permit_loop::{Parts, Pending};
 use super::reply::ReplyTo;
 use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
-use super::witness::{Sequel, Witness, note};
+use super::witness::{Sequel, note};
 use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError};
 use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
 use rampmeter_protocol::time::{Span, Time};
@@ -44,12 +44,24 @@ impl Tenure {
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
         let state = self.record(&pending, nonce);
+        self.office.store.write_pages(self.resource.name(), &pending.mark.pages).await?;
         let revision = self.office.store.write(self.resource.name(), &state, revision).await?;
+        self.delete_other_pages(state.clone());
         let listening = listens.then_some(pending.mark.number);
         if !listens {
             core.handle(now, Event::Marked(pending.mark.number));
         }
         self.begin(core, state, revision, listening).await
+    }
+
+    /// Deletes pages of former terms that the first record of this one does not name, beside the first permits.
+    fn delete_other_pages(&self, state: StateRecord) {
+        let (store, name) = (self.office.store.clone(), self.resource.name().clone());
+        tokio::spawn(async move {
+            if let Err(error) = store.delete_other_pages(&name, &state).await {
+                tracing::warn!(resource = %name, %error, "pages that no record names may be left in the store");
+            }
+        });
     }
 
     /// What was judged vacant has to be what is replaced: another may have won meanwhile.
@@ -123,21 +135,21 @@ impl Tenure {
             }
             (FoundState::Record(record), Some(seen)) if seen.sequel(&record, revision) == Sequel::Earlier => {
                 tracing::error!(resource = %self.resource.name(), "the store went back to an older state");
-                Self::outdated(seen)
+                self.outdated(&seen.record).await?
             }
             (FoundState::Record(record), _) => self.inherited(*record, revision).await?,
             (FoundState::Nothing, Some(seen)) => {
                 tracing::error!(resource = %self.resource.name(), "the stored state is gone");
-                Self::outdated(seen)
+                self.outdated(&seen.record).await?
             }
             (FoundState::Nothing, None) => Legacy::None,
             (FoundState::Damaged(damage, _), Some(seen)) => {
                 tracing::error!(resource = %self.resource.name(), %damage, "the stored state is damaged");
-                Self::outdated(seen)
+                self.outdated(&seen.record).await?
             }
             (FoundState::Damaged(damage, Some(before)), None) => {
                 tracing::error!(resource = %self.resource.name(), %damage, "the stored state is damaged; going on from the one before");
-                Legacy::Outdated(before.cautious_snapshot(), before.epoch)
+                self.outdated(&before).await?
             }
             (FoundState::Damaged(damage, None), None) => {
                 tracing::error!(resource = %self.resource.name(), %damage, "the stored state is lost; every bucket starts empty");
@@ -149,6 +161,7 @@ impl Tenure {
     async fn inherited(&self, record: StateRecord, revision: Revision) -> Result<Legacy, StoreError> {
         let name = self.resource.name();
         let permits = self.office.store.read_permits(name, &record).await?;
+        let pages = self.office.store.read_pages(name, &record).await?;
         let there_for = match self.seen.as_ref().filter(|seen| seen.revision == revision && seen.record == record) {
             Some(seen) => seen.certainly_there_for(self.now(), &Moment::now(), None),
             None => {
@@ -157,12 +170,13 @@ impl Tenure {
             }
         };
         tracing::info!(resource = %name, epoch = record.epoch, %there_for, permits = permits.len(), "going on from the stored state");
-        Ok(Legacy::Record(record.snapshot(&permits), record.epoch, there_for))
+        Ok(Legacy::Record(record.snapshot(&permits, pages), record.epoch, there_for))
     }
 
     /// What has come in since may have been spent by somebody who is not known.
-    fn outdated(seen: &Witness) -> Legacy {
-        Legacy::Outdated(seen.record.cautious_snapshot(), seen.record.epoch)
+    async fn outdated(&self, record: &StateRecord) -> Result<Legacy, StoreError> {
+        let pages = self.office.store.read_pages(self.resource.name(), record).await?;
+        Ok(Legacy::Outdated(record.cautious_snapshot(pages), record.epoch))
     }
 
     /// The core as its predecessor left it, in the next epoch. Where nobody knows that, wall time is above any epoch that was

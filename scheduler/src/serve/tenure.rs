@@ -19,6 +19,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::mark::MarkNumber;
 use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::snapshot::NewPage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -258,7 +259,7 @@ impl Tenure {
         let record = self.record(&pending, term.nonce);
         let (orders, mut told, mut complained) = (term.ways.orders.clone(), false, false);
         loop {
-            match told_if_late(self.save(term, &record), &orders, &mut told).await {
+            match told_if_late(self.save_with_pages(term, &record, &pending.mark.pages), &orders, &mut told).await {
                 Ok(()) => return Ok(pending.mark.number),
                 Err(superseded @ StoreError::Superseded) => return Err(superseded),
                 Err(StoreError::Unavailable(reason)) => {
@@ -276,6 +277,17 @@ impl Tenure {
                 }
             }
         }
+    }
+
+    /// Writes a record that names these pages, and the pages first.
+    async fn save_with_pages(
+        &mut self,
+        term: &mut Term,
+        record: &StateRecord,
+        pages: &[NewPage],
+    ) -> Result<(), StoreError> {
+        self.office.store.write_pages(self.resource.name(), pages).await?;
+        self.save(term, record).await
     }
 
     /// Writes a record over the one that is ours.
@@ -366,7 +378,7 @@ impl Tenure {
             keys: KeysRecord::of(&handover.snapshot.keys),
             rules: handover.rules,
         };
-        self.save(term, &record).await?;
+        self.save_with_pages(term, &record, &handover.snapshot.new_pages).await?;
         Ok(permits.len())
     }
 }

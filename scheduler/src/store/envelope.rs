@@ -2,8 +2,12 @@
 
 /// Tells our values from others.
 const MAGIC: &str = "rampmeter";
-/// The version of the content.
-const VERSION: u32 = 1;
+/// The version of content that every build reads.
+pub(super) const FIRST: u32 = 1;
+/// The version of a record that names pages of keys, which earlier builds would not look for.
+pub(super) const WITH_PAGES: u32 = 2;
+/// The latest version that this build reads.
+const VERSION: u32 = WITH_PAGES;
 
 /// Why a value can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,9 +37,9 @@ pub enum Damage {
     Content(String),
 }
 
-/// Puts `content` into an envelope.
-pub(super) fn seal(content: &[u8]) -> Vec<u8> {
-    let header = format!("{MAGIC} {VERSION} {} {:08x}\n", content.len(), crc32c::crc32c(content));
+/// Puts `content` of this version into an envelope.
+pub(super) fn seal(version: u32, content: &[u8]) -> Vec<u8> {
+    let header = format!("{MAGIC} {version} {} {:08x}\n", content.len(), crc32c::crc32c(content));
     [header.as_bytes(), content].concat()
 }
 
@@ -64,12 +68,12 @@ mod tests {
 
     #[test]
     fn what_is_sealed_can_be_opened() {
-        assert_eq!(open(&seal(b"content")), Ok(&b"content"[..]));
+        assert_eq!(open(&seal(FIRST, b"content")), Ok(&b"content"[..]));
     }
 
     #[test]
     fn every_bit_flip_and_every_truncation_is_noticed() {
-        let sealed = seal(b"{\"epoch\":7}");
+        let sealed = seal(FIRST, b"{\"epoch\":7}");
         for bit in 0..sealed.len() * 8 {
             let mut flipped = sealed.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

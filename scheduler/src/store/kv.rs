@@ -20,7 +20,7 @@ const MAX_PARTS: usize = 250;
 /// Most permits that a record remembers.
 pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
 /// Parts that are written or read at a time: a handover is short because they are.
-const PARTS_AT_ONCE: usize = 16;
+pub(super) const PARTS_AT_ONCE: usize = 16;
 /// How long one operation may take; an election of the store's leader takes longer and is retried.
 pub(super) const OPERATION: Duration = Duration::from_secs(2);
 /// Values of each key that are kept: the present one, and one to fall back to.
@@ -33,7 +33,7 @@ const CLOCK_KEY: &str = "clock";
 /// The KV bucket with the state of all resources.
 #[derive(Clone, Debug)]
 pub struct Store {
-    bucket: kv::Store,
+    pub(super) bucket: kv::Store,
 }
 
 /// The revision of a resource's state record; 0 if there never was one.
@@ -149,7 +149,7 @@ impl Store {
         state: &StateRecord,
         revision: Revision,
     ) -> Result<Revision, StoreError> {
-        let value = encode(state);
+        let value = envelope::seal(state.format(), &content(state));
         match tokio::time::timeout(OPERATION, self.bucket.update(state_key(resource), value.into(), revision)).await {
             Ok(Ok(revision)) => Ok(revision),
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
@@ -247,11 +247,15 @@ fn permits_key(resource: &Name, part: usize) -> String {
     format!("permits.{resource}.{part}")
 }
 
-fn encode(record: &impl Serialize) -> Vec<u8> {
-    envelope::seal(&serde_json::to_vec(record).expect("records are plain data"))
+pub(super) fn encode(record: &impl Serialize) -> Vec<u8> {
+    envelope::seal(envelope::FIRST, &content(record))
 }
 
-fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
+fn content(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records are plain data")
+}
+
+pub(super) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     let content = envelope::open(value)?;
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
 }

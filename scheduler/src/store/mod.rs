@@ -9,6 +9,7 @@ mod envelope;
 mod kv;
 mod learned;
 mod moment;
+mod pages;
 mod record;
 mod rules;
 
@@ -17,5 +18,6 @@ pub use envelope::Damage;
 pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, StoreError, parse};
 pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
+pub use pages::Pages;
 pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord};
 pub use rules::{Edition, RuleStore};

@@ -1,7 +1,9 @@
 //! What is written, apart from the core's types so that each can change alone.
 
+use super::envelope;
 use super::learned::LearnedRecord;
 use super::moment::Moment;
+use super::pages::{PageRecord, Pages};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -54,6 +56,9 @@ pub struct KeysRecord {
     known: Vec<(Name, i64, Option<TakenRecord>)>,
     /// In how many nanoseconds from the writing on the others are empty; full where this is left out.
     others_empty_in: Option<i64>,
+    /// Where more keys are known.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pages: Vec<PageRecord>,
 }
 
 /// A bucket.
@@ -118,29 +123,41 @@ enum FateRecord {
 }
 
 impl StateRecord {
-    /// The core's snapshot of this record and these permits.
+    /// The pages that it names.
+    pub(super) fn pages(&self) -> &[PageRecord] {
+        &self.keys.pages
+    }
+
+    /// The version of its format.
+    pub(super) fn format(&self) -> u32 {
+        if self.keys.pages.is_empty() { envelope::FIRST } else { envelope::WITH_PAGES }
+    }
+
+    /// The core's snapshot of this record, these permits, and the keys of the pages that it names.
     #[must_use]
-    pub fn snapshot(&self, permits: &[PermitRecord]) -> Snapshot {
+    pub fn snapshot(&self, permits: &[PermitRecord], pages: Pages) -> Snapshot {
         let levels = self.levels.iter().map(|level| level.mark(i128::from(level.micros)));
         Snapshot {
             levels: levels.collect(),
-            keys: self.keys.marks(),
+            keys: self.keys.marks(pages),
             permits: permits.iter().map(PermitRecord::mark).collect(),
+            new_pages: Vec::new(),
         }
     }
 
     /// A snapshot for a successor that knows only that there were later records: debts are remembered, stock is not, and what
     /// could be granted under this record counts as granted once more.
     #[must_use]
-    pub fn cautious_snapshot(&self) -> Snapshot {
+    pub fn cautious_snapshot(&self, pages: Pages) -> Snapshot {
         let level = |level: &LevelRecord| {
             let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
             LevelMark { taken: mark.taken.map(doubted), ..mark }
         };
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
-            keys: self.keys.cautious_marks(),
+            keys: self.keys.cautious_marks(pages),
             permits: Vec::new(),
+            new_pages: Vec::new(),
         }
     }
 }
@@ -163,7 +180,18 @@ impl KeysRecord {
             taken: taken.collect(),
             known: known.collect(),
             others_empty_in: marks.others_empty_in,
+            pages: marks.pages.iter().map(PageRecord::of).collect(),
         }
+    }
+
+    /// How the keys of a page are written.
+    pub(super) fn listing(keys: &[KeyMark]) -> Self {
+        KeysRecord::of(&KeyMarks { listed: keys.to_vec(), ..KeyMarks::default() })
+    }
+
+    /// The keys that are listed.
+    pub(super) fn listed_marks(&self) -> Vec<KeyMark> {
+        self.marks(Pages::new()).listed
     }
 
     /// Limits, keys and levels in millionths, as far as they are listed.
@@ -177,15 +205,17 @@ impl KeysRecord {
     }
 
     /// Debts are remembered, stock is not.
-    fn cautious_marks(&self) -> KeyMarks {
-        let mut marks = self.marks();
-        for mark in &mut marks.listed {
+    fn cautious_marks(&self, pages: Pages) -> KeyMarks {
+        let mut marks = self.marks(pages);
+        let on_pages = marks.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
+        for mark in marks.listed.iter_mut().chain(on_pages) {
             (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
         }
         KeyMarks { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
     }
 
-    fn marks(&self) -> KeyMarks {
+    fn marks(&self, pages: Pages) -> KeyMarks {
+        let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &TakenRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
         let mark = |(limit, key, micros): &(Name, String, i64)| KeyMark {
@@ -203,6 +233,7 @@ impl KeysRecord {
             listed: self.listed.iter().map(mark).collect(),
             known: self.known.iter().map(known).collect(),
             others_empty_in: self.others_empty_in,
+            pages: self.pages.iter().zip(keys).map(|(page, keys)| page.page(keys)).collect(),
         }
     }
 }
@@ -335,8 +366,8 @@ mod tests {
             keys,
             rules: 0,
         };
-        let [whole, cautious] =
-            [state.snapshot(&[]), state.cautious_snapshot()].map(|snapshot| snapshot.levels[0].clone());
+        let [whole, cautious] = [state.snapshot(&[], Pages::new()), state.cautious_snapshot(Pages::new())]
+            .map(|snapshot| snapshot.levels[0].clone());
         assert_eq!((whole.micros, cautious.micros), (9_000_000, -300_000));
         assert_eq!(whole.learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
         assert_eq!(cautious.learned, whole.learned);
@@ -367,6 +398,7 @@ mod tests {
                 taken: Vec::new(),
                 known: vec![(name("per-day"), 5_000_000, None)],
                 others_empty_in: Some(2_500_000_000),
+                pages: Vec::new(),
             },
             rules: 12,
         };

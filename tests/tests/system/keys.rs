@@ -206,21 +206,47 @@ capacity = 5
 period = "10h"
 "#;
 
+fn thousands(worker_clients: std::ops::Range<usize>, cost: u64) -> Value {
+    let client = |number: usize| json!({"mode": "allow", "cost": {"requests": cost}, "labels": {"client": format!("client-{number:0>60}")}});
+    worker_clients.map(client).collect()
+}
+
+/// How many of these clients are granted a call of this cost.
+async fn granted_of(worker: &Worker, clients: std::ops::Range<usize>, cost: u64) -> usize {
+    let mut granted = 0;
+    for first in clients.clone().step_by(500) {
+        let answers = worker.ask(thousands(first..clients.end.min(first + 500), cost)).await;
+        granted += answers.as_array().unwrap().iter().filter(|answer| answer["status"] == "granted").count();
+    }
+    granted
+}
+
 #[tokio::test]
 async fn a_restart_with_thousands_of_windows_is_written() {
     let (nats, worker) = hub().await;
     let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
-    let client = |number: usize| json!({"mode": "allow", "labels": {"client": format!("client-{number:0>60}")}});
-    for first in (0..10_000).step_by(500) {
-        let answers = worker.ask((first..first + 500).map(client).collect()).await;
-        assert!(answers.as_array().unwrap().iter().all(|answer| answer["status"] == "granted"), "{answers}");
-    }
+    assert_eq!(granted_of(&worker, 0..10_000, 1).await, 10_000);
     process.stop().await;
 
     let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
-    let again = worker.ask((0..500).map(client).collect()).await;
-    let granted = again.as_array().unwrap().iter().filter(|answer| answer["status"] == "granted").count();
-    let log = process.log();
-    assert!(log.contains("going on from the stored state") && granted > 0, "{granted}\n{log}");
+    assert_eq!(granted_of(&worker, 0..1_000, 5).await, 0, "one is taken of each");
+    assert_eq!(granted_of(&worker, 0..1_000, 4).await, 1_000, "and the others are not");
+    assert_eq!(granted_of(&worker, 10_000..10_500, 5).await, 500, "of strangers none is");
+    process.stop().await;
+}
+
+/// However many keys there are, a crash leaves each what it has.
+#[tokio::test]
+async fn a_crash_leaves_thousands_of_keys_what_they_have() {
+    let (nats, worker) = hub().await;
+    let mut process = Process::start(RAMPMETER, &nats, WINDOWS).await;
+    assert_eq!(granted_of(&worker, 0..10_000, 2).await, 10_000);
+    process.kill().await;
+    process.restart();
+    process.until_ready().await;
+    for first in [0, 4_000, 7_000] {
+        assert_eq!(granted_of(&worker, first..first + 500, 4).await, 0, "more than is left, of {first} and on");
+        assert_eq!(granted_of(&worker, first..first + 500, 3).await, 500, "what is left, of {first} and on");
+    }
     process.stop().await;
 }

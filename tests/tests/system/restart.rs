@@ -209,7 +209,7 @@ async fn state_of_a_newer_build_is_left_alone() {
     let nats = nats::start().await;
     scheduler::stop(scheduler::start(&nats, HUB).await).await;
     let bucket = nats::state_bucket(&nats).await;
-    bucket.put("state.hub", "rampmeter 2 2 00000000\n{}".into()).await.unwrap();
+    bucket.put("state.hub", "rampmeter 3 2 00000000\n{}".into()).await.unwrap();
     let running = scheduler::begin(&nats, HUB).await;
     let reason = until("the reason", async || {
         let (status, body) = scheduler::page(&running, "/readyz").await;
@@ -217,6 +217,6 @@ async fn state_of_a_newer_build_is_left_alone() {
         (status == 503).then(|| body["resources"]["hub"]["reason"].as_str().map(str::to_owned))?
     })
     .await;
-    assert!(reason.contains("its state is in format 2, which a newer build wrote"), "{reason}");
-    assert_eq!(bucket.get("state.hub").await.unwrap().unwrap(), "rampmeter 2 2 00000000\n{}");
+    assert!(reason.contains("its state is in format 3, which a newer build wrote"), "{reason}");
+    assert_eq!(bucket.get("state.hub").await.unwrap().unwrap(), "rampmeter 3 2 00000000\n{}");
 }

@@ -1,0 +1,99 @@
+//! Pages of keys, beside the record that names them.
+
+use super::kv::{PARTS_AT_ONCE, Store, StoreError, decode, encode, within};
+use super::record::{KeysRecord, StateRecord};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::snapshot::{KeyMark, KeyPage, NewPage, PageId};
+use serde::{Deserialize, Serialize};
+
+/// A page, as a record names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PageRecord {
+    epoch: u64,
+    place: u32,
+    serial: u64,
+    /// How many nanoseconds before the writing of the record it was taken.
+    age: u64,
+    /// What each key may have been granted since, in millionths by limit.
+    spent: Vec<(Name, u64)>,
+}
+
+impl PageRecord {
+    pub(super) fn of(page: &KeyPage) -> Self {
+        let PageId { epoch, place, serial } = page.id;
+        PageRecord { epoch, place, serial, age: page.age_nanos, spent: page.spent.clone() }
+    }
+
+    /// The core's page, with its keys as far as they are at hand.
+    pub(super) fn page(&self, keys: Option<Vec<KeyMark>>) -> KeyPage {
+        KeyPage { id: self.id(), age_nanos: self.age, spent: self.spent.clone(), keys }
+    }
+
+    fn id(&self) -> PageId {
+        PageId { epoch: self.epoch, place: self.place, serial: self.serial }
+    }
+}
+
+/// The keys of each page that a record names, in its order; `None` for a page that is missing or damaged.
+pub type Pages = Vec<Option<Vec<KeyMark>>>;
+
+impl Store {
+    /// Writes pages. They count once a record names them.
+    ///
+    /// # Errors
+    /// If the store can't be written.
+    pub async fn write_pages(&self, resource: &Name, pages: &[NewPage]) -> Result<(), StoreError> {
+        let mut writes = Vec::with_capacity(pages.len());
+        for NewPage { id, keys } in pages {
+            let value = encode(&(id.serial, KeysRecord::listing(keys)));
+            writes.push(within(self.bucket.put(page_key(resource, *id), value.into())).boxed());
+        }
+        stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await.map(drop)
+    }
+
+    /// The pages that `state` names.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn read_pages(&self, resource: &Name, state: &StateRecord) -> Result<Pages, StoreError> {
+        let mut reads = Vec::new();
+        for page in state.pages() {
+            reads.push(self.read_page(resource, page.id()).boxed());
+        }
+        stream::iter(reads).buffered(PARTS_AT_ONCE).try_collect().await
+    }
+
+    async fn read_page(&self, resource: &Name, id: PageId) -> Result<Option<Vec<KeyMark>>, StoreError> {
+        let value = within(self.bucket.get(page_key(resource, id))).await?;
+        let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
+        let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_marks());
+        if page.is_none() {
+            tracing::error!(%resource, ?id, "a page of keys is missing or damaged; its limits' keys start empty");
+        }
+        Ok(page)
+    }
+
+    /// Deletes the pages of `resource` that `state`, which its leader has just written, does not name.
+    ///
+    /// # Errors
+    /// If the store can't be read or written.
+    pub async fn delete_other_pages(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
+        let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id())).collect();
+        let keys: Vec<String> =
+            within(self.bucket.keys()).await?.try_collect().await.map_err(super::kv::unavailable)?;
+        let prefix = page_prefix(resource);
+        for key in keys.into_iter().filter(|key| key.starts_with(&prefix) && !named.contains(key)) {
+            within(self.bucket.purge(key)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn page_key(resource: &Name, id: PageId) -> String {
+    format!("{}{}.{}", page_prefix(resource), id.epoch, id.place)
+}
+
+fn page_prefix(resource: &Name) -> String {
+    format!("pages.{resource}.")
+}
