@@ -541,6 +541,30 @@ fn a_crash_leaves_keys_of_long_limits_what_they_have() {
     }
 }
 
+/// A key on a page may be granted a small call before a mark lists it again; a successor charges that, and knows what was used since.
+#[test]
+fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::Quota(None)] {
+        for more in [0, 5] {
+            let mut play = Play::new(by_the_hour(algorithm.clone(), 64));
+            assert!(gets(&mut play, "x", 10));
+            play.crowd();
+            play.pass(span(5_000));
+            assert!(play.store.levels.keys.pages.len() == 1 && more == 0 || gets(&mut play, "x", more));
+            play.pass(span(5_000));
+            let now = play.now;
+            let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0));
+            assert_eq!(play.leader().world.start(request), Some(now), "{algorithm:?}");
+            play.take_over(Span::ZERO, true);
+            play.pass(span(3_000));
+            let left = 64 - 10 - more - 1;
+            assert!(!gets(&mut play, "x", left + 1), "{algorithm:?}, after {more}: more than {left}");
+            // As much is charged as the largest call of late takes, which was one of ten.
+            assert!(gets(&mut play, "x", left - 3), "{algorithm:?}, after {more}: not even {left}");
+        }
+    }
+}
+
 /// A call that takes little of its key waits for no mark, and costs every key as much when the leader dies.
 #[test]
 fn a_small_call_of_a_new_key_waits_for_no_mark() {
