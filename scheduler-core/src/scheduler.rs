@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::line::{Line, Place};
 use crate::mark::Held;
 use crate::news::News;
-use crate::permits::{Granted, Permits, State};
+use crate::permits::{Granted, Permit, Permits, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
 use crate::shadow::Shadows;
@@ -208,7 +208,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
-            Event::HandOver => self.hand_over(),
+            Event::HandOver => self.hand_over(now),
         }
         // 3. Whoever waits and can start, starts.
         if self.replan || self.next_plan.is_some_and(|plan| plan.at <= now) {
@@ -293,14 +293,15 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Everybody who waits is sent elsewhere.
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
         for Held { ask, .. } in std::mem::take(&mut self.held) {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
-        for slot in self.everybody() {
-            self.turn_away(slot, Refusal::Unavailable);
+        for slot in self.clear_lines(now) {
+            let Permit { id, state, .. } = self.permits.remove(slot);
+            let State::Waiting(waiting) = state else { unreachable!("who is in line waits") };
+            self.refuse(waiting.to, Some(id), Refusal::Unavailable);
         }
-        self.next_plan = None;
     }
 }
