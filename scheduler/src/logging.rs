@@ -79,9 +79,10 @@ fn tell_lost(lost: u64) {
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
-    match backtrace.status() {
-        BacktraceStatus::Captured => tracing::error!(%backtrace, "{panic}"),
-        _disabled => tracing::error!("{panic}"),
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(%backtrace, "{panic}");
+    } else {
+        tracing::error!("{panic}");
     }
 }
 
