@@ -51,8 +51,23 @@ impl<R: Clone> Scheduler<R> {
         self.change_plan();
     }
 
-    /// Everybody who waits, class by class in the order of arrival; nobody is in line any more.
+    /// Everybody who waits, class by class in the order of arrival, as asked anew.
     fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Asked<R>> {
+        let slots = self.clear_lines(now);
+        let mut waiting = self.take_held(resource);
+        for slot in slots {
+            waiting.push(as_asked(now, self.permits.remove(slot)));
+        }
+        if !resource.charges_as(&self.resource) {
+            waiting.iter_mut().for_each(|(ask, call)| {
+                call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+            });
+        }
+        waiting
+    }
+
+    /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
+    pub(crate) fn clear_lines(&mut self, now: Time) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
         slots.extend(std::mem::take(&mut self.parked).into_values());
         self.alarms.clear();
@@ -65,16 +80,7 @@ impl<R: Clone> Scheduler<R> {
         self.headcount = Headcount::default();
         self.deadlines.clear();
         self.next_plan = None;
-        let mut waiting = self.take_held(resource);
-        for slot in slots {
-            waiting.push(as_asked(now, self.permits.remove(slot)));
-        }
-        if !resource.charges_as(&self.resource) {
-            waiting.iter_mut().for_each(|(ask, call)| {
-                call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
-            });
-        }
-        waiting
+        slots
     }
 
     /// Those who are held for the store. What these calls are for is not known any more: where that matters, they are sent away to

@@ -10,7 +10,7 @@ use crate::line::{Line, Place};
 use crate::mark::Held;
 use crate::news::News;
 use crate::pending_grants::PendingGrants;
-use crate::permits::{Granted, Permits, State};
+use crate::permits::{Granted, Permit, Permits, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
 use crate::shadow::Shadows;
@@ -310,9 +310,10 @@ impl<R: Clone> Scheduler<R> {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         self.take_back_promised(now, now);
-        for slot in self.everybody() {
-            self.turn_away(slot, Refusal::Unavailable);
+        for slot in self.clear_lines(now) {
+            let Permit { id, state, .. } = self.permits.remove(slot);
+            let State::Waiting(waiting) = state else { unreachable!("who is in line waits") };
+            self.refuse(waiting.to, Some(id), Refusal::Unavailable);
         }
-        self.next_plan = None;
     }
 }

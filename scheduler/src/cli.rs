@@ -57,7 +57,7 @@ impl Cli {
     /// What went wrong, for people.
     pub async fn run(self) -> anyhow::Result<()> {
         let quiet = !matches!(self.command, Command::Serve(_));
-        crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" });
+        crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
         match self.command {
             Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,

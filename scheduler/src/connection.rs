@@ -1,6 +1,7 @@
 //! Connecting to NATS.
 
 use crate::config::NatsTable;
+use crate::denials::Denials;
 use anyhow::{Context, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use futures::StreamExt;
@@ -23,8 +24,20 @@ const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 /// # Errors
 /// If the server can't be reached, refuses, or is too old.
 pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
+    connect_noting(&Denials::default(), nats, name).await
+}
+
+/// The same; what the server does not permit is noted in `denials`.
+///
+/// # Errors
+/// If the server can't be reached, refuses, or is too old.
+pub async fn connect_noting(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
     let servers: Servers = nats.url.parse()?;
-    let options = options(nats, &servers, name).await?;
+    let denials = denials.clone();
+    let options = options(nats, &servers, name).await?.event_callback(move |event| {
+        denials.note(&event);
+        log(event)
+    });
     let client = options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers))?;
     let version = client.server_info().version;
     if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
@@ -72,8 +85,7 @@ async fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Res
         .connection_timeout(Duration::from_secs(5))
         .subscription_capacity(SUBSCRIPTION_CAPACITY)
         .skip_subject_validation(true)
-        .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0)))
-        .event_callback(log))
+        .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0))))
 }
 
 /// Who we are, as `nats` says.

@@ -7,6 +7,8 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod connection;
+pub mod denials;
+mod log_writer;
 pub mod logging;
 pub mod provider;
 pub mod serve;

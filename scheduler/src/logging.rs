@@ -1,7 +1,11 @@
 //! Structured logs on standard error: for people on a terminal, JSON for machines.
 
+use crate::log_writer::LogWriter;
 use clap::ValueEnum;
-use std::io::IsTerminal;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{IsTerminal, Write, stderr};
+use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
@@ -25,11 +29,21 @@ pub enum LogFormat {
 /// shows no content.
 const WITNESSES: [&str; 7] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "reqwest", "rustls", "tokio_rustls"];
 
-/// Starts logging what `RAMPMETER_LOG` asks for, `default` if it is not set or wrong.
-pub fn start(format: LogFormat, default: &str) {
-    let terminal = std::io::stderr().is_terminal();
+/// Writes to standard error, of which a process has one.
+static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
+/// Starts logging what `RAMPMETER_LOG` asks for, `default` if it is not set or wrong. Panics are logged too: told in the usual way, they
+/// would wait for whoever reads standard error.
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
+    let terminal = stderr().is_terminal();
+    let writer = LogWriter::start(stderr(), tell_lost)?;
+    let writer = WRITER.get_or_init(|| writer);
     let filter = EnvFilter::try_from_env("RAMPMETER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal);
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| writer.clone()).with_ansi(terminal);
+    let logs = logs.log_internal_errors(false);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
     let discreet = filter_fn(is_discreet);
     // A second start, in tests, changes nothing.
@@ -38,6 +52,38 @@ pub fn start(format: LogFormat, default: &str) {
     } else {
         logs.finish().with(discreet).try_init().ok()
     };
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Says the last word of a command on standard error, behind all that was logged. Nobody need read it.
+pub fn finish(last_word: Option<&str>) {
+    let Some(writer) = WRITER.get() else {
+        return last_word.into_iter().for_each(|word| drop(writeln!(stderr(), "{word}")));
+    };
+    if let Some(word) = last_word {
+        writer.clone().write_all(format!("{word}\n").as_bytes()).ok();
+    }
+    writer.flush();
+}
+
+/// How many lines were lost because standard error did not take them.
+#[must_use]
+pub fn lost_lines() -> u64 {
+    WRITER.get().map_or(0, LogWriter::lost_lines)
+}
+
+fn tell_lost(lost: u64) {
+    tracing::warn!(lost, "log lines were lost");
+}
+
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(%backtrace, "{panic}");
+    } else {
+        tracing::error!("{panic}");
+    }
 }
 
 fn is_discreet(line: &Metadata<'_>) -> bool {

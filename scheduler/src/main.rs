@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use rampmeter_scheduler::cli::Cli;
+use rampmeter_scheduler::logging;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -11,17 +12,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(cli.run()));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::debug!(?error, "failed");
-            complain(&error);
-            ExitCode::FAILURE
-        }
+    if let Err(error) = &done {
+        tracing::debug!(?error, "failed");
     }
-}
-
-#[expect(clippy::print_stderr, reason = "the last word of a command")]
-fn complain(error: &anyhow::Error) {
-    eprintln!("rampmeter: {error:#}");
+    logging::finish(done.as_ref().err().map(|error| format!("rampmeter: {error:#}")).as_deref());
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -78,6 +78,23 @@ impl Drop for Log {
     }
 }
 
+/// The file with the configuration, in its folder.
+const CONFIGURATION: &str = "rampmeter.toml";
+
+fn folder_and_log(configuration: &str) -> (TempDir, Log) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(CONFIGURATION), configuration).unwrap();
+    let log = NamedTempFile::new_in(folder.path()).unwrap();
+    (folder, Log(log))
+}
+
+fn serving(program: Program, folder: &TempDir, stderr: impl Into<Stdio>) -> Command {
+    let mut command = plain(program);
+    command.args(["--log-format", "json", "serve", "--config"]).arg(folder.path().join(CONFIGURATION));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).kill_on_drop(true);
+    command
+}
+
 impl Process {
     /// Starts a scheduler of `resources`, and waits until it is ready.
     ///
@@ -112,15 +129,21 @@ impl Process {
     /// If it can't be run.
     #[must_use]
     pub fn begin_in(program: Program, configuration: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("rampmeter.toml");
-        std::fs::write(&config, configuration).unwrap();
-        let log = NamedTempFile::new_in(folder.path()).unwrap();
-        let mut command = plain(program);
-        command.args(["--log-format", "json", "serve", "--config"]).arg(&config).args(arguments);
-        command.envs(environment.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().unwrap());
-        Process { child: command.kill_on_drop(true).spawn().unwrap(), command, folder, log: Log(log) }
+        let (folder, log) = folder_and_log(configuration);
+        let mut command = serving(program, &folder, log.0.reopen().unwrap());
+        command.args(arguments).envs(environment.iter().copied());
+        Process { child: command.spawn().unwrap(), command, folder, log }
+    }
+
+    /// The same with another standard error than its log, which stays empty.
+    ///
+    /// # Panics
+    /// If it can't be run.
+    #[must_use]
+    pub fn begin_on(program: Program, configuration: &str, stderr: impl Into<Stdio>) -> Self {
+        let (folder, log) = folder_and_log(configuration);
+        let mut command = serving(program, &folder, stderr);
+        Process { child: command.spawn().unwrap(), command, folder, log }
     }
 
     /// Runs it once more, with the same configuration, after its end. It may not be ready yet.

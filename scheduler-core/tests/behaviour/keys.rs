@@ -63,6 +63,23 @@ fn who_waits_for_its_own_key_blocks_nobody() {
 }
 
 #[test]
+fn a_handover_leaves_nobody_at_a_gate() {
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
+        "
+        0     wait a client:x  -> a@0
+        0     wait b client:x  ->
+        0     wait c client:x  ->
+        10    wait d client:y  -> d@10
+        20    hand-over        -> b:unavailable+0 c:unavailable+0
+        30    wait b client:x  -> b:unavailable+0
+        30    unused a         -> a:settled
+        5000  levels           -> per-client=1 requests=10
+        ",
+    );
+}
+
+#[test]
 fn who_is_held_up_by_what_is_shared_and_then_by_its_key_blocks_no_other_key() {
     let work = LimitSpec { unit: crate::common::name("work"), ..keyed("per-client", 10.0, 1000, &["client"]) };
     play(

@@ -3,7 +3,7 @@
 use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use crate::config::{self, Config};
-use crate::serve;
+use crate::serve::{self, Running};
 use anyhow::Context;
 use rampmeter_nats_server::{Binary, Options, Server};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         false => None,
     };
     let mut asked = pin!(asked_to_stop());
-    let running = tokio::select! {
+    let mut running = tokio::select! {
         running = serve::start(config) => running?,
         signal = &mut asked => {
             tracing::info!("{}: stopped before anything was served", signal?);
@@ -51,17 +51,27 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
-    let signal = tokio::select! {
-        signal = asked => signal?,
-        () = ended(&mut embedded) => "the end of the embedded nats-server",
+    let reason = tokio::select! {
+        signal = asked => Ok(signal?),
+        () = ended(&mut embedded) => Ok("the end of the embedded nats-server"),
+        broken = running.broken() => Err(broken),
     };
-    tracing::info!("{signal}: handing over");
-    running.stop().await?;
+    let handed_over = hand_over(running, &reason).await;
+    reason?;
+    handed_over?;
     if let Some(mut server) = embedded {
         server.stop().await?;
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> anyhow::Result<()> {
+    match reason {
+        Ok(reason) => tracing::info!("{reason}: handing over"),
+        Err(broken) => tracing::error!("{broken:#}: handing over what is left"),
+    }
+    running.stop().await
 }
 
 fn configuration(args: &Args) -> anyhow::Result<Config> {

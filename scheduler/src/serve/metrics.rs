@@ -4,6 +4,7 @@ use super::health::{Duty, Health};
 use super::permit_loop::Report;
 use super::rulebook::Rulebook;
 use super::tally::{BUCKETS, Histogram};
+use crate::logging;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -38,6 +39,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook) -> String {
     register_providers(&mut registry, reports);
     register_rules(&mut registry, rules);
     register_shadows(&mut registry, reports);
+    register_logs(&mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string can always be written to");
     text
@@ -213,6 +215,11 @@ fn register_shadows(registry: &mut Registry, reports: &[Report]) {
         "The longest that it would have held one up",
         Samples(longest.collect()),
     );
+}
+
+fn register_logs(registry: &mut Registry) {
+    let lost = Samples(vec![(Vec::new(), Counter(logging::lost_lines()))]);
+    registry.register("log_lines_lost", "Lines of the log that standard error did not take", lost);
 }
 
 fn limit_labels(report: &Report, limit: &LimitStatus) -> Labels {

@@ -1,4 +1,4 @@
-//! The running scheduler: one thread for permits, one for everything else.
+//! The running scheduler: threads for permits, up to one for each core, and two for everything else.
 //!
 //! [`permit_loop`] answers requests, [`tenure`] decides who leads and keeps the state,
 //! [`http`] and [`discovery`] show it to others.
@@ -22,31 +22,34 @@ pub mod reply;
 pub mod roster;
 pub mod rulebook;
 pub mod ruled;
+pub mod stall_detector;
 mod standby;
 mod standing;
 mod takeover;
 pub mod tally;
 pub mod tenure;
-pub mod vigil;
 pub mod witness;
 
 use crate::config::{Config, Configured};
-use crate::connection::connect;
+use crate::connection::{connect, connect_noting};
+use crate::denials::Denials;
 use crate::provider::{Settings, Source};
 use crate::store::Store;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use discovery::Announcement;
 use health::{Duty, Health};
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
-use permit_thread::PermitThread;
+use permit_thread::PermitThreads;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::resource::Resource;
 use roster::Roster;
 use ruled::RuledLimits;
+use stall_detector::ProcessWatch;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{Lead, Led, Office, Reporter, Tenure, stopped};
@@ -59,8 +62,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands over.
 pub struct Running {
     stop: watch::Sender<bool>,
-    tenures: JoinSet<()>,
-    permits_ended: permit_thread::Ended,
+    work: Work,
     announcement: Announcement,
     health: Arc<Health>,
     http: Option<Serving>,
@@ -77,17 +79,22 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let nats = config.nats.clone();
     let nats_prefix = nats.prefix.clone();
     let clock = Clock::start();
-    let client = connect(&nats, &leader).await?;
-    let store = Store::open(&client, &nats.prefix, nats.replicas).await?;
-    let rules = rulebook::keep(client.clone(), nats.prefix.clone(), nats.replicas);
+    let denials = Denials::default();
+    let client = connect_noting(&denials, &nats, &leader).await?;
+    let store = Store::open(&client, &nats.prefix, nats.replicas).await;
+    let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
+    let rules = rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
     let (stop, stopping) = watch::channel(false);
     let mut backing = match &socket {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
         Some(_) | None => None,
     };
-    let thread_name = format!("{leader}-permits");
-    let connecting = async move { connect(&nats, &thread_name).await };
-    let (permits, permits_ended) = PermitThread::start(connecting).await?;
+    let connecting = |number| {
+        let (nats, name) = (nats.clone(), format!("{leader}-permits-{number}"));
+        async move { connect(&nats, &name).await }
+    };
+    let (permits, permits_ended) = PermitThreads::start(permit_threads(config.resources.len()), connecting).await?;
+    let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -96,8 +103,18 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let roster = Arc::new(Roster::new(&leader));
     let calling = peers::keep_calling(client.clone(), nats_prefix, roster.clone(), clock, stopping.clone());
     tokio::spawn(calling);
-    let office =
-        Office { client: client.clone(), store, permits, subjects, health: health.clone(), roster, clock, leader };
+    let office = Office {
+        client: client.clone(),
+        denials,
+        store,
+        permits,
+        subjects,
+        health: health.clone(),
+        roster,
+        clock,
+        process,
+        leader,
+    };
     let (mut tenures, mut reporters) = (JoinSet::new(), Vec::new());
     for (configured, provider) in config.resources.into_iter().zip(providers) {
         let (lead, led) = watch::channel(None);
@@ -115,7 +132,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
     };
-    Ok(Running { stop, tenures, permits_ended, announcement, health, http })
+    Ok(Running { stop, work: Work { tenures, permits_ended }, announcement, health, http })
+}
+
+/// A thread for each resource, but no more than can run at a time.
+fn permit_threads(resources: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    resources.clamp(1, cores)
 }
 
 /// What the HTTP front asks on: a connection of its own, as any client has.
@@ -147,11 +170,11 @@ struct Post {
 
 impl Post {
     /// Returns when the process stops.
-    async fn hold(mut self, configured: Configured, mut provider: Option<Source>) {
+    async fn hold(mut self, configured: Configured, mut provider: Option<Source>) -> anyhow::Result<()> {
         let mut stop = self.stop.clone();
         let resource = tokio::select! {
             biased;
-            () = stopped(&mut stop) => return,
+            () = stopped(&mut stop) => return Ok(()),
             resource = self.resource(&configured, &mut provider) => resource,
         };
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
@@ -161,8 +184,8 @@ impl Post {
         let announcing = ruled::keep_announced(self.known, self.limits.for_another(), resource.clone());
         let tenure = Tenure::new(self.office, resource, configured.reader, kind, self.limits, self.lead, self.stop);
         tokio::select! {
-            () = tenure.run() => {}
-            () = announcing => {}
+            ended = tenure.run() => ended,
+            () = announcing => Ok(()),
         }
     }
 
@@ -199,28 +222,84 @@ impl Running {
         }
     }
 
+    /// Returns if something ends that should go on: this process serves no longer as it should, and is to be replaced.
+    pub async fn broken(&mut self) -> anyhow::Error {
+        self.work.broken().await
+    }
+
     /// Hands every resource over: ready goes off, who waits is sent elsewhere, state is written.
     ///
     /// # Errors
     /// If that takes longer than 5 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
-        let handing_over = async {
-            self.tenures.join_all().await;
-            self.permits_ended.await
-        };
-        let handed_over = tokio::time::timeout(DRAIN, handing_over).await;
+        let handed_over = tokio::time::timeout(DRAIN, self.work.done()).await;
         self.announcement.withdraw().await;
         if let Some(http) = &self.http {
             http.clear().await;
         }
-        handed_over
-            .map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
-            .map(drop)
+        handed_over.map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
+    }
+}
+
+/// All that goes on until the process is to stop.
+struct Work {
+    tenures: JoinSet<anyhow::Result<()>>,
+    permits_ended: permit_thread::Ended,
+}
+
+impl Work {
+    /// Returns when some of it has ended, with the reason.
+    async fn broken(&mut self) -> anyhow::Error {
+        tokio::select! {
+            Some(ended) = self.tenures.join_next() => match ended {
+                Ok(Ok(())) => anyhow!("a resource is not led any more"),
+                Ok(Err(error)) => error,
+                Err(panic) => panic.into(),
+            },
+            () = self.permits_ended.any() => anyhow!("a permit thread has ended"),
+        }
+    }
+
+    /// Returns when all of it has ended.
+    async fn done(mut self) {
+        while self.tenures.join_next().await.is_some() {}
+        self.permits_ended.all().await;
     }
 }
 
 /// A name that no other scheduler process has.
 fn process_name() -> String {
     format!("scheduler-{}-{:08x}", std::process::id(), rand::random::<u32>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    /// Why work is broken that has these tenures, on threads that go on.
+    async fn broken(tenure: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
+        let (_goes_on, ends) = mpsc::unbounded_channel();
+        let mut work = Work { tenures: JoinSet::new(), permits_ended: permit_thread::Ended::when(ends) };
+        work.tenures.spawn(std::future::pending());
+        work.tenures.spawn(tenure);
+        work.broken().await.to_string()
+    }
+
+    #[tokio::test]
+    async fn work_is_broken_when_a_tenure_ends_or_panics() {
+        assert_eq!(broken(async { Err(anyhow!("its loop has ended")) }).await, "its loop has ended");
+        assert_eq!(broken(async { Ok(()) }).await, "a resource is not led any more");
+        assert!(broken(async { panic!("a bug") }).await.contains("a bug"));
+    }
+
+    #[tokio::test]
+    async fn work_is_broken_when_a_permit_thread_ends() {
+        let (end, ends) = mpsc::unbounded_channel();
+        let mut work = Work { tenures: JoinSet::new(), permits_ended: permit_thread::Ended::when(ends) };
+        work.tenures.spawn(std::future::pending());
+        end.send(()).unwrap();
+        assert_eq!(work.broken().await.to_string(), "a permit thread has ended");
+    }
 }

@@ -6,9 +6,9 @@ use super::letter::{Address, Doors, Letter};
 use super::provider_news::{ProviderNews, ProviderView};
 use super::reply::{Outbox, Outgoing, ReplyTo};
 use super::ruled::{InForce, NewRules};
-use super::standing::{Standing, epoch_bound};
+use super::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
+use super::standing::Standing;
 use super::tally::Tally;
-use super::vigil::{HEARTBEAT, Vigil};
 use crate::connection::round_trip;
 use crate::store::{MAX_PERMITS, Moment};
 use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
@@ -28,6 +28,7 @@ use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
 use rampmeter_worker_sdk::inbox::Reply;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -37,6 +38,8 @@ use tokio::time::Sleep;
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
+/// Answers that go out at once where there are many: a millisecond's work or two.
+const SLICE: usize = 512;
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -107,6 +110,8 @@ pub struct Parts {
     pub subjects: Subjects,
     /// The clock that the core was restored with.
     pub clock: Clock,
+    /// Tells when this process stood still.
+    pub process: Arc<ProcessWatch>,
     /// The name of this scheduler process.
     pub leader: String,
     /// What others want.
@@ -147,15 +152,13 @@ pub struct PermitLoop {
     event: Address,
     pub(super) outbox: Outbox,
     pub(super) tally: Tally,
-    pub(super) vigil: Vigil,
+    pub(super) stall_detector: StallDetector,
     pub(super) canary: Canary,
     pub(super) standing: Standing,
     /// What was read just before this loop began to doubt.
     pub(super) unread: Option<Letter>,
     /// The highest epoch that a worker has seen, if it is above ours.
     pub(super) seen_epoch: Option<u64>,
-    /// The highest that one can have seen.
-    pub(super) epoch_bound: u64,
     /// What is known of the provider of the limits.
     pub(super) provider: Option<ProviderView>,
     /// The rules that count.
@@ -178,8 +181,9 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, async_nats::SubscribeError> {
-        let Parts { core, reader, subjects, clock, leader, orders, letters, marks, listening, open, provider, rules } =
+        let Parts { core, reader, subjects, clock, process, leader, orders, letters, marks, listening, open, .. } =
             parts;
+        let Parts { provider, rules, .. } = parts;
         let name = core.resource().name().clone();
         let everything = format!("{}.*.{name}", subjects.prefix());
         let doors = Doors::new(&subjects, &name);
@@ -188,7 +192,7 @@ impl PermitLoop {
             probes: client.subscribe(subjects.probe(&name, &leader)).await?,
             client,
             tally: Tally::new(core.resource().classes().len()),
-            vigil: Vigil::new(clock.now()),
+            stall_detector: StallDetector::new(process, uptime(clock.now())),
             canary: Canary::new(clock.now(), &leader),
             core,
             ear: Ear::new(reader),
@@ -207,7 +211,6 @@ impl PermitLoop {
             standing: Standing::at_first(clock.now(), listening),
             unread: None,
             seen_epoch: None,
-            epoch_bound: epoch_bound(),
             provider: provider.map(ProviderView::new),
             rules,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -229,7 +232,7 @@ impl PermitLoop {
             let woken = self.woken().await;
             self.watch_out();
             match woken {
-                Woken::Order(Some(order)) => self.obey(order),
+                Woken::Order(Some(order)) => self.obey(order).await,
                 Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
                 Woken::Letter(Some(letter)) => self.take_burst(letter),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
@@ -249,7 +252,7 @@ impl PermitLoop {
     /// Whoever waits is told to ask elsewhere, and so is whoever has asked until now. Only who was replaced leaves these to
     /// its successor, which has heard them too.
     async fn say_farewell(&mut self) -> anyhow::Result<()> {
-        self.handle(self.clock.now(), Event::HandOver);
+        self.send_elsewhere().await;
         if self.handing_over {
             self.subscription.drain().await?;
             while let Some(message) = self.subscription.next().await {
@@ -434,12 +437,14 @@ impl PermitLoop {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    fn obey(&mut self, order: Order) {
+    async fn obey(&mut self, order: Order) {
         let now = self.clock.now();
         match order {
             Order::HandOver(to) => {
                 self.handing_over = true;
-                self.handle(now, Event::HandOver);
+                // First, as it may take long to collect the state.
+                self.send_elsewhere().await;
+                let now = self.clock.now();
                 let snapshot = self.core.snapshot(now, MAX_PERMITS);
                 let (epoch, moment) = (self.core.epoch(), Moment::now());
                 let handover = Handover { snapshot, epoch, moment, rules: self.rules.revision };
@@ -459,6 +464,22 @@ impl PermitLoop {
                 let (tally, remembered) = (self.tally.clone(), self.core.remembered());
                 to.send(Report { status: self.status(now), tally, remembered }).ok();
             }
+        }
+    }
+
+    /// Sends everybody elsewhere who waits, slice by slice: between two of them the connection takes the answers up, and other loops
+    /// of this thread go on.
+    async fn send_elsewhere(&mut self) {
+        let now = self.clock.now();
+        self.core.handle(now, Event::HandOver);
+        while let Some(first) = self.core.poll_command() {
+            self.answer(now, first);
+            for _ in 1..SLICE {
+                let Some(command) = self.core.poll_command() else { break };
+                self.answer(now, command);
+            }
+            self.publish().await;
+            tokio::task::yield_now().await;
         }
     }
 

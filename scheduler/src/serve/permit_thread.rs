@@ -1,64 +1,131 @@
-//! The thread on which all permit loops run, with a connection of its own, so that neither KV nor
-//! HTTP delays an answer.
+//! The threads on which permit loops run, each with a connection of its own, so that neither KV nor HTTP delays an answer, and up to
+//! the number of threads no other resource.
 
 use super::permit_loop::{Parts, PermitLoop};
 use crate::connection::round_trip;
 use anyhow::Context;
 use async_nats::Client;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 
-/// A handle on the thread; it ends when the handle and all its clones are dropped and every loop
+/// A handle on the threads; they end when the handle and all its clones are dropped and every loop
 /// has ended.
 #[derive(Clone, Debug)]
-pub struct PermitThread {
-    loops: mpsc::UnboundedSender<NewLoop>,
+pub struct PermitThreads {
+    threads: Arc<[PermitThread]>,
+}
+
+#[derive(Debug)]
+struct PermitThread {
+    new_loops: mpsc::UnboundedSender<NewLoop>,
+    loops: Arc<AtomicUsize>,
 }
 
 struct NewLoop {
     parts: Parts,
     started: oneshot::Sender<Running>,
+    seat: Seat,
+}
+
+/// One loop's share of a thread.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(loops: &Arc<AtomicUsize>) -> Self {
+        loops.fetch_add(1, Ordering::Relaxed);
+        Seat(Arc::clone(loops))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A loop that has subscribed. Resolves when it has ended.
 pub type Running = oneshot::Receiver<()>;
 
-/// Resolves when the thread has ended, and its connection with it.
-pub type Ended = oneshot::Receiver<()>;
+/// Hears when threads have ended, and their connections with them.
+#[derive(Debug)]
+pub struct Ended(mpsc::UnboundedReceiver<()>);
 
-impl PermitThread {
-    /// Starts the thread. `connect` is run on it.
+impl Ended {
+    /// Hears so from `ends`.
+    pub(super) fn when(ends: mpsc::UnboundedReceiver<()>) -> Self {
+        Ended(ends)
+    }
+
+    /// Returns when one more thread has ended, or all have.
+    pub async fn any(&mut self) {
+        self.0.recv().await;
+    }
+
+    /// Returns when all have.
+    pub async fn all(&mut self) {
+        while self.0.recv().await.is_some() {}
+    }
+}
+
+/// Tells of the end of a thread, whatever ends it.
+struct EndTold(mpsc::UnboundedSender<()>);
+
+impl Drop for EndTold {
+    fn drop(&mut self) {
+        self.0.send(()).ok();
+    }
+}
+
+impl PermitThreads {
+    /// Starts so many threads. What `connect` returns for the number of each is run on it.
     ///
     /// # Errors
-    /// If the system gives no thread, or the connection fails.
-    pub async fn start<F>(connect: F) -> anyhow::Result<(Self, Ended)>
+    /// If the system gives no thread, or a connection fails.
+    pub async fn start<F>(count: usize, connect: impl Fn(usize) -> F) -> anyhow::Result<(Self, Ended)>
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
     {
-        let (loops, new_loops) = mpsc::unbounded_channel();
-        let (connected, outcome) = oneshot::channel();
-        let (alive, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("permits".to_owned());
-        thread.spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            match runtime.context("no runtime for the permit thread") {
-                Ok(runtime) => LocalSet::new().block_on(&runtime, serve_loops(connect, connected, new_loops)),
-                Err(error) => drop(connected.send(Err(error))),
-            }
-            drop(alive);
-        })?;
-        outcome.await.context("the permit thread has ended")??;
-        Ok((PermitThread { loops }, ended))
+        let (end, ends) = mpsc::unbounded_channel();
+        let mut threads = Vec::with_capacity(count);
+        for number in 0..count {
+            threads.push(PermitThread::start(number, connect(number), EndTold(end.clone())).await?);
+        }
+        Ok((PermitThreads { threads: threads.into() }, Ended::when(ends)))
     }
 
-    /// Runs a loop, and returns when it has subscribed.
+    /// Runs a loop on the thread with the fewest, and returns when it has subscribed.
     ///
     /// # Errors
     /// If the connection is closed for good.
     pub async fn run(&self, parts: Parts) -> anyhow::Result<Running> {
+        let thread = self.threads.iter().min_by_key(|thread| thread.loops.load(Ordering::Relaxed));
+        let PermitThread { new_loops, loops } = thread.context("there is no permit thread")?;
         let (started, running) = oneshot::channel();
-        self.loops.send(NewLoop { parts, started }).ok().context("the permit thread has ended")?;
+        let seat = Seat::take(loops);
+        new_loops.send(NewLoop { parts, started, seat }).ok().context("the permit thread has ended")?;
         running.await.context("the permit loop could not subscribe")
+    }
+}
+
+impl PermitThread {
+    async fn start<F>(number: usize, connect: F, end: EndTold) -> anyhow::Result<Self>
+    where
+        F: Future<Output = anyhow::Result<Client>> + Send + 'static,
+    {
+        let (new_loops, taken) = mpsc::unbounded_channel();
+        let (connected, outcome) = oneshot::channel();
+        std::thread::Builder::new().name(format!("permits-{number}")).spawn(move || {
+            let _end = end;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime.context("no runtime for the permit thread") {
+                Ok(runtime) => LocalSet::new().block_on(&runtime, serve_loops(connect, connected, taken)),
+                Err(error) => drop(connected.send(Err(error))),
+            }
+        })?;
+        outcome.await.context("the permit thread has ended")??;
+        Ok(PermitThread { new_loops, loops: Arc::default() })
     }
 }
 
@@ -74,21 +141,33 @@ async fn serve_loops<F>(
         Err(error) => return drop(connected.send(Err(error))),
     };
     connected.send(Ok(())).ok();
-    let mut running = tokio::task::JoinSet::new();
-    while let Some(NewLoop { parts, started }) = new_loops.recv().await {
-        match subscribe(&client, parts).await {
-            Ok(permit_loop) => {
-                let (ended, end) = oneshot::channel();
-                running.spawn_local(async move {
-                    permit_loop.run().await;
-                    ended.send(()).ok();
-                });
-                started.send(end).ok();
-            }
-            Err(error) => tracing::error!(%error, "a permit loop could not subscribe"),
+    let mut running = JoinSet::new();
+    loop {
+        tokio::select! {
+            new_loop = new_loops.recv() => match new_loop {
+                Some(new_loop) => start_loop(&client, &mut running, new_loop).await,
+                None => break,
+            },
+            // Who started it hears of its end, too.
+            Some(_ended) = running.join_next() => {}
         }
     }
-    running.join_all().await;
+    while running.join_next().await.is_some() {}
+}
+
+async fn start_loop(client: &Client, running: &mut JoinSet<()>, NewLoop { parts, started, seat }: NewLoop) {
+    match subscribe(client, parts).await {
+        Ok(permit_loop) => {
+            let (ended, end) = oneshot::channel();
+            running.spawn_local(async move {
+                let _seat = seat;
+                permit_loop.run().await;
+                ended.send(()).ok();
+            });
+            started.send(end).ok();
+        }
+        Err(error) => tracing::error!(%error, "a permit loop could not subscribe"),
+    }
 }
 
 /// Subscribes, and makes sure that the server knows before anybody is told.

@@ -4,6 +4,7 @@
 //! and the last good one goes on to count, over restarts too.
 
 use crate::config::{ResourceRules, Rules, parse_rules};
+use crate::denials::Denials;
 use crate::store::{Edition, OpenError, RuleStore};
 use async_nats::Client;
 use futures::StreamExt;
@@ -19,6 +20,8 @@ use tokio::sync::watch;
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// How often the store is asked although it tells no news: should a watch have been lost without a sign, this finds out.
 const RECHECK: Duration = Duration::from_secs(5);
+/// The values that hold rules, as permissions name them.
+const VALUES: [&str; 2] = ["rules", "counts"];
 /// What refusals say the text comes from.
 const SOURCE: &str = "rules";
 
@@ -152,7 +155,7 @@ fn read(edition: &Edition) -> Result<Rules, String> {
 }
 
 /// Keeps what it returns up to date for as long as somebody reads it. Nothing is known at first.
-pub(super) fn keep(client: Client, prefix: Name, replicas: usize) -> Read {
+pub(super) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> Read {
     let (book, read) = watch::channel(Rulebook::default());
     tokio::spawn(async move {
         let mut store = None;
@@ -162,7 +165,7 @@ pub(super) fn keep(client: Client, prefix: Name, replicas: usize) -> Read {
                 () = book.closed() => return,
             };
             if let Err(error) = failed {
-                let reason = format!("the rules can't be read: {error}");
+                let reason = format!("the rules can't be read: {}", denials.reason(&VALUES, &error));
                 tracing::debug!(reason);
                 book.send_modify(|book| book.trouble = Some(reason));
             }

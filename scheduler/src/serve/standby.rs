@@ -52,7 +52,8 @@ enum Sign {
 impl Tenure {
     /// Returns when nobody leads any more, and it is this scheduler's turn.
     pub(super) async fn until_vacant(&mut self) {
-        while let Err(reason) = self.look_at_store().await {
+        while let Err(error) = self.look_at_store().await {
+            let reason = self.reason(&error);
             self.duty(Duty::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }

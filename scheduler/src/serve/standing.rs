@@ -1,6 +1,7 @@
 //! Whether a permit loop is sure to lead.
 
 use super::permit_loop::PermitLoop;
+use super::stall_detector::uptime;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -49,7 +50,7 @@ impl PermitLoop {
     /// Notices a standstill, and doubts its own mandate after one.
     pub(super) fn watch_out(&mut self) {
         let now = self.clock.now();
-        if let Some(standstill) = self.vigil.standstill(now) {
+        if let Some(standstill) = self.stall_detector.standstill(uptime(now)) {
             if let Standing::Listening { mark, .. } = self.standing {
                 self.standing = Standing::Listening { until: now + LISTEN, mark };
                 return;
@@ -76,7 +77,7 @@ impl PermitLoop {
     /// beyond it nobody has seen.
     pub(super) fn note_epoch(&mut self, now: Time, seen: Option<u64>) {
         let unknown = if let Standing::Listening { .. } = self.standing { 1 } else { self.core.epoch() + 1 };
-        let possible = unknown..=self.epoch_bound;
+        let possible = unknown..=epoch_bound();
         let Some(seen) = seen.filter(|seen| possible.contains(seen)) else { return };
         if self.seen_epoch.is_none() {
             tracing::warn!(epoch = self.core.epoch(), seen, "a worker has seen a higher epoch; checking who leads");
@@ -128,7 +129,7 @@ impl PermitLoop {
     /// Nobody leads but us, and yet somebody has: what we began with was not the last state. It happens once a term at most,
     /// so that no worker can empty the buckets again and again.
     fn store_went_back(&mut self, now: Time, seen: u64) {
-        let epoch = self.epoch_bound + 1;
+        let epoch = epoch_bound().max(seen) + 1;
         tracing::error!(seen, epoch, "the store went back to an older state; every bucket is emptied");
         self.tally.store_went_back += 1;
         self.handle(now, Event::StoreWentBack { epoch });
@@ -137,6 +138,6 @@ impl PermitLoop {
 }
 
 /// The highest epoch that anybody can have seen by now.
-pub(super) fn epoch_bound() -> u64 {
+fn epoch_bound() -> u64 {
     unix_ms() + CLOCK_TOLERANCE_MS
 }

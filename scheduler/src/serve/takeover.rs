@@ -4,21 +4,25 @@ use super::permit_loop::{Parts, Pending};
 use super::reply::ReplyTo;
 use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
 use super::witness::{Sequel, note};
-use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError};
+use crate::store::{
+    Found, FoundState, KeysRecord, LevelRecord, Moment, Pages, PermitRecord, Revision, StateRecord, StoreError,
+};
 use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::mark::MarkNumber;
+use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// What to go on from.
 enum Legacy {
     /// The store never knew the resource.
     None,
-    /// A record, with its permits, and for how long it has been there.
-    Record(Snapshot, u64, Span),
+    /// A record, with its permits and pages, and for how long it has been there.
+    Record(Box<StateRecord>, Vec<PermitRecord>, Pages, Span),
     /// What was known once: somebody may have gone on from there.
     Outdated(Snapshot, u64),
     /// Nothing that can be used.
@@ -39,7 +43,10 @@ impl Tenure {
         self.take_rules();
         let legacy = self.legacy(found).await?;
         let now = self.now();
-        let mut core = self.restore(now, legacy);
+        // From here on time goes on as it does, whatever becomes of the clock on the wall.
+        let resource = self.resource.clone().at_unix(unix_nanos_at_origin(now));
+        // A long record keeps no other resource's marks and probes waiting.
+        let mut core = tokio::task::spawn_blocking(move || restore(resource, now, legacy)).await?;
         let mark = core.mark(now).expect("a new fence is open for marks");
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
@@ -94,6 +101,7 @@ impl Tenure {
             reader,
             subjects,
             clock,
+            process: Arc::clone(&self.office.process),
             leader,
             orders: orders_taken,
             letters: letters_taken,
@@ -137,7 +145,7 @@ impl Tenure {
                 tracing::error!(resource = %self.resource.name(), "the store went back to an older state");
                 self.outdated(&seen.record).await?
             }
-            (FoundState::Record(record), _) => self.inherited(*record, revision).await?,
+            (FoundState::Record(record), _) => self.inherited(record, revision).await?,
             (FoundState::Nothing, Some(seen)) => {
                 tracing::error!(resource = %self.resource.name(), "the stored state is gone");
                 self.outdated(&seen.record).await?
@@ -158,11 +166,11 @@ impl Tenure {
         })
     }
 
-    async fn inherited(&self, record: StateRecord, revision: Revision) -> Result<Legacy, StoreError> {
+    async fn inherited(&self, record: Box<StateRecord>, revision: Revision) -> Result<Legacy, StoreError> {
         let name = self.resource.name();
         let permits = self.office.store.read_permits(name, &record).await?;
         let pages = self.office.store.read_pages(name, &record).await?;
-        let there_for = match self.seen.as_ref().filter(|seen| seen.revision == revision && seen.record == record) {
+        let there_for = match self.seen.as_ref().filter(|seen| seen.revision == revision && seen.record == *record) {
             Some(seen) => seen.certainly_there_for(self.now(), &Moment::now(), None),
             None => {
                 let by_store = self.office.store.age(name, revision).await?;
@@ -170,7 +178,7 @@ impl Tenure {
             }
         };
         tracing::info!(resource = %name, epoch = record.epoch, %there_for, permits = permits.len(), "going on from the stored state");
-        Ok(Legacy::Record(record.snapshot(&permits, pages), record.epoch, there_for))
+        Ok(Legacy::Record(record, permits, pages, there_for))
     }
 
     /// What has come in since may have been spent by somebody who is not known.
@@ -178,28 +186,27 @@ impl Tenure {
         let pages = self.office.store.read_pages(self.resource.name(), record).await?;
         Ok(Legacy::Outdated(record.cautious_snapshot(pages), record.epoch))
     }
+}
 
-    /// The core as its predecessor left it, in the next epoch. Where nobody knows that, wall time is above any epoch that was
-    /// counted up.
-    fn restore(&self, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
-        // From here on time goes on as it does, whatever becomes of the clock on the wall.
-        let resource = self.resource.clone().at_unix(unix_nanos_at_origin(now));
-        let core = match legacy {
-            Legacy::None => {
-                tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
-                Scheduler::new(resource, 1, now)
-            }
-            Legacy::Record(snapshot, epoch, there_for) => {
-                Scheduler::restore(resource, epoch.saturating_add(1), now, now - there_for, &snapshot)
-            }
-            Legacy::Outdated(snapshot, epoch) => {
-                let epoch = unix_ms().max(epoch.saturating_add(1));
-                Scheduler::restore(resource, epoch, now, now, &snapshot)
-            }
-            Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
-        };
-        core.fenced()
-    }
+/// The core as its predecessor left it, in the next epoch. Where nobody knows that, wall time is above any epoch that was
+/// counted up.
+fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
+    let core = match legacy {
+        Legacy::None => {
+            tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
+            Scheduler::new(resource, 1, now)
+        }
+        Legacy::Record(record, permits, pages, there_for) => {
+            let epoch = record.epoch.saturating_add(1);
+            Scheduler::restore(resource, epoch, now, now - there_for, &record.snapshot(&permits, pages))
+        }
+        Legacy::Outdated(snapshot, epoch) => {
+            let epoch = unix_ms().max(epoch.saturating_add(1));
+            Scheduler::restore(resource, epoch, now, now, &snapshot)
+        }
+        Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
+    };
+    core.fenced()
 }
 
 /// Whether nobody has ever granted anything, as far as the store tells: either that is so, or there was another store.

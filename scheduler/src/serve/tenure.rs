@@ -6,13 +6,16 @@
 use super::health::{Duty, Health};
 use super::letter::Letter;
 use super::permit_loop::{Handover, Order, Pending, Report};
-use super::permit_thread::{PermitThread, Running};
+use super::permit_thread::{PermitThreads, Running};
 use super::roster::Roster;
 use super::ruled::{NewRules, RuledLimits};
+use super::stall_detector::ProcessWatch;
 use super::witness::{Witness, note};
+use crate::denials::Denials;
 use crate::store::{
-    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
+    CLOCK_KEY, Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
 };
+use anyhow::bail;
 use async_nats::Client;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
@@ -43,10 +46,12 @@ pub(super) const LETTERS: usize = 1024;
 pub struct Office {
     /// The connection for everything but permits.
     pub client: Client,
+    /// What the server does not permit on it.
+    pub denials: Denials,
     /// Where state is kept.
     pub store: Store,
     /// Where loops run.
-    pub permits: PermitThread,
+    pub permits: PermitThreads,
     /// Where to subscribe.
     pub subjects: Subjects,
     /// What others see.
@@ -55,6 +60,8 @@ pub struct Office {
     pub roster: Arc<Roster>,
     /// The clock of this process.
     pub clock: Clock,
+    /// Tells when this process stood still.
+    pub process: Arc<ProcessWatch>,
     /// The name of this scheduler process.
     pub leader: String,
 }
@@ -125,8 +132,10 @@ enum End {
     Stopped,
     /// The resource goes over to this scheduler.
     Moved(String),
-    /// Another scheduler leads, or the loop is gone.
+    /// Another scheduler leads.
     Lost,
+    /// The loop is gone, which is nobody's will.
+    Broken,
 }
 
 impl Tenure {
@@ -145,7 +154,10 @@ impl Tenure {
     }
 
     /// Stands by, leads, hands over.
-    pub async fn run(mut self) {
+    ///
+    /// # Errors
+    /// If a loop ends that should go on: what is left of this process can't be trusted with the resource.
+    pub async fn run(mut self) -> anyhow::Result<()> {
         loop {
             let mut stop = self.stop.clone();
             let term = tokio::select! {
@@ -153,15 +165,23 @@ impl Tenure {
                 () = stopped(&mut stop) => break,
                 term = self.win_term() => term,
             };
-            if matches!(self.lead(term).await, End::Stopped) {
-                break;
+            match self.lead(term).await {
+                End::Moved(_) | End::Lost => {}
+                End::Stopped => break,
+                End::Broken => bail!("the permit loop of `{}` has ended", self.resource.name()),
             }
         }
         self.duty(Duty::Stopping);
+        Ok(())
     }
 
     pub(super) fn duty(&self, duty: Duty) {
         self.office.health.set(self.resource.name(), duty);
+    }
+
+    /// Why the store failed: the server says it, where it does not permit something.
+    pub(super) fn reason(&self, error: &impl ToString) -> String {
+        self.office.denials.reason(&[&**self.resource.name(), CLOCK_KEY], error)
     }
 
     /// Returns when this process leads.
@@ -174,8 +194,9 @@ impl Tenure {
                     tracing::info!(resource = %self.resource.name(), "another scheduler was faster");
                 }
                 Err(error) => {
-                    tracing::warn!(resource = %self.resource.name(), %error, "could not take the resource over");
-                    self.duty(Duty::Troubled { reason: error.to_string() });
+                    let reason = self.reason(&error);
+                    tracing::warn!(resource = %self.resource.name(), reason, "could not take the resource over");
+                    self.duty(Duty::Troubled { reason });
                     tokio::time::sleep(AFTER_FAILURE).await;
                 }
             }
@@ -195,6 +216,7 @@ impl Tenure {
                 self.office.roster.vacant(self.resource.name());
                 ended(term).await;
             }
+            End::Broken => self.duty(Duty::Troubled { reason: "its permit loop has ended".to_owned() }),
         }
         end
     }
@@ -209,7 +231,7 @@ impl Tenure {
             let pending = tokio::select! {
                 biased;
                 () = stopped(&mut stop) => return End::Stopped,
-                _ = &mut term.running => return End::Lost,
+                _ = &mut term.running => return End::Broken,
                 _ = &mut term.opened, if !opened => {
                     opened = true;
                     self.duty(Duty::Leading { epoch: term.epoch });
@@ -219,7 +241,7 @@ impl Tenure {
                     let Some(rules) = self.take_rules() else { continue };
                     match term.ways.orders.send(Order::Rules(rules)).await {
                         Ok(()) => continue,
-                        Err(_) => return End::Lost,
+                        Err(_) => return End::Broken,
                     }
                 }
                 pending = term.marks.recv() => pending,
@@ -230,7 +252,7 @@ impl Tenure {
                     }
                 }
             };
-            let Some(pending) = pending else { return End::Lost };
+            let Some(pending) = pending else { return End::Broken };
             let number = pending.mark.number;
             tokio::select! {
                 biased;
@@ -239,7 +261,7 @@ impl Tenure {
             }
             self.duty(Duty::Leading { epoch: term.epoch });
             if term.ways.orders.send(Order::Marked(number)).await.is_err() {
-                return End::Lost;
+                return End::Broken;
             }
         }
     }
@@ -266,7 +288,7 @@ impl Tenure {
                     // A bucket that was made anew meanwhile counts its revisions anew.
                     term.connects = None;
                     let gone = Store::trouble(&self.office.client, self.office.subjects.prefix()).await;
-                    let reason = gone.unwrap_or(reason);
+                    let reason = gone.unwrap_or_else(|| self.reason(&reason));
                     if !complained {
                         tracing::error!(resource = %self.resource.name(), %reason, "the mark could not be written");
                         complained = true;
@@ -350,7 +372,8 @@ impl Tenure {
         match self.save_all(&mut term, handover, successor).await {
             Ok(permits) => tracing::info!(resource = %self.resource.name(), permits, "state is saved"),
             Err(error) => {
-                tracing::error!(resource = %self.resource.name(), %error, "the last state could not be saved");
+                let reason = self.reason(&error);
+                tracing::error!(resource = %self.resource.name(), reason, "the last state could not be saved");
             }
         }
         self.office.roster.vacant(self.resource.name());

@@ -28,7 +28,7 @@ const HISTORY: i64 = 2;
 /// How keys of state records begin.
 const STATE_KEYS: &str = "state.";
 /// Written and read back to learn the store's time.
-const CLOCK_KEY: &str = "clock";
+pub(crate) const CLOCK_KEY: &str = "clock";
 
 /// The KV bucket with the state of all resources.
 #[derive(Clone, Debug)]
@@ -186,8 +186,9 @@ impl Store {
         let count = parts.len();
         let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
-            let value = encode(&(epoch, part));
-            writes.push(self.write_part(permits_key(resource, index), value).boxed());
+            // Encoded when its turn comes: all at once would keep others waiting.
+            let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
+            writes.push(write.boxed());
         }
         stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         Ok(count)

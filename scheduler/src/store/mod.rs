@@ -15,6 +15,7 @@ mod rules;
 
 pub use bucket::OpenError;
 pub use envelope::Damage;
+pub(crate) use kv::CLOCK_KEY;
 pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, StoreError, parse};
 pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};

@@ -4,7 +4,9 @@
 
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::bounds::MAX_EPOCH;
+use rampmeter_protocol::clock::unix_ms;
 use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::{Worker, body};
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
@@ -325,4 +327,23 @@ async fn an_epoch_that_nobody_can_have_seen_shuts_nobody_out() {
     let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
     let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
     assert_eq!(next["status"], "granted", "{next}");
+}
+
+/// How far the wall clocks of schedulers may be apart, and a moment that a test can wait for.
+const CLOCK_TOLERANCE_MS: u64 = 60_000;
+const SOON_MS: u64 = 1_000;
+
+/// Where the count of epochs was lost, a leader begins with the wall clock's time, which goes on while another leads.
+#[tokio::test]
+async fn an_epoch_that_nobody_can_have_seen_yet_is_believed_later() {
+    let (_nats, _running, worker) = start().await;
+    let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
+    let ask = json!({"epoch": soon}).to_string();
+    worker.request("permit", ask.clone()).await;
+    assert_eq!(worker.status().await.epoch, 1);
+    until("the epoch can have been seen", async || {
+        worker.request("permit", ask.clone()).await;
+        (worker.status().await.epoch > soon).then_some(())
+    })
+    .await;
 }

@@ -97,6 +97,7 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_store_losses",          "counter"),
         ("rampmeter_store_went_back",       "counter"),
         ("rampmeter_standstills",           "counter"),
+        ("rampmeter_log_lines_lost",        "counter"),
         ("rampmeter_provider_up",           "gauge"),
         ("rampmeter_provider_failures",     "counter"),
         ("rampmeter_provider_contract_age_seconds", "gauge"),

@@ -24,6 +24,7 @@ mod jobs_faults;
 mod jobs_permissions;
 mod keys;
 mod leases;
+mod logs;
 mod nats_configuration;
 mod nats_restart;
 mod permissions;

@@ -9,6 +9,7 @@ use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_tests::api::http;
+use rampmeter_tests::machine::{in_time, undisturbed};
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::{Worker, body};
@@ -102,6 +103,60 @@ async fn a_restart_under_load_forgets_no_promise() {
 }
 
 /// The start that was promised: not earlier, and later by no more than a busy machine needs for an answer.
+/// Requests that wait, as many as a resource lets wait unless told otherwise, and those of one message and one connection.
+const WAITING: usize = 100_000;
+const IN_MESSAGE: usize = 1_000;
+const OF_WORKER: usize = 25_000;
+/// How long it may take until they all have heard, with what this machine and an unoptimised test take to read their answers.
+const HEARD: Span = Span::from_secs(2);
+
+/// One that nothing is left for.
+const SPENT: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "few"
+capacity = 1
+period = "8000h"
+margin = 0
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_who_wait_all_hear_of_a_handover() {
+    undisturbed(async || {
+        let nats = nats::start().await;
+        let clock = Clock::start();
+        let mut process = Process::start(RAMPMETER, &nats, SPENT).await;
+        let worker = Worker::connect(&nats, "hub").await;
+        worker.ask(json!({})).await;
+        let asks = Value::Array(vec![json!({"mode": "wait"}); IN_MESSAGE]).to_string();
+        let mut workers = Vec::new();
+        for _ in 0..WAITING / OF_WORKER {
+            let worker = Worker::connect(&nats, "hub").await;
+            let answers = worker.send("permit", asks.clone()).await;
+            for _ in 1..OF_WORKER / IN_MESSAGE {
+                worker.send_also(&answers, "permit", asks.clone()).await;
+            }
+            workers.push(answers);
+        }
+        let queued = async || worker.status().await.classes.iter().map(|class| class.queued).sum::<u64>();
+        until("all wait", async || (queued().await == WAITING as u64).then_some(())).await;
+
+        process.terminate();
+        let asked_to_stop = clock.now();
+        for answers in &mut workers {
+            for _ in 0..OF_WORKER {
+                let answer = answers.next().await.payload;
+                assert!(answer.windows(11).any(|text| text == b"unavailable"), "{answer:?}");
+            }
+        }
+        let took = clock.now().since(asked_to_stop);
+        assert!(process.ended().await.success());
+        in_time("until all have heard", took, HEARD)
+    })
+    .await;
+}
+
 fn assert_near(start: Time, promised: Time) {
     assert!(start + Span::from_millis(50) >= promised, "{start} is before {promised}");
     assert!(start <= promised + Span::from_secs(1), "{start} is after {promised}");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use async_nats::jetstream;
-use rampmeter_nats_server::Server;
+use rampmeter_nats_server::{Configuration, Options, Server};
 use rampmeter_tests::machine::undisturbed;
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::worker::Worker;
@@ -11,6 +11,7 @@ use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A hundred requests a second.
 const RATE: f64 = 100.0;
@@ -62,6 +63,34 @@ async fn check(more: &str, seconds: RangeInclusive<f64>) {
         if granted >= *seconds.start() { Ok(()) } else { Err(format!("granted for {granted} s, at least {seconds:?}")) }
     })
     .await;
+}
+
+/// A server whose one user may not write the state of `hub`, and the folder with its configuration.
+async fn that_denies_writes() -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nats.conf");
+    std::fs::write(&file, DENIES).unwrap();
+    let options = Options { configuration: Configuration::File(file), ..Options::default() };
+    (folder, nats::start_with(options).await)
+}
+
+const DENIES: &str = r#"
+jetstream { store_dir: $NATS_STORE }
+authorization { users: [{ user: all, password: all, permissions: { publish: { deny: "$KV.rampmeter.state.hub" } } }] }
+no_auth_user: all
+"#;
+
+#[tokio::test]
+async fn a_write_that_is_denied_says_which_permission_is_missing() {
+    let (_folder, nats) = that_denies_writes().await;
+    let running = scheduler::begin(&nats, &hub("")).await;
+    let reason = until("the resource is in trouble", async || {
+        let ready: Value = serde_json::from_str(&scheduler::page(&running, "/readyz").await.1).unwrap();
+        ready["resources"]["hub"]["reason"].as_str().map(str::to_owned)
+    })
+    .await;
+    let expected = r#"Permissions Violation for Publish to "$KV.rampmeter.state.hub""#;
+    assert!(reason.contains(expected), "{reason}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::class::Class;
 use super::figures::Figures;
 use super::text::{percent, wait};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 /// Between two lines where there is no terminal.
@@ -96,9 +96,9 @@ fn bar() -> ProgressBar {
     ProgressBar::new(1).with_style(style).with_finish(ProgressFinish::AndClear)
 }
 
-#[expect(clippy::print_stderr, reason = "standard output is for the table")]
+/// On standard error, as standard output is for the table; nobody need read it.
 fn line(text: &str) {
-    eprintln!("{text}");
+    writeln!(std::io::stderr(), "{text}").ok();
 }
 
 #[cfg(test)]

@@ -1,0 +1,165 @@
+//! Log lines on their way to standard error: logging neither waits for a reader nor fails with it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Bytes of lines that may wait to be written: ten thousand lines or more, little beside the memory of a busy scheduler.
+const MAX_WAITING: usize = 4 << 20;
+/// How long the end of the process waits for the last lines: a service manager gives it 10 s or more, of which the handover may take 5 s.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// Takes lines and has a thread of its own write them. A line that finds the queue full, or that can't be written, is lost and counted.
+#[derive(Clone, Debug)]
+pub(crate) struct LogWriter {
+    entries: Sender<Entry>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Line(Vec<u8>),
+    /// Answered when all before it is written.
+    Flush(Sender<()>),
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    waiting_bytes: AtomicUsize,
+    lost_lines: AtomicU64,
+}
+
+impl LogWriter {
+    /// Writes to `output`. When lines were lost and the next one is written again, `tell` is given their number, to log it.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(crate) fn start(output: impl Write + Send + 'static, tell: fn(lost_lines: u64)) -> io::Result<Self> {
+        let (entries, written) = channel();
+        let counts = Arc::new(Counts::default());
+        let writer = LogWriter { entries, counts: Arc::clone(&counts) };
+        std::thread::Builder::new()
+            .name("logs".to_owned())
+            .spawn(move || write_all(output, &written, &counts, tell))?;
+        Ok(writer)
+    }
+
+    /// How many lines were lost.
+    pub(crate) fn lost_lines(&self) -> u64 {
+        self.counts.lost_lines.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything is written, but not for a reader that does not read.
+    pub(crate) fn flush(&self) {
+        let (flushed, is_flushed) = channel();
+        if self.entries.send(Entry::Flush(flushed)).is_ok() {
+            is_flushed.recv_timeout(LAST_LINES).ok();
+        }
+    }
+
+    fn take(&self, line: &[u8]) {
+        let waiting = self.counts.waiting_bytes.fetch_add(line.len(), Ordering::Relaxed) + line.len();
+        if waiting > MAX_WAITING || self.entries.send(Entry::Line(line.to_vec())).is_err() {
+            self.counts.waiting_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+            self.counts.lost_lines.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Each call of `write` is a line.
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.take(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all(mut output: impl Write, entries: &Receiver<Entry>, counts: &Counts, tell: fn(u64)) {
+    let mut told = 0;
+    for entry in entries {
+        let line = match entry {
+            Entry::Line(line) => line,
+            Entry::Flush(flushed) => {
+                flushed.send(()).ok();
+                continue;
+            }
+        };
+        let written = output.write_all(&line).is_ok();
+        let waiting = counts.waiting_bytes.fetch_sub(line.len(), Ordering::Relaxed) - line.len();
+        let lost = counts.lost_lines.fetch_add(u64::from(!written), Ordering::Relaxed);
+        // Not while others wait, or a slow reader would read of little else; nor where nothing is written, as what is told is a line too.
+        if written && waiting == 0 && lost > told {
+            tell(lost - told);
+            told = lost;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::SyncSender;
+
+    /// Hands each line over when somebody takes it, and fails once nobody will.
+    struct Slow(SyncSender<String>);
+
+    impl Write for Slow {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            let line = String::from_utf8_lossy(line).into_owned();
+            let written = line.len();
+            self.0.send(line).map(|()| written).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_finds_the_queue_full_is_lost_and_told_when_the_queue_is_empty() {
+        static TOLD: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+        let (lines, read) = std::sync::mpsc::sync_channel(0);
+        let mut writer = LogWriter::start(Slow(lines), |lost| TOLD.lock().unwrap().push(lost)).unwrap();
+        let line = vec![b'x'; MAX_WAITING / 4];
+        for _ in 0..7 {
+            writer.write_all(&line).unwrap();
+        }
+        assert_eq!(writer.lost_lines(), 3, "four fit");
+        for _ in 0..4 {
+            assert_eq!(read.recv().unwrap().len(), line.len());
+        }
+        writer.flush();
+        assert_eq!(*TOLD.lock().unwrap(), [3]);
+        writer.write_all(b"next").unwrap();
+        assert_eq!(read.recv().unwrap(), "next");
+        writer.flush();
+        assert_eq!((writer.lost_lines(), &**TOLD.lock().unwrap()), (3, &[3][..]), "once");
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_lost_and_nothing_is_told_of_them() {
+        let (lines, read) = std::sync::mpsc::sync_channel(0);
+        drop(read);
+        let mut writer = LogWriter::start(Slow(lines), |lost| panic!("{lost} told to nobody")).unwrap();
+        for _ in 0..3 {
+            writer.write_all(b"line").unwrap();
+        }
+        writer.flush();
+        assert_eq!(writer.lost_lines(), 3);
+    }
+
+    #[test]
+    fn the_end_of_the_process_waits_for_no_reader() {
+        let (lines, _unread) = std::sync::mpsc::sync_channel(0);
+        let mut writer = LogWriter::start(Slow(lines), |_| ()).unwrap();
+        writer.write_all(b"line").unwrap();
+        writer.flush();
+    }
+}

@@ -1,0 +1,123 @@
+//! Standard error that nobody reads, that is full or closed: permits go on, and the process ends when it is asked to.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use rampmeter_tests::openmetrics::Page;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::process::{self, Process};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, PipeReader, pipe};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+const HUB: &str =
+    "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"many\"\ncapacity = 1000\nperiod = \"1s\"\n";
+/// Complaints of about 200 bytes: several times what a pipe holds.
+const COMPLAINTS: usize = 2_000;
+
+/// Sends settles that a scheduler complains of in its log.
+async fn provoke(worker: &Worker) {
+    for _ in 0..COMPLAINTS {
+        worker.tell("settle", "no JSON").await;
+    }
+}
+
+/// A scheduler with this standard error grants permits whatever it complains of, and ends in time.
+async fn check(program: process::Program, stderr: impl Into<Stdio>) {
+    let nats = nats::start().await;
+    let mut process = Process::begin_on(program, &scheduler::configuration(nats.url(), HUB), stderr);
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.status_of_leader().await;
+    provoke(&worker).await;
+    for _ in 0..10 {
+        assert_eq!(worker.ask(json!({})).await["status"], "granted");
+    }
+    process.terminate();
+    assert!(process.ended().await.success());
+}
+
+#[tokio::test]
+async fn permits_go_on_if_nobody_reads_standard_error() {
+    let (_unread, stderr) = pipe().unwrap();
+    check(RAMPMETER, stderr).await;
+}
+
+#[tokio::test]
+async fn permits_go_on_if_the_reader_of_standard_error_is_gone() {
+    let (reader, stderr) = pipe().unwrap();
+    drop(reader);
+    check(RAMPMETER, stderr).await;
+}
+
+#[tokio::test]
+async fn permits_go_on_if_standard_error_is_full() {
+    check(RAMPMETER, File::options().write(true).open("/dev/full").unwrap()).await;
+}
+
+#[tokio::test]
+async fn permits_go_on_if_standard_error_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("closed");
+    std::fs::write(&script, format!("#!/bin/sh\nexec {RAMPMETER} \"$@\" 2>&-\n")).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    check(script.to_str().unwrap().to_owned().leak(), Stdio::null()).await;
+}
+
+/// Lines of a log, read when a test wants them.
+struct Lines(Option<BufReader<PipeReader>>);
+
+impl Lines {
+    /// Reads up to the next line with `text`.
+    async fn until(&mut self, text: &'static str) -> Value {
+        let mut reader = self.0.take().expect("nobody else reads");
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            while !line.contains(text) {
+                line.clear();
+                assert_ne!(reader.read_line(&mut line).unwrap(), 0, "the log ends without `{text}`");
+            }
+            (reader, line)
+        });
+        let (reader, line) = within(text, reading).await.unwrap();
+        self.0 = Some(reader);
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+}
+
+#[tokio::test]
+async fn lost_lines_are_counted_and_told_when_the_reader_goes_on() {
+    let nats = nats::start().await;
+    let (reader, stderr) = pipe().unwrap();
+    let mut process = Process::begin_on(RAMPMETER, &scheduler::configuration(nats.url(), HUB), stderr);
+    let mut lines = Lines(Some(BufReader::new(reader)));
+    let started = lines.until("health and metrics at").await["fields"]["message"].as_str().unwrap().to_owned();
+    let url = started.rsplit_once(' ').unwrap().1.to_owned();
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.status_of_leader().await;
+    let lost = until("lines are lost", async || {
+        provoke(&worker).await;
+        let page = Page::parse(&scheduler::get(&url).await.1).unwrap();
+        Some(page.value("rampmeter_log_lines_lost_total", &[])).filter(|lost| *lost > 0.0)
+    })
+    .await;
+    let told = lines.until("log lines were lost").await;
+    assert!(told["fields"]["lost"].as_f64().unwrap() >= lost, "{told}, {lost} by the metric");
+    process.terminate();
+    let last = lines.until("stopped").await;
+    assert_eq!(last["fields"]["message"], "stopped");
+    assert!(process.ended().await.success());
+}
+
+/// What a command complains of at its end nobody need hear.
+#[tokio::test]
+async fn a_command_fails_in_order_if_standard_error_is_full() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = tokio::process::Command::new(RAMPMETER);
+    command.args(["check", "--config", "/nonexistent.toml"]).stdout(Stdio::null()).stderr(full);
+    let status = within("the command ends", command.status()).await.unwrap();
+    assert_eq!(status.code(), Some(1), "no panic: {status}");
+}
