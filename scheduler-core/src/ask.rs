@@ -6,6 +6,7 @@ use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
+use crate::limit::LATENESS;
 use crate::line::{Line, Place, Waiting};
 use crate::order::Ahead;
 use crate::permits::{Granted, Permit, State};
@@ -67,12 +68,13 @@ impl<R: Clone> Scheduler<R> {
         Some(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND })
     }
 
-    /// The same answer again.
+    /// The same answer again, as long as its start is no later than the margin pays for. What has lapsed stays charged until it is
+    /// settled, for its call may have been made.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
-            State::Granted(granted) if !granted.settled && granted.key.at + self.resource.validity() < now => {
-                self.grant_anew(now, slot, ask);
+            State::Granted(granted) if !granted.settled && granted.key.at + LATENESS < now => {
+                self.refuse(ask.to, ask.id, Refusal::Lapsed);
             }
             State::Granted(granted) => {
                 let granted = *granted;
@@ -85,34 +87,6 @@ impl<R: Clone> Scheduler<R> {
                 self.tell(now, slot);
             }
         }
-    }
-
-    /// Another start for a permit that has lapsed unheard of, charged once all the same: what its call takes later than it was to,
-    /// it has not taken before. Only what has run over meanwhile for its sake, or was taken of another window, is lost. Should the
-    /// first start have been used, this charges too much.
-    fn grant_anew(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
-        let permit = self.permits.get(slot);
-        let State::Granted(granted) = permit.state else { unreachable!("who was granted a start is granted another") };
-        let tier = self.tier(granted.class);
-        self.ledger.forget(now, granted.key, &permit.bill);
-        let (offer, lost) = self.ledger.earliest_anew(now, granted.key.at, &permit.bill, tier);
-        let latest = if ask.mode == Mode::Allow { Span::ZERO } else { ask.max_wait.unwrap_or(MAX_AHEAD) };
-        if offer.at.since(now) > latest {
-            return self.refuse(ask.to, ask.id, offer.not_in_time(now));
-        }
-        // A successor that has charged the first start may have refilled since: the whole bill counts.
-        if !self.is_covered(&permit.bill, offer.at) {
-            return self.hold(now, ask, offer.at);
-        }
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &permit.bill, offer.at);
-        }
-        self.ledger.take_late(now, granted.key.at, &permit.bill, &lost);
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        self.ledger.commit(now, key, &lost, tier);
-        let granted = Granted { key, limited_by: offer.limited_by, moved: true, ..granted };
-        self.permits.get_mut(slot).state = State::Granted(granted);
-        self.answer(now, slot, ask.to, granted, Span::ZERO, true);
     }
 
     /// Answers at once, with a start within `latest` that nobody takes away.
@@ -190,7 +164,7 @@ impl<R: Clone> Scheduler<R> {
     /// Grants a start that may not be later than `latest`.
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let key = Key { at: offer.at, serial: self.next_serial() };
-        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, moved: false };
+        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false };
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class));

@@ -146,14 +146,6 @@ impl Bucket {
         }
     }
 
-    /// Nobody has ever heard of the start of `key`: what it holds, nobody does.
-    pub(crate) fn forget(&mut self, limit: &Limit, key: Key) {
-        match self {
-            Tokens(_) => {}
-            Counted(counter) => counter.forget(limit, key),
-        }
-    }
-
     /// Nobody starts before `until`, and then one alone.
     pub(crate) fn freeze_until(&mut self, until: Time) {
         match self {
@@ -237,24 +229,6 @@ impl Bucket {
         match self {
             Tokens(tokens) => tokens.advance(limit, now),
             Counted(counter) => counter.advance(now),
-        }
-    }
-
-    /// How much of `credit`, charged at `since`, is of no use to a call that starts only at `at`.
-    pub(crate) fn lost_until(&self, limit: &Limit, now: Time, since: Time, at: Time, credit: Credit) -> Credit {
-        match self {
-            // How full the bucket will be until then, nobody knows.
-            Tokens(_) if at > now => credit,
-            Tokens(tokens) => tokens.overflowed(limit, now, since, credit),
-            Counted(counter) => counter.lost_until(limit, since, at, credit),
-        }
-    }
-
-    /// Notes that `kept` of what was charged at `since` is taken only at `now`.
-    pub(crate) fn take_late(&mut self, limit: &Limit, now: Time, since: Time, kept: Credit) {
-        match self {
-            Tokens(tokens) => tokens.take_late(limit, now, since, kept),
-            Counted(_) => {}
         }
     }
 

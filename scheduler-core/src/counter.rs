@@ -174,14 +174,6 @@ impl Counter {
         }
     }
 
-    /// Forgets a start that was told to nobody.
-    pub(crate) fn forget(&mut self, limit: &Limit, key: Key) {
-        match &mut self.state {
-            State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
-            State::Windows(_) | State::Holdings(_) => {}
-        }
-    }
-
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
         match &mut self.state {
             State::Windows(windows) => windows.spend(frame(limit), now, credit),
@@ -195,15 +187,6 @@ impl Counter {
             State::Holdings(holdings) => holdings.advance(now),
         }
         self.freeze.take_if(|freeze| freeze.is_over(now));
-    }
-
-    /// How much of `credit`, charged at `since`, is of no use to a call that starts at `at`.
-    pub(crate) fn lost_until(&self, limit: &Limit, since: Time, at: Time, credit: Credit) -> Credit {
-        let of_use = match &self.state {
-            State::Windows(windows) => windows.covers(frame(limit), since, at),
-            State::Holdings(_) => false,
-        };
-        if of_use { Credit::ZERO } else { credit }
     }
 
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {

@@ -64,14 +64,12 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) settled: bool,
-    /// Whether it was charged at another start, which has lapsed.
-    pub(crate) moved: bool,
 }
 
 impl Granted {
     /// Whether its charge is a promise that can be withdrawn.
     pub(crate) fn is_promised(&self, now: Time) -> bool {
-        self.key.at > now && !self.moved
+        self.key.at > now
     }
 }
 

@@ -221,7 +221,7 @@ impl<R: Clone> Scheduler<R> {
         self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);
         self.forget_deadline(slot, &waiting);
         let key = Key { at: offer.at, serial: waiting.place.serial };
-        let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false, moved: false };
+        let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false };
         self.commit(now, slot, granted, tier);
         self.shadow(now, slot, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);

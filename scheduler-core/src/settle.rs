@@ -132,7 +132,7 @@ impl<R: Clone> Scheduler<R> {
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
         let (key, class) = (Key { at: now, serial: self.next_serial() }, self.resource.default_class());
-        let granted = Granted { key, limited_by: None, class, settled: false, moved: false };
+        let granted = Granted { key, limited_by: None, class, settled: false };
         self.ledger.renew(now, key, &bill);
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &bill, now);

@@ -119,8 +119,8 @@ impl Session {
         self.complete(number, Ok(grant));
     }
 
-    /// The permit was of use while its answer was lost, and is not now: it goes back, and the ask goes
-    /// on under another name, as nobody is given what was given back.
+    /// The permit was of use while its answer was on its way, and is not now: no call was made with it, so that it goes back. The
+    /// ask goes on under a new id, at its age: an id that was given back is refused.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
@@ -166,6 +166,9 @@ impl Session {
         }
         if refusal.code == Code::Unavailable {
             return self.ask_later(now, number);
+        }
+        if refusal.code == Code::Lapsed {
+            return self.lapsed(now, number);
         }
         self.lane(resource).backoff.succeed();
         match self.comes_back(now, number, refusal) {
