@@ -6,7 +6,6 @@ use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
 use crate::ledger::{Backlog, Offer};
-use crate::limit::LATENESS;
 use crate::line::{Line, Place, Waiting};
 use crate::order::Ahead;
 use crate::permits::{Granted, Permit, State};
@@ -17,6 +16,7 @@ use crate::slab::Slot;
 use crate::spec::MAX_PERIOD;
 use crate::timeline::Key;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 

@@ -8,6 +8,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
+use rampmeter_scheduler_core::permits::MOST_IDLE;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::spec::{Algorithm, Applies, Bounds, LimitSpec, ResourceSpec};
 
@@ -149,7 +150,8 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         301000  allow a requests=10              -> a@301000
         301000  allow b                          -> b@301000
         301000  levels                           -> requests=0
-        302099  allow c                          -> c:unknown_permit
+        # What was given back is known for as long after that.
+        301499  allow c                          -> c:unknown_permit
         303000  allow c                          -> c@303000
         600999  extend a                         -> a:settled
         601000  extend a                         -> a:unknown_permit
@@ -313,6 +315,54 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
     );
     assert_eq!(world.settle(ms(60_000), "c", Outcome::Unused), Said::Settled);
     assert_eq!(world.scheduler.remembered(), 3);
+}
+
+#[test]
+fn what_was_given_back_and_what_costs_nothing_leaves_places_to_others() {
+    let world = play(
+        &bounded(100, 2),
+        "
+        0      reserve a                         -> a@0
+        0      reserve b requests=20             -> b:never_fits
+        0      reserve b requests=10             -> b@100
+        0      reserve c                         -> c:queue_full+1000
+        0      unused b                          -> b:settled
+        0      unused b                          -> b:settled
+        0      wait c                            -> c@0
+        0      allow free requests=0             -> free@0
+        0      allow free requests=0             -> free@0
+        0      wait freer requests=0             -> freer@0
+        0      reserve d                         -> d:queue_full+1000
+        10     used freer requests=3             -> freer:settled
+        10     levels                            -> requests=5.1
+        10     unused free                       -> free:settled
+        10     allow free requests=0             -> free:unknown_permit
+        10     reserve b                         -> b:unknown_permit
+        # All are forgotten in their time.
+        300010 reserve b                         -> b@300010
+        300010 unused b                          -> b:settled
+        600010 levels                            -> requests=10
+        ",
+    );
+    assert_eq!(world.scheduler.remembered(), 0);
+}
+
+/// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request still comes.
+#[test]
+fn ids_that_were_given_back_are_bounded() {
+    let mut world = World::new(&bounded(100, 2));
+    for serial in 0..=MOST_IDLE as u64 {
+        let id = PermitId::generated(7, serial);
+        world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
+        world.settle(ms(0), id.as_str(), Outcome::Unused);
+    }
+    assert_eq!(world.scheduler.remembered(), MOST_IDLE);
+    let [oldest, next] = [0, 1].map(|serial| {
+        let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::generated(7, serial).as_str()));
+        world.said(asked)
+    });
+    assert_eq!(oldest, Some(Said::Granted(Span::ZERO)));
+    assert_eq!(next, Some(Said::Refused(Refusal::UnknownPermit)));
 }
 
 #[test]

@@ -354,7 +354,7 @@ impl PermitLoop {
             | Command::Settled { .. }
             | Command::Announce(_) => Vec::new(),
         };
-        wire::answer(core.resource(), core.epoch(), command, left, |to, answer| outbox.answer(to, answer));
+        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| outbox.answer(to, answer));
     }
 
     /// Tells everybody.

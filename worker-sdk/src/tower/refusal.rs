@@ -31,9 +31,11 @@ fn status(error: &Error) -> StatusCode {
         ErrorKind::Refused(code) => status_of_code(code),
         // A limit in the way is the reason; without one nobody has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
-        ErrorKind::TimedOut | ErrorKind::Unreachable | ErrorKind::Connect | ErrorKind::Closed => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        ErrorKind::TimedOut
+        | ErrorKind::Unreachable
+        | ErrorKind::TooManyAsks
+        | ErrorKind::Connect
+        | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
     }
 }
