@@ -54,7 +54,8 @@ impl<R: Clone> Scheduler<R> {
         if let Some(refusal) = self.too_many_keys(now, bill) {
             return Err(refusal);
         }
-        if !self.permits.has_room(now) {
+        // What costs nothing takes no place, or one in line.
+        if !bill.is_empty() && !self.permits.has_room(now) {
             let bound = self.resource.bounds().max_permits;
             return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
         }

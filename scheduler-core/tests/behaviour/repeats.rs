@@ -8,9 +8,8 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
-use rampmeter_scheduler_core::permits::MOST_IDLE;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::spec::{Algorithm, Applies, Bounds, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 
 #[test]
 fn the_same_id_gets_the_same_start_and_is_charged_once() {
@@ -347,16 +346,37 @@ fn what_was_given_back_and_what_costs_nothing_leaves_places_to_others() {
     assert_eq!(world.scheduler.remembered(), 0);
 }
 
+#[test]
+fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
+    let world = play(
+        &ten_per_second(),
+        "
+        0      reserve a                         -> a@0
+        0      reserve b                         -> b@0
+        0      reserve c                         -> c@0
+        0      reserve d                         -> d@0
+        0      reserve e                         -> e@0
+        0      unused c                          -> c:settled
+        0      unused e                          -> e:settled
+        0      unused a                          -> a:settled
+        299999 reserve b                         -> b:lapsed
+        299999 reserve d                         -> d:lapsed
+        300000 reserve b                         -> b@300000
+        ",
+    );
+    assert_eq!(world.scheduler.remembered(), 1);
+}
+
 /// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request still comes.
 #[test]
 fn ids_that_were_given_back_are_bounded() {
     let mut world = World::new(&bounded(100, 2));
-    for serial in 0..=MOST_IDLE as u64 {
+    for serial in 0..=MAX_IDLE_PERMITS as u64 {
         let id = PermitId::generated(7, serial);
         world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
         world.settle(ms(0), id.as_str(), Outcome::Unused);
     }
-    assert_eq!(world.scheduler.remembered(), MOST_IDLE);
+    assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS);
     let [oldest, next] = [0, 1].map(|serial| {
         let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::generated(7, serial).as_str()));
         world.said(asked)
