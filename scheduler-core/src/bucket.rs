@@ -131,7 +131,7 @@ impl Bucket {
     ) {
         let since = key.at.min(now);
         match self {
-            Counted(counter) => counter.correct(limit, now, key, (charged, actual), made),
+            Counted(counter) => counter.correct(limit, key, (charged, actual), made),
             Tokens(tokens) if actual < charged => tokens.refund(limit, now, since, charged - actual),
             Tokens(tokens) if actual > charged => tokens.debit_since(limit, now, since, actual - charged),
             Tokens(_) => {}

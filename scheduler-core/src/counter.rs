@@ -143,22 +143,12 @@ impl Counter {
     pub(crate) fn correct(
         &mut self,
         limit: &Limit,
-        now: Time,
         key: Key,
         (charged, actual): (Credit, Credit),
         made: bool,
     ) {
         match &mut self.state {
-            State::Windows(windows) => {
-                // One that was put off to a start that has not come.
-                if windows.withdraw(key) {
-                    if made {
-                        windows.spend(frame(limit), now, actual);
-                    }
-                    return;
-                }
-                windows.correct(frame(limit), key.at, charged, actual, made);
-            }
+            State::Windows(windows) => windows.correct(frame(limit), key.at, charged, actual, made),
             State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
             State::Holdings(holdings) => holdings.correct(key, actual),
         }

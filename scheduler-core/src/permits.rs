@@ -114,6 +114,11 @@ impl<R> Permits<R> {
         self.permits.get(slot).expect("a slot in use")
     }
 
+    /// The one in `slot`, if there is one.
+    pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
+        self.permits.get(slot)
+    }
+
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }

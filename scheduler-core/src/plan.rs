@@ -54,6 +54,9 @@ impl Hold {
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
+        if self.delivery.is_held_up() {
+            return;
+        }
         self.replan = false;
         self.refuse_the_late(now);
         self.set_alarms(now);

@@ -1,6 +1,7 @@
 //! The scheduler of one resource.
 
 use crate::command::{Command, Grant};
+use crate::delivery::Delivery;
 use crate::estimates::Estimates;
 use crate::event::{Ask, Event};
 use crate::fence::Fence;
@@ -95,6 +96,8 @@ pub struct Scheduler<R> {
     /// Set by whatever may move the starts that others expect.
     pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
+    /// Starts of which no client is known to have heard.
+    pub(crate) delivery: Delivery,
     /// What the store allows to be granted; everything where there is none.
     pub(crate) fence: Option<Fence>,
     /// Those to be answered at once, as soon as the store allows it.
@@ -163,6 +166,7 @@ impl<R: Clone> Scheduler<R> {
             news: News::new(now),
             news_due: false,
             handing_over: false,
+            delivery: Delivery::default(),
             fence: None,
             held: VecDeque::new(),
             newcomer: None,
@@ -205,6 +209,8 @@ impl<R: Clone> Scheduler<R> {
             Event::Marked(number) => self.marked(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.doubt(),
+            Event::Delivered(until) => self.delivered(until),
+            Event::HeldUp => self.held_up(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
@@ -234,7 +240,8 @@ impl<R: Clone> Scheduler<R> {
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
-        [self.next_plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
+        let plan = self.next_plan.filter(|_| !self.delivery.is_held_up());
+        [plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
     }
 
     /// How many requests wait.
@@ -278,6 +285,7 @@ impl<R: Clone> Scheduler<R> {
             fence.charge(&self.resource, &permit.bill, granted.key.at);
         }
         permit.state = State::Granted(granted);
+        self.delivery.tell(now, slot, granted.key.serial);
         let held_for = self.resource.held_for(&permit.bill);
         self.permits.started(slot, granted.key.at + held_for);
         self.counters.granted += 1;

@@ -37,6 +37,8 @@ use tokio::time::Sleep;
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
+/// How often starts are put off while answers are held up: half of what the margin pays for.
+const PUT_OFF: Span = Span::from_millis(25);
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -149,6 +151,8 @@ pub struct PermitLoop {
     pub(super) tally: Tally,
     pub(super) vigil: Vigil,
     pub(super) canary: Canary,
+    /// Whether its song is late, and so are answers.
+    pub(super) held_up: bool,
     pub(super) standing: Standing,
     /// What was read just before this loop began to doubt.
     pub(super) unread: Option<Letter>,
@@ -190,6 +194,7 @@ impl PermitLoop {
             tally: Tally::new(core.resource().classes().len()),
             vigil: Vigil::new(clock.now()),
             canary: Canary::new(clock.now(), &leader),
+            held_up: false,
             core,
             ear: Ear::new(reader),
             clock,
@@ -233,7 +238,7 @@ impl PermitLoop {
                 Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
                 Woken::Letter(Some(letter)) => self.take_burst(letter),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
-                Woken::Time => {}
+                Woken::Time => self.listen_for_song(),
                 Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) => break,
             }
             // 4. What is due is done, whether or not a timer said so.
@@ -293,7 +298,7 @@ impl PermitLoop {
                 let writes = !self.writing && self.canary.is_alive(now);
                 let mark = self.core.next_mark().filter(|_| writes);
                 let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
-                mark.into_iter().chain(wakeup).chain([heartbeat]).min().unwrap_or(heartbeat)
+                mark.into_iter().chain(wakeup).chain([heartbeat, self.next_song(now)]).min().unwrap_or(heartbeat)
             }
         }
     }
@@ -370,11 +375,28 @@ impl PermitLoop {
     fn count(&mut self, command: &Command<ReplyTo>) {
         match command {
             Command::Grant(grant) if !grant.repeated => {
+                self.canary.note_grant();
                 self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
             Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
         }
+    }
+
+    /// Nothing has come in: if the song is late that was sung before, NATS does not carry answers either. A loop that is busy with
+    /// what comes in hears its song late, and nothing is known of answers.
+    fn listen_for_song(&mut self) {
+        let now = self.clock.now();
+        if self.canary.late_from().is_some_and(|late_from| late_from < now) {
+            self.held_up = true;
+            self.handle(now, Event::HeldUp);
+        }
+    }
+
+    /// When to look after the song: in time when it is late, and then as often as starts are to be put off.
+    fn next_song(&self, now: Time) -> Time {
+        let late = self.canary.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
+        late.map_or(self.canary.next_song(), |late| late.min(self.canary.next_song()))
     }
 
     /// Does what is due, whether or not a timer said so. A start that nobody can be told of in time is not committed:
@@ -392,13 +414,13 @@ impl PermitLoop {
         let now = self.clock.now();
         if !self.is_connected() || self.standing == Standing::Rechecking {
             // What is not read can't be heard.
-            self.canary.sang(now);
+            self.canary.lose(now);
         }
         if !self.is_connected() {
             return;
         }
-        if self.canary.is_due(now) {
-            self.outbox.send(self.own_echo(), &self.leader);
+        if let Some(song) = self.canary.sing(now) {
+            self.outbox.send(self.own_echo(), &song);
         }
         let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
         let listens = matches!(self.standing, Standing::Listening { .. });

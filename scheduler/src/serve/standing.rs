@@ -56,7 +56,7 @@ impl PermitLoop {
             }
             tracing::warn!(resource = %self.core.resource().name(), %standstill, "this process stood still; checking who leads");
             self.tally.standstills += 1;
-            self.canary.sang(now);
+            self.canary.lose(now);
             self.outbox.forget();
             self.doubt(now);
         }
@@ -115,8 +115,11 @@ impl PermitLoop {
     }
 
     pub(super) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
-        if self.canary.is_own(payload) {
-            self.canary.sang(now);
+        if let Some(sung_at) = self.canary.hear(now, payload) {
+            if std::mem::take(&mut self.held_up) {
+                self.handle(now, Event::HeldUp);
+            }
+            self.handle(now, Event::Delivered(sung_at));
         }
         if let Standing::Clearing { token, .. } = self.standing
             && payload == token.to_string().as_bytes()
