@@ -183,7 +183,11 @@ mod tests {
         let mut base = BaseDelay::default();
         assert_eq!(base.hear(answer(1, Some(0), 1)), Some(Span::ZERO));
         assert_eq!(base.hear(answer(1000, Some(7), 2)), None, "and nothing is known of it");
-        assert_eq!(base.start(answer(1000, None, 2), Span::ZERO, None), Ok(Span::ZERO), "without a stamp it is believed");
+        assert_eq!(
+            base.start(answer(1000, None, 2), Span::ZERO, None),
+            Ok(Span::ZERO),
+            "without a stamp it is believed"
+        );
         assert_eq!(base.hear(answer(1000, Some(u64::MAX), 3)), None);
     }
 }

@@ -140,13 +140,7 @@ impl Counter {
     }
 
     /// Learns what became of the call of `key`.
-    pub(crate) fn correct(
-        &mut self,
-        limit: &Limit,
-        key: Key,
-        (charged, actual): (Credit, Credit),
-        made: bool,
-    ) {
+    pub(crate) fn correct(&mut self, limit: &Limit, key: Key, (charged, actual): (Credit, Credit), made: bool) {
         match &mut self.state {
             State::Windows(windows) => windows.correct(frame(limit), key.at, charged, actual, made),
             State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),

@@ -64,12 +64,14 @@ fn a_start_that_is_ahead_is_put_off_by_as_much() {
 
 #[test]
 fn what_begins_in_another_window_counts_in_that() {
-    let windows = LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
+    let windows =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
     let sliding = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(1000)) };
     for (limit, free_in) in [(windows, 50), (sliding, 1000)] {
         play(
             &resource(vec![limit]),
-            &format!("
+            &format!(
+                "
             0     delivered                      ->
             900   allow a requests=8             -> a@900
             1950  levels                         -> requests=10
@@ -77,7 +79,8 @@ fn what_begins_in_another_window_counts_in_that() {
             1950  levels                         -> requests=2
             1950  delivered                      ->
             1950  allow b requests=3             -> b:not_in_time+{free_in}
-            "),
+            "
+            ),
         );
     }
 }

@@ -358,10 +358,10 @@ fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
         0      reserve e                         -> e@0
         0      unused c                          -> c:settled
         0      unused e                          -> e:settled
-        0      unused a                          -> a:settled
-        299999 reserve b                         -> b:lapsed
+        0      unused b                          -> b:settled
+        299999 reserve a                         -> a:lapsed
         299999 reserve d                         -> d:lapsed
-        300000 reserve b                         -> b@300000
+        300000 reserve a                         -> a@300000
         ",
     );
     assert_eq!(world.scheduler.remembered(), 1);

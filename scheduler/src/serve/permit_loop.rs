@@ -37,8 +37,6 @@ use tokio::time::Sleep;
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
-/// How often starts are put off while answers are held up: half of what the margin pays for.
-const PUT_OFF: Span = Span::from_millis(25);
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -381,22 +379,6 @@ impl PermitLoop {
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
             Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
         }
-    }
-
-    /// Nothing has come in: if the song is late that was sung before, NATS does not carry answers either. A loop that is busy with
-    /// what comes in hears its song late, and nothing is known of answers.
-    fn listen_for_song(&mut self) {
-        let now = self.clock.now();
-        if self.canary.late_from().is_some_and(|late_from| late_from < now) {
-            self.held_up = true;
-            self.handle(now, Event::HeldUp);
-        }
-    }
-
-    /// When to look after the song: in time when it is late, and then as often as starts are to be put off.
-    fn next_song(&self, now: Time) -> Time {
-        let late = self.canary.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
-        late.map_or(self.canary.next_song(), |late| late.min(self.canary.next_song()))
     }
 
     /// Does what is due, whether or not a timer said so. A start that nobody can be told of in time is not committed:

@@ -8,6 +8,8 @@ use rampmeter_scheduler_core::mark::MarkNumber;
 
 /// How long the own echo may take: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
+/// How often starts are put off while answers are held up: half of what the margin pays for.
+const PUT_OFF: Span = Span::from_millis(25);
 /// How long a leader listens: workers that had another one ask four times a second. Who is to be answered at once is kept waiting
 /// a little longer than that at most.
 const LISTEN: Span = Span::from_millis(400);
@@ -126,6 +128,22 @@ impl PermitLoop {
         {
             self.standing = Standing::Sure;
         }
+    }
+
+    /// Nothing has come in: if the song is late that was sung before, NATS does not carry answers either. A loop that is busy with
+    /// what comes in hears its song late, and nothing is known of answers.
+    pub(super) fn listen_for_song(&mut self) {
+        let now = self.clock.now();
+        if self.canary.late_from().is_some_and(|late_from| late_from < now) {
+            self.held_up = true;
+            self.handle(now, Event::HeldUp);
+        }
+    }
+
+    /// When to look after the song: in time when it is late, and then as often as starts are to be put off.
+    pub(super) fn next_song(&self, now: Time) -> Time {
+        let late = self.canary.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
+        late.map_or(self.canary.next_song(), |late| late.min(self.canary.next_song()))
     }
 
     /// Nobody leads but us, and yet somebody has: what we began with was not the last state. It happens once a term at most,

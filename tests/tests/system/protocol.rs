@@ -129,7 +129,8 @@ async fn a_permit_says_what_is_left_to_who_asks() {
 async fn a_permit_that_is_to_be_had_now() {
     let Stage { worker, .. } = &stage(HUB).await;
     let granted = worker.request("permit", r#"{"id": "a"}"#).await;
-    let (said, stamp) = granted.payload.split_once(r#","at_ms":"#).expect("a stamp");
+    let text = std::str::from_utf8(&granted.payload).unwrap();
+    let (said, stamp) = text.split_once(r#","at_ms":"#).expect("a stamp");
     assert_eq!(said, r#"{"status":"granted","id":"a","delay_ms":0.0,"valid_ms":5000.0"#);
     assert!(stamp.strip_suffix(r#","epoch":1}"#).is_some_and(|ms| ms.parse::<u64>().is_ok()), "{stamp}");
     assert_eq!(granted.headers, None);
@@ -164,7 +165,10 @@ async fn a_reservation_is_a_promise_for_later() {
 async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
     let Stage { worker, .. } = &stage(HUB).await;
     let first = worker.ask(json!({"id": "a", "cost": {"processing-units": 60}})).await;
-    assert_eq!(rounded(first), json!({"status": "granted", "id": "a", "delay_ms": "000 h", "valid_ms": 5000.0, "epoch": 1}));
+    assert_eq!(
+        rounded(first),
+        json!({"status": "granted", "id": "a", "delay_ms": "000 h", "valid_ms": 5000.0, "epoch": 1})
+    );
     let second = rounded(worker.ask(json!({"id": "b", "cost": {"processing-units": 65}})).await);
     let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "epoch": 1});
     assert_eq!(second, expected);

@@ -37,10 +37,7 @@ struct Slot<A> {
 impl<A: Ask> Batch<A> {
     /// Of what could be read, and of the refusals of what could not. What has no id gets one that `make` makes: it would be charged
     /// for twice when it is asked again.
-    pub(super) fn new(
-        elements: impl IntoIterator<Item = Result<A, Answered>>,
-        make: impl Fn() -> PermitId,
-    ) -> Self {
+    pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
             Ok(ask) => Slot::asking(ask, &make),
             Err(refusal) => Slot { answer: Some(refusal), ..Slot::default() },
@@ -272,15 +269,24 @@ mod tests {
         let mut batch = batch(r#"[{"id":"own"},{},{"cost":{"requests":2}}]"#);
         let mut base_delay = BaseDelay::default();
         batch.payload(at(0), Span::ZERO);
-        let granted = |id: &str, at_ms| format!(r#"{{"status":"granted","id":"{id}","delay_ms":0,"at_ms":{at_ms},"epoch":1}}"#);
+        let granted =
+            |id: &str, at_ms| format!(r#"{{"status":"granted","id":"{id}","delay_ms":0,"at_ms":{at_ms},"epoch":1}}"#);
         let late = format!("[{},{}]", granted("own", 100), granted("front", 100));
         batch.take(at(3000), words(late.as_bytes()), &mut base_delay);
-        batch.take(at(3000), words(br#"{"status":"refused","id":"front","code":"lapsed","message":"","epoch":1}"#), &mut base_delay);
+        batch.take(
+            at(3000),
+            words(br#"{"status":"refused","id":"front","code":"lapsed","message":"","epoch":1}"#),
+            &mut base_delay,
+        );
         let given_back = r#"[{"id":"own","used":false},{"id":"front","used":false},{"id":"front","used":false}]"#;
         assert_eq!(String::from_utf8(batch.take_lapsed().unwrap()).unwrap(), given_back);
         assert_eq!(batch.take_lapsed(), None);
-        let again: Vec<serde_json::Value> = serde_json::from_slice(&batch.payload(at(3000), Span::from_secs(3))).unwrap();
-        assert!(again.len() == 2 && again.iter().all(|ask| ask["id"] == "front.1" && ask["age_ms"] == 3000.0), "{again:?}");
+        let again: Vec<serde_json::Value> =
+            serde_json::from_slice(&batch.payload(at(3000), Span::from_secs(3))).unwrap();
+        assert!(
+            again.len() == 2 && again.iter().all(|ask| ask["id"] == "front.1" && ask["age_ms"] == 3000.0),
+            "{again:?}"
+        );
         for _ in 0..2 {
             batch.take(at(3010), words(granted("front.1", 3001).as_bytes()), &mut base_delay);
         }
