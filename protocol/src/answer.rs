@@ -28,6 +28,10 @@ pub enum Answer<'a> {
         /// What is left of the limits, for who asked to know.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         left: Vec<Left<'a>>,
+        /// When it was said, in whole milliseconds on the scheduler's clock, whose origin each epoch has of its own. From it a client
+        /// learns how [late](crate::lateness) the answer is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at_ms: Option<u64>,
         /// Grows with every change of leader.
         epoch: u64,
     },
@@ -42,6 +46,9 @@ pub enum Answer<'a> {
         /// The limit that holds it.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
+        /// When it was said, in whole milliseconds on the scheduler's clock, whose origin each epoch has of its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at_ms: Option<u64>,
         /// Grows with every change of leader.
         epoch: u64,
     },
@@ -97,6 +104,8 @@ struct Flat<'a> {
     #[serde(borrow, default)]
     limited_by: Option<Text<'a>>,
     #[serde(default)]
+    at_ms: Option<u64>,
+    #[serde(default)]
     epoch: u64,
 }
 
@@ -111,15 +120,16 @@ enum Status {
 
 impl<'a> From<Flat<'a>> for Answer<'a> {
     fn from(flat: Flat<'a>) -> Self {
-        let Flat { id, limited_by, epoch, .. } = flat;
+        let Flat { id, limited_by, at_ms, epoch, .. } = flat;
         let name = |id: Option<Text<'a>>| id.unwrap_or_else(|| Text::from(""));
         match flat.status {
             Status::Granted => {
                 let Flat { delay_ms, valid_ms, lease_ms, left, .. } = flat;
-                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, left, epoch }
+                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch }
             }
             Status::Queued => {
-                Answer::Queued { id: name(id), position: flat.position, eta_ms: flat.eta_ms, limited_by, epoch }
+                let Flat { position, eta_ms, .. } = flat;
+                Answer::Queued { id: name(id), position, eta_ms, limited_by, at_ms, epoch }
             }
             Status::Refused => Answer::Refused {
                 id,

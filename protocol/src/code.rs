@@ -22,6 +22,8 @@ pub enum Code {
     UnknownResource,
     /// Nobody knows this permit, or it was given back.
     UnknownPermit,
+    /// The permit's start is past, and nobody said that it was used: to ask under a new id is charged anew.
+    Lapsed,
     /// The resource has no such class.
     UnknownClass,
     /// No limit of the resource uses this unit.
@@ -37,7 +39,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 12] = [
+    pub const ALL: [Code; 13] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -46,6 +48,7 @@ impl Code {
         Code::TooManyKeys,
         Code::UnknownResource,
         Code::UnknownPermit,
+        Code::Lapsed,
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
@@ -61,6 +64,7 @@ impl Code {
             Code::QuotaSpent => 403,
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
+            Code::Lapsed => 410,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -78,6 +82,7 @@ impl Code {
             Code::TooManyKeys => "too_many_keys",
             Code::UnknownResource => "unknown_resource",
             Code::UnknownPermit => "unknown_permit",
+            Code::Lapsed => "lapsed",
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",

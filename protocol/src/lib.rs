@@ -25,6 +25,7 @@ pub mod headers;
 pub mod id;
 pub mod incoming;
 pub mod labels;
+pub mod lateness;
 pub mod left;
 pub mod millis;
 pub mod name;

@@ -17,6 +17,7 @@ use crate::slab::Slot;
 use crate::spec::MAX_PERIOD;
 use crate::timeline::Key;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -54,7 +55,8 @@ impl<R: Clone> Scheduler<R> {
         if let Some(refusal) = self.too_many_keys(now, bill) {
             return Err(refusal);
         }
-        if !self.permits.has_room(now) {
+        // What costs nothing takes no place, or one in line.
+        if !bill.is_empty() && !self.permits.has_room(now) {
             let bound = self.resource.bounds().max_permits;
             return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
         }
@@ -68,14 +70,15 @@ impl<R: Clone> Scheduler<R> {
         Some(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND })
     }
 
-    /// The same answer again.
+    /// The same answer again, as long as its start is no later than the margin pays for. What has lapsed stays charged until it is
+    /// settled, for its call may have been made.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
             // Its answer is on its way as soon as the store knows of it.
             State::Granted(granted) if !granted.told => self.refuse(ask.to, ask.id, Refusal::Unavailable),
-            State::Granted(granted) if !granted.settled && granted.key.at + self.resource.validity() < now => {
-                self.grant_anew(now, slot, ask);
+            State::Granted(granted) if !granted.settled && granted.key.at + LATENESS < now => {
+                self.refuse(ask.to, ask.id, Refusal::Lapsed);
             }
             State::Granted(granted) => {
                 let granted = *granted;
@@ -88,34 +91,6 @@ impl<R: Clone> Scheduler<R> {
                 self.tell(now, slot);
             }
         }
-    }
-
-    /// Another start for a permit that has lapsed unheard of, charged once all the same: what its call takes later than it was to,
-    /// it has not taken before. Only what has run over meanwhile for its sake, or was taken of another window, is lost. Should the
-    /// first start have been used, this charges too much.
-    fn grant_anew(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
-        let permit = self.permits.get(slot);
-        let State::Granted(granted) = permit.state else { unreachable!("who was granted a start is granted another") };
-        let tier = self.tier(granted.class);
-        self.ledger.forget(now, granted.key, &permit.bill);
-        let (offer, lost) = self.ledger.earliest_anew(now, granted.key.at, &permit.bill, tier);
-        let latest = if ask.mode == Mode::Allow { Span::ZERO } else { ask.max_wait.unwrap_or(MAX_AHEAD) };
-        if offer.at.since(now) > latest {
-            return self.refuse(ask.to, ask.id, offer.not_in_time(now));
-        }
-        // A successor that has charged the first start may have refilled since: the whole bill counts.
-        if !self.is_covered(&permit.bill, offer.at) {
-            return self.hold(now, ask, offer.at);
-        }
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &permit.bill, offer.at);
-        }
-        self.ledger.take_late(now, granted.key.at, &permit.bill, &lost);
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        self.ledger.commit(now, key, &lost, tier);
-        let granted = Granted { key, limited_by: offer.limited_by, moved: true, ..granted };
-        self.permits.get_mut(slot).state = State::Granted(granted);
-        self.answer(now, slot, ask.to, granted, Span::ZERO, true);
     }
 
     /// Answers at once, with a start within `latest` that nobody takes away.
@@ -213,8 +188,7 @@ impl<R: Clone> Scheduler<R> {
         told: bool,
     ) -> (Slot, Granted) {
         let key = Key { at: offer.at, serial: self.next_serial() };
-        let Offer { limited_by, .. } = offer;
-        let granted = Granted { key, limited_by, class: ask.class, settled: false, moved: false, told };
+        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, told };
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class));

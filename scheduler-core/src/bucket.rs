@@ -131,7 +131,7 @@ impl Bucket {
     ) {
         let since = key.at.min(now);
         match self {
-            Counted(counter) => counter.correct(limit, now, key, (charged, actual), made),
+            Counted(counter) => counter.correct(limit, key, (charged, actual), made),
             Tokens(tokens) if actual < charged => tokens.refund(limit, now, since, charged - actual),
             Tokens(tokens) if actual > charged => tokens.debit_since(limit, now, since, actual - charged),
             Tokens(_) => {}
@@ -143,14 +143,6 @@ impl Bucket {
         match self {
             Tokens(_) => true,
             Counted(counter) => counter.renew(limit, now, key, draw),
-        }
-    }
-
-    /// Nobody has ever heard of the start of `key`: what it holds, nobody does.
-    pub(crate) fn forget(&mut self, limit: &Limit, key: Key) {
-        match self {
-            Tokens(_) => {}
-            Counted(counter) => counter.forget(limit, key),
         }
     }
 
@@ -237,24 +229,6 @@ impl Bucket {
         match self {
             Tokens(tokens) => tokens.advance(limit, now),
             Counted(counter) => counter.advance(now),
-        }
-    }
-
-    /// How much of `credit`, charged at `since`, is of no use to a call that starts only at `at`.
-    pub(crate) fn lost_until(&self, limit: &Limit, now: Time, since: Time, at: Time, credit: Credit) -> Credit {
-        match self {
-            // How full the bucket will be until then, nobody knows.
-            Tokens(_) if at > now => credit,
-            Tokens(tokens) => tokens.overflowed(limit, now, since, credit),
-            Counted(counter) => counter.lost_until(limit, since, at, credit),
-        }
-    }
-
-    /// Notes that `kept` of what was charged at `since` is taken only at `now`.
-    pub(crate) fn take_late(&mut self, limit: &Limit, now: Time, since: Time, kept: Credit) {
-        match self {
-            Tokens(tokens) => tokens.take_late(limit, now, since, kept),
-            Counted(_) => {}
         }
     }
 

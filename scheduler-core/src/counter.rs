@@ -140,25 +140,9 @@ impl Counter {
     }
 
     /// Learns what became of the call of `key`.
-    pub(crate) fn correct(
-        &mut self,
-        limit: &Limit,
-        now: Time,
-        key: Key,
-        (charged, actual): (Credit, Credit),
-        made: bool,
-    ) {
+    pub(crate) fn correct(&mut self, limit: &Limit, key: Key, (charged, actual): (Credit, Credit), made: bool) {
         match &mut self.state {
-            State::Windows(windows) => {
-                // One that was put off to a start that has not come.
-                if windows.withdraw(key) {
-                    if made {
-                        windows.spend(frame(limit), now, actual);
-                    }
-                    return;
-                }
-                windows.correct(frame(limit), key.at, charged, actual, made);
-            }
+            State::Windows(windows) => windows.correct(frame(limit), key.at, charged, actual, made),
             State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
             State::Holdings(holdings) => holdings.correct(key, actual),
         }
@@ -171,14 +155,6 @@ impl Counter {
                 holdings.renew(limit, key, draw, now + hold(limit).length)
             }
             State::Windows(_) | State::Holdings(_) => true,
-        }
-    }
-
-    /// Forgets a start that was told to nobody.
-    pub(crate) fn forget(&mut self, limit: &Limit, key: Key) {
-        match &mut self.state {
-            State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
-            State::Windows(_) | State::Holdings(_) => {}
         }
     }
 
@@ -195,15 +171,6 @@ impl Counter {
             State::Holdings(holdings) => holdings.advance(now),
         }
         self.freeze.take_if(|freeze| freeze.is_over(now));
-    }
-
-    /// How much of `credit`, charged at `since`, is of no use to a call that starts at `at`.
-    pub(crate) fn lost_until(&self, limit: &Limit, since: Time, at: Time, credit: Credit) -> Credit {
-        let of_use = match &self.state {
-            State::Windows(windows) => windows.covers(frame(limit), since, at),
-            State::Holdings(_) => false,
-        };
-        if of_use { Credit::ZERO } else { credit }
     }
 
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {

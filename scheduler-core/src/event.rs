@@ -27,6 +27,11 @@ pub enum Event<R> {
     /// Somebody else may lead by now, as after a standstill: nothing is granted until the store holds a mark that is taken from
     /// now on.
     Doubt,
+    /// All answers that were given until then have come through in time.
+    Delivered(Time),
+    /// Answers do not come through: until [`Event::Delivered`] says that they do again, nothing is granted to those who wait, and what
+    /// was granted since the last one that did counts as if it were granted now. To be repeated while it lasts.
+    HeldUp,
     /// There are other limits from now on; all else of the resource stays as it is.
     Limits(Box<Resource>),
     /// The upstream was asked for its levels.

@@ -279,13 +279,6 @@ impl Ledger {
         }
     }
 
-    /// Nobody has ever heard of the start of `key`: what its call was to hold, nobody does.
-    pub(crate) fn forget(&mut self, now: Time, key: Key, bill: &Bill) {
-        for account in accounts(bill) {
-            self.touch(now, account, |bucket, limit| bucket.forget(limit, key));
-        }
-    }
-
     /// The limit without keys that can pay for its part only after `latest`.
     pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let beyond = |(id, amount): &(LimitId, Amount)| {
@@ -308,42 +301,6 @@ impl Ledger {
         for account in accounts(bill) {
             let known = self.touch(key.at, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
-        }
-    }
-
-    /// Another start for a call that `bill` was charged for at `since`, and what it has lost by then.
-    pub(crate) fn earliest_anew(&self, now: Time, since: Time, bill: &Bill, tier: Tier) -> (Offer, Bill) {
-        let mut at = now;
-        loop {
-            let lost = self.lost_until(now, since, at, bill);
-            let offer = self.earliest(now, &lost, tier);
-            if offer.at <= at {
-                return (offer, lost);
-            }
-            at = offer.at;
-        }
-    }
-
-    /// What has run over since `since` because tokens that `bill` was charged for then were still there, and what was taken of a window
-    /// that `at` is not in: a call that comes late finds that much less.
-    fn lost_until(&self, now: Time, since: Time, at: Time, bill: &Bill) -> Bill {
-        let mut lost = bill.clone();
-        for account in accounts(bill) {
-            let amount = account.amount();
-            let micros = self.look(now, account, |bucket, limit| {
-                let credit = bucket.lost_until(limit, now, since, at, limit.rate().credit(amount));
-                limit.rate().micros_up(credit).min(amount.micros())
-            });
-            lost.set(account.limit(), Amount::from_micros(micros).expect("a part of an amount is an amount"));
-        }
-        lost
-    }
-
-    /// Notes that the call which `bill` was charged for at `since` is made only now, and has lost `lost` by that.
-    pub(crate) fn take_late(&mut self, now: Time, since: Time, bill: &Bill, lost: &Bill) {
-        for account in accounts(bill) {
-            let kept = account.amount().saturating_sub(lost.get(account.limit()));
-            self.touch(now, account, |bucket, limit| bucket.take_late(limit, now, since, limit.rate().credit(kept)));
         }
     }
 

@@ -39,6 +39,7 @@ mod change;
 mod checks;
 mod clients;
 mod counter;
+mod delivery;
 mod estimates;
 mod explain;
 mod feedback;

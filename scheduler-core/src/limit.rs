@@ -5,11 +5,9 @@ use crate::frame::Frame;
 use crate::spec::{Algorithm, Alignment, LimitSpec, Margin};
 use crate::timeline::Draw;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-
-/// How much later than committed a call may reach the upstream, for `margin = "auto"`.
-pub const LATENESS: Span = Span::from_millis(50);
 
 /// Buckets of keys whose period is shorter fill again after a crash.
 const LONG: Span = Span::from_secs(600);

@@ -65,46 +65,38 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn tell_promised(&mut self, now: Time) {
         let Some(stored) = self.fence.as_ref().and_then(Fence::stored) else { return };
         while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.mark <= stored) {
-            let (slot, granted) = self.untold(&id);
-            match granted {
-                Some(granted) => {
-                    let granted = Granted { told: true, ..granted };
-                    self.permits.get_mut(slot).state = State::Granted(granted);
-                    self.remember(slot, granted.key.at);
-                    self.answer(now, slot, to, granted, Span::ZERO, false);
-                }
-                None => {
-                    self.remember(slot, now);
-                    self.refuse(to, Some(id), Refusal::UnknownPermit);
-                }
-            }
+            let Some((slot, granted)) = self.untold(&id) else {
+                self.refuse(to, Some(id), Refusal::UnknownPermit);
+                continue;
+            };
+            let granted = Granted { told: true, ..granted };
+            self.permits.get_mut(slot).state = State::Granted(granted);
+            self.delivery.tell(now, slot, granted.key.serial);
+            self.answer(now, slot, to, granted, Span::ZERO, false);
         }
     }
 
     /// Takes back what was promised until `since` and told to nobody: the store has kept the askers waiting for too long.
     pub(crate) fn take_back_promised(&mut self, now: Time, since: Time) {
         while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
-            let (slot, granted) = self.untold(&id);
-            match granted {
-                Some(granted) => {
-                    let bill = &self.permits.get(slot).bill;
-                    self.ledger.withdraw(granted.key, bill);
-                    self.shadows.correct(now, granted.key, bill, None);
-                    self.permits.remove(slot);
-                    self.change_plan();
-                }
-                None => self.remember(slot, now),
+            if let Some((slot, granted)) = self.untold(&id) {
+                let bill = &self.permits.get(slot).bill;
+                self.ledger.withdraw(granted.key, bill);
+                self.shadows.correct(now, granted.key, bill, None);
+                let ends = granted.key.at + self.resource.held_for(bill);
+                self.permits.take_back(slot, ends);
+                self.change_plan();
             }
             self.refuse(to, Some(id), Refusal::Unavailable);
         }
     }
 
-    /// The permit called `id`, and its start if that is still promised. Nothing forgets it before its asker was told.
-    fn untold(&self, id: &PermitId) -> (Slot, Option<Granted>) {
-        let slot = self.permits.find(id).expect("what nobody was told of is not forgotten");
+    /// The permit called `id`, if nobody was told of its start and it was not given back.
+    fn untold(&self, id: &PermitId) -> Option<(Slot, Granted)> {
+        let slot = self.permits.find(id)?;
         match &self.permits.get(slot).state {
-            State::Granted(granted) if !granted.settled => (slot, Some(*granted)),
-            State::Granted(_) | State::Returned | State::Waiting(_) => (slot, None),
+            State::Granted(granted) if !granted.settled && !granted.told => Some((slot, *granted)),
+            State::Granted(_) | State::Returned | State::Waiting(_) => None,
         }
     }
 }

@@ -7,11 +7,12 @@ use crate::line::Waiting;
 use crate::resource::{ClassId, LimitId};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
+use crate::spec::MAX_IDLE_PERMITS;
 use crate::timeline::Key;
 use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// How long an id is known after its start: long enough for calls that take minutes to settle.
@@ -25,11 +26,21 @@ pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
     pub(crate) state: State<R>,
-    /// Another that started in the same second.
+    /// Others that started in the same second: the one before it in their list, and the one behind.
+    before: Option<Slot>,
     next: Option<Slot>,
 }
 
 impl<R> Permit<R> {
+    /// Whether it takes nothing of any limit.
+    fn is_idle(&self) -> bool {
+        match &self.state {
+            State::Returned => true,
+            State::Granted(_) => self.bill.is_empty(),
+            State::Waiting(_) => false,
+        }
+    }
+
     /// What is known of one that waits.
     pub(crate) fn waiting(&self) -> &Waiting<R> {
         match &self.state {
@@ -69,8 +80,6 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) settled: bool,
-    /// Whether it was charged at another start, which has lapsed.
-    pub(crate) moved: bool,
     /// Whether its asker was told, or is with this very event.
     pub(crate) told: bool,
 }
@@ -78,7 +87,7 @@ pub(crate) struct Granted {
 impl Granted {
     /// Whether its charge is a promise that can be withdrawn.
     pub(crate) fn is_promised(&self, now: Time) -> bool {
-        self.key.at > now && !self.moved
+        self.key.at > now
     }
 }
 
@@ -90,6 +99,8 @@ pub(crate) struct Permits<R> {
     by_id: Index,
     /// The last of each second's; it leads to the others.
     by_start: BTreeMap<u64, Slot>,
+    /// Those that take nothing, in the order in which they began to, and since when. They are not in `by_start`.
+    idle: VecDeque<(Time, Slot)>,
     /// Those whose calls go on and on, and when somebody last said so.
     renewed: BTreeMap<Slot, Time>,
     bound: usize,
@@ -98,7 +109,8 @@ pub(crate) struct Permits<R> {
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        Permits { permits, bills, by_id, by_start: BTreeMap::new(), renewed: BTreeMap::new(), bound }
+        let (by_start, idle, renewed) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
+        Permits { permits, bills, by_id, by_start, idle, renewed, bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -107,6 +119,11 @@ impl<R> Permits<R> {
 
     pub(crate) fn get(&self, slot: Slot) -> &Permit<R> {
         self.permits.get(slot).expect("a slot in use")
+    }
+
+    /// The one in `slot`, if there is one.
+    pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
+        self.permits.get(slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
@@ -125,7 +142,7 @@ impl<R> Permits<R> {
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
         let (mark, bill) = (self.by_id.mark(&id), self.bills.keep(bill));
-        let slot = self.permits.insert(Permit { id, bill, state, next: None });
+        let slot = self.permits.insert(Permit { id, bill, state, before: None, next: None });
         self.by_id.insert(mark, slot);
         slot
     }
@@ -140,7 +157,29 @@ impl<R> Permits<R> {
 
     /// Starts the clock of retention for a permit.
     pub(crate) fn started(&mut self, slot: Slot, at: Time) {
-        self.get_mut(slot).next = self.by_start.insert(second_after(at), slot);
+        if self.get(slot).is_idle() {
+            return self.set_aside(slot, at);
+        }
+        let next = self.by_start.insert(second_after(at), slot);
+        let permit = self.get_mut(slot);
+        (permit.before, permit.next) = (None, next);
+        next.into_iter().for_each(|next| self.get_mut(next).before = Some(slot));
+    }
+
+    /// Gives a permit back whose clock of retention `started` at this time, and starts it anew.
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, started: Time) {
+        let was_idle = self.get(slot).is_idle();
+        self.get_mut(slot).state = State::Returned;
+        if !was_idle {
+            self.unlist(slot, started);
+            self.set_aside(slot, now);
+        }
+    }
+
+    /// Forgets a permit whose clock of retention `started` at this time.
+    pub(crate) fn take_back(&mut self, slot: Slot, started: Time) {
+        self.unlist(slot, started);
+        self.remove(slot);
     }
 
     /// Keeps a permit for as long from `at` on as if it had started then.
@@ -150,21 +189,25 @@ impl<R> Permits<R> {
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
     pub(crate) fn has_room(&mut self, now: Time) -> bool {
-        if self.len() >= self.bound {
+        if self.busy() >= self.bound {
             self.forget(now, MIN_RETENTION);
         }
-        self.len() < self.bound
+        self.busy() < self.bound
     }
 
     /// Forgets permits that started before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
         self.forget(now, RETENTION);
+        while let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) {
+            self.remove(slot);
+        }
     }
 
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        let (second, _) = self.by_start.first_key_value()?;
-        Some(end_of(*second) + RETENTION)
+        let started = self.by_start.first_key_value().map(|(second, _)| end_of(*second));
+        let idle = self.idle.front().map(|(since, _)| *since);
+        Some(started.into_iter().chain(idle).min()? + RETENTION)
     }
 
     /// Charges permits to the limits of another set, as far as these were theirs before. Nobody waits.
@@ -190,6 +233,43 @@ impl<R> Permits<R> {
 
     pub(crate) fn len(&self) -> usize {
         self.permits.len()
+    }
+
+    /// How many take something, or wait for it.
+    fn busy(&self) -> usize {
+        self.len() - self.idle.len()
+    }
+
+    fn set_aside(&mut self, slot: Slot, since: Time) {
+        self.idle.push_back((since, slot));
+        if self.idle.len() > MAX_IDLE_PERMITS {
+            let (_, oldest) = self.idle.pop_front().expect("there is an oldest one");
+            self.remove(oldest);
+        }
+    }
+
+    /// Takes a permit out of the list of its second.
+    fn unlist(&mut self, slot: Slot, started: Time) {
+        let (before, next) = (self.get(slot).before, self.get(slot).next);
+        next.into_iter().for_each(|next| self.get_mut(next).before = before);
+        if let Some(before) = before {
+            self.get_mut(before).next = next;
+            return;
+        }
+        let second = self.led_by(slot, second_after(started));
+        match next {
+            Some(next) => self.by_start.insert(second, next),
+            None => self.by_start.remove(&second),
+        };
+    }
+
+    /// The second whose list begins with this one: the expected one, unless it was renewed or the limits have changed since.
+    fn led_by(&self, slot: Slot, expected: u64) -> u64 {
+        if self.by_start.get(&expected) == Some(&slot) {
+            return expected;
+        }
+        let found = self.by_start.iter().find(|(_, first)| **first == slot);
+        *found.expect("the first of a list leads it").0
     }
 
     fn forget(&mut self, now: Time, retention: Span) {

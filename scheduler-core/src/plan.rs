@@ -54,6 +54,9 @@ impl Hold {
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
+        if self.delivery.is_held_up() {
+            return;
+        }
         self.replan = false;
         self.refuse_the_late(now);
         self.set_alarms(now);
@@ -221,14 +224,8 @@ impl<R: Clone> Scheduler<R> {
         self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);
         self.forget_deadline(slot, &waiting);
         let key = Key { at: offer.at, serial: waiting.place.serial };
-        let granted = Granted {
-            key,
-            limited_by: offer.limited_by,
-            class: waiting.class,
-            settled: false,
-            moved: false,
-            told: true,
-        };
+        let (limited_by, class) = (offer.limited_by, waiting.class);
+        let granted = Granted { key, limited_by, class, settled: false, told: true };
         self.commit(now, slot, granted, tier);
         self.shadow(now, slot, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);

@@ -66,6 +66,9 @@ pub enum Refusal {
     /// Nobody knows the permit, or it was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
+    /// The start is past, and the call was not settled: a call that begins now finds what others have been promised.
+    #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
+    Lapsed,
     /// No class has this name.
     #[error("`class`: no such class; there are {}", listed(known))]
     UnknownClass {
@@ -100,6 +103,7 @@ impl Refusal {
             Refusal::NoLimit => Code::NoLimit,
             Refusal::TooManyKeys { .. } => Code::TooManyKeys,
             Refusal::UnknownPermit => Code::UnknownPermit,
+            Refusal::Lapsed => Code::Lapsed,
             Refusal::RenewedTooLate => Code::NotInTime,
             Refusal::UnknownClass { .. } => Code::UnknownClass,
             Refusal::UnknownUnit { .. } => Code::UnknownUnit,
@@ -121,6 +125,7 @@ impl Refusal {
             | Refusal::NoLimit
             | Refusal::RenewedTooLate
             | Refusal::UnknownPermit
+            | Refusal::Lapsed
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
             | Refusal::StillWaiting => None,
@@ -139,6 +144,7 @@ impl Refusal {
             | Refusal::NoLimit
             | Refusal::RenewedTooLate
             | Refusal::UnknownPermit
+            | Refusal::Lapsed
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
             | Refusal::StillWaiting

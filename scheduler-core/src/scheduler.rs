@@ -1,6 +1,7 @@
 //! The scheduler of one resource.
 
 use crate::command::{Command, Grant};
+use crate::delivery::Delivery;
 use crate::estimates::Estimates;
 use crate::event::{Ask, Event};
 use crate::fence::Fence;
@@ -96,6 +97,8 @@ pub struct Scheduler<R> {
     /// Set by whatever may move the starts that others expect.
     pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
+    /// Starts of which no client is known to have heard.
+    pub(crate) delivery: Delivery,
     /// What the store allows to be granted; everything where there is none.
     pub(crate) fence: Option<Fence>,
     /// Those to be answered at once, as soon as the store allows it.
@@ -166,6 +169,7 @@ impl<R: Clone> Scheduler<R> {
             news: News::new(now),
             news_due: false,
             handing_over: false,
+            delivery: Delivery::default(),
             fence: None,
             held: VecDeque::new(),
             pending: PendingGrants::default(),
@@ -209,6 +213,8 @@ impl<R: Clone> Scheduler<R> {
             Event::Marked(number) => self.marked(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.doubt(),
+            Event::Delivered(until) => self.delivered(until),
+            Event::HeldUp => self.held_up(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
@@ -238,7 +244,8 @@ impl<R: Clone> Scheduler<R> {
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
-        [self.next_plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
+        let plan = self.next_plan.filter(|_| !self.delivery.is_held_up());
+        [plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
     }
 
     /// How many requests wait.
@@ -282,16 +289,12 @@ impl<R: Clone> Scheduler<R> {
             fence.charge(&self.resource, &permit.bill, granted.key.at);
         }
         permit.state = State::Granted(granted);
+        let ends = granted.key.at + self.resource.held_for(&permit.bill);
         if granted.told {
-            self.remember(slot, granted.key.at);
+            self.delivery.tell(now, slot, granted.key.serial);
         }
+        self.permits.started(slot, ends);
         self.counters.granted += 1;
-    }
-
-    /// Remembers the permit in `slot` for as long as one that starts at `start`.
-    pub(crate) fn remember(&mut self, slot: Slot, start: Time) {
-        let held_for = self.resource.held_for(&self.permits.get(slot).bill);
-        self.permits.started(slot, start + held_for);
     }
 
     pub(crate) fn tier(&self, class: ClassId) -> u8 {

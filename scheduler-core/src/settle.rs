@@ -87,14 +87,15 @@ impl<R: Clone> Scheduler<R> {
 
     fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.stir(slot);
-        let permit = self.permits.get_mut(slot);
-        permit.state = State::Returned;
+        let permit = self.permits.get(slot);
         if granted.is_promised(now) {
             self.ledger.withdraw(granted.key, &permit.bill);
         } else {
             self.ledger.correct(now, granted.key, &permit.bill, &Bill::new(), false);
         }
         self.shadows.correct(now, granted.key, &permit.bill, None);
+        let started = granted.key.at + self.resource.held_for(&permit.bill);
+        self.permits.give_back(now, slot, started);
         self.counters.returned += 1;
         self.change_plan();
     }
@@ -132,7 +133,7 @@ impl<R: Clone> Scheduler<R> {
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
         let (key, class) = (Key { at: now, serial: self.next_serial() }, self.resource.default_class());
-        let granted = Granted { key, limited_by: None, class, settled: false, moved: false, told: true };
+        let granted = Granted { key, limited_by: None, class, settled: false, told: true };
         self.ledger.renew(now, key, &bill);
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &bill, now);

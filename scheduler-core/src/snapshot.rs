@@ -381,8 +381,7 @@ impl<R: Clone> Scheduler<R> {
         let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
         let key = Key { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
         let bill = self.known_part(mark);
-        let granted =
-            Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, moved: false, told: true };
+        let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, told: true };
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let held_for = self.resource.held_for(&bill);
         if mark.fate != Fate::Returned && key.at > then {

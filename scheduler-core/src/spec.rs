@@ -274,6 +274,11 @@ pub enum Start {
     Empty,
 }
 
+/// Permits that take nothing of any limit and are remembered beside those that do: what was given back, and what costs nothing.
+/// They have a bound of their own, so that no client fills the memory of others with them; about 8 MB. Beyond it the oldest is
+/// forgotten: its id is a new one, which is charged if a late copy of its request still comes.
+pub const MAX_IDLE_PERMITS: usize = 65_536;
+
 /// What is refused beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {

@@ -216,19 +216,6 @@ impl TokenBucket {
         self.set_level(limit, now, self.level_now(limit, now) + returned);
     }
 
-    /// How much of `credit` would have run over, had it been there since `since`: no more than has come in.
-    pub(crate) fn overflowed(&self, limit: &Limit, now: Time, since: Time, credit: Credit) -> Credit {
-        let over = credit - credit.min(self.room_since(limit, now, since));
-        over.min(limit.rate().refill_within(now.since(since)))
-    }
-
-    /// Notes that `kept` of what was charged at `since` is taken only at `now`: whatever is asked later has to reckon with a
-    /// bucket that was that much fuller.
-    pub(crate) fn take_late(&mut self, limit: &Limit, now: Time, since: Time, kept: Credit) {
-        self.peaks.raise_after(since, kept);
-        self.peaks.note(now, self.level_now(limit, now) + kept);
-    }
-
     /// How much more the bucket could have held all the time since `since`.
     fn room_since(&self, limit: &Limit, now: Time, since: Time) -> Credit {
         let level = self.level_now(limit, now);

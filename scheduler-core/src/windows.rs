@@ -166,12 +166,6 @@ impl Windows {
         }
     }
 
-    /// Whether what was charged at `since` pays for a start at `at` as well: that is surely in the same window of the upstream's.
-    pub(crate) fn covers(&self, frame: &Frame, since: Time, at: Time) -> bool {
-        let surely = |window: Window| window.has(since) && at < window.ends - frame.guard();
-        !frame.is_by_use() && self.used.iter().any(|used| surely(used.window))
-    }
-
     /// What could be spent at `now`; below zero by what is promised in later windows.
     pub(crate) fn level(&self, limit: &Limit, frame: &Frame, now: Time) -> Credit {
         let (window, taken) = self.window_at(frame, now);

@@ -17,7 +17,7 @@ use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::text::Text;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
 /// A request as the core takes it.
@@ -84,25 +84,26 @@ fn told(
     told.filter(move |(unit, _)| settle.cost.get(unit).is_none() && resource.counts(unit)).cloned()
 }
 
-/// Tells `say` where a command's answer goes and what it says; `left` is for a permit of whoever wants to know.
+/// Tells `say` where a command's answer goes and what it says at `now`; `left` is for a permit of whoever wants to know.
 pub fn answer<R>(
     resource: &Resource,
-    epoch: u64,
+    (now, epoch): (Time, u64),
     command: Command<R>,
     left: Vec<Left<'_>>,
     say: impl FnOnce(R, &Answer<'_>),
 ) {
+    let at_ms = Some(now.nanos() / NANOS_PER_MILLI);
     match command {
         Command::Grant(grant) => {
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
-            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, epoch });
+            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch });
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);
             let id = Text::from(id.as_str());
-            say(to, &Answer::Queued { id, position, eta_ms: eta.millis(), limited_by, epoch });
+            say(to, &Answer::Queued { id, position, eta_ms: eta.millis(), limited_by, at_ms, epoch });
         }
         Command::Refuse { to, id, refusal } => {
             say(to, &refused(resource, epoch, id.as_ref(), &refusal));

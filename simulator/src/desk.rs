@@ -8,8 +8,8 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
-use rampmeter_scheduler_core::command::{Command, Grant};
+use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
+use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::{ClassId, Resource};
@@ -151,7 +151,6 @@ impl Desk {
             age: request.age_ms.span(),
             estimate: None,
             granted: None,
-            granted_anew: None,
             returned: None,
             spent: None,
             settled: None,
@@ -165,7 +164,7 @@ impl Desk {
             let news = wire::news(resource, epoch, announcement);
             self.news.push(serde_json::to_vec(&news).expect("news are plain data"));
         }
-        wire::answer(resource, epoch, command, Vec::new(), |to, answer| {
+        wire::answer(resource, (now, epoch), command, Vec::new(), |to, answer| {
             let payload = serde_json::to_vec(answer).expect("answers are plain data");
             self.answers.push(Answer { to, payload });
         });
@@ -178,11 +177,12 @@ impl Desk {
                 self.requests[request].granted = Some(Granted { at: now, start: now + grant.delay });
                 self.grants.push(request);
             }
-            Command::Grant(grant) => self.note_again(now, grant),
             Command::Queued { id, eta, .. } => {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].estimate.get_or_insert(*eta);
             }
+            // What has lapsed stays charged until it is given back.
+            Command::Refuse { refusal: Refusal::Lapsed, .. } => {}
             Command::Refuse { id: Some(id), refusal, .. } => {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].returned.get_or_insert(now);
@@ -191,18 +191,7 @@ impl Desk {
                     self.requests[request].spent = Some(limit.name().clone());
                 }
             }
-            Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
-        }
-    }
-
-    /// Whether one that is granted once more has another start is told by when it lapses.
-    fn note_again(&mut self, now: Time, grant: &Grant<ReplyTo>) {
-        let Some(request) = self.request(&grant.id) else { return };
-        let request = &mut self.requests[request];
-        let start = now + grant.delay + grant.validity - self.core.resource().validity();
-        let last = request.granted_anew.or(request.granted);
-        if grant.validity > Span::ZERO && last.is_some_and(|last| last.start < start) {
-            request.granted_anew = Some(Granted { at: now, start });
+            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
         }
     }
 }

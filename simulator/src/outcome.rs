@@ -47,8 +47,6 @@ pub struct Request {
     pub estimate: Option<Span>,
     /// What it was granted.
     pub granted: Option<Granted>,
-    /// What it was granted in its place, the last time, when that had lapsed unheard of.
-    pub granted_anew: Option<Granted>,
     /// When it was given back, or refused.
     pub returned: Option<Time>,
     /// The quota that was spent, where it was refused for that.
@@ -100,14 +98,6 @@ pub struct Call {
     pub ok: bool,
     /// When the worker had the response.
     pub answered: Time,
-}
-
-impl Request {
-    /// What it was granted last.
-    #[must_use]
-    pub fn last_granted(&self) -> Option<Granted> {
-        self.granted_anew.or(self.granted)
-    }
 }
 
 impl Outcome {

@@ -4,7 +4,7 @@ use crate::driver::Driver;
 use crate::link::Link;
 use crate::policies::Policies;
 use crate::servers::Servers;
-use crate::session::{Session, Unreachable};
+use crate::session::{MOST_ASKS, Session, Unreachable};
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
@@ -41,6 +41,7 @@ pub struct ClientBuilder {
     prefix: Option<String>,
     wait_for_server: bool,
     renews: bool,
+    max_asks: usize,
     unreachable: Unreachable,
     unreachable_for: Vec<(String, Unreachable)>,
 }
@@ -53,6 +54,7 @@ impl Default for ClientBuilder {
             prefix: None,
             wait_for_server: false,
             renews: true,
+            max_asks: MOST_ASKS,
             unreachable: Unreachable::Wait,
             unreachable_for: Vec::new(),
         }
@@ -96,6 +98,12 @@ impl ClientBuilder {
         ClientBuilder { renews: false, ..self }
     }
 
+    /// How many requests may wait for permits at once, over all resources; 262 144 unless told. One more ends at once, with
+    /// [`ErrorKind::TooManyAsks`](crate::ErrorKind::TooManyAsks).
+    pub fn max_asks(self, max_asks: usize) -> Self {
+        ClientBuilder { max_asks, ..self }
+    }
+
     /// What becomes of requests while no scheduler of their resource answers; they wait unless told.
     ///
     /// ```no_run
@@ -129,7 +137,7 @@ impl ClientBuilder {
     /// refuses. No error shows a password.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse()?;
-        let renews = self.renews;
+        let (renews, max_asks) = (self.renews, self.max_asks);
         let subjects = self.subjects()?;
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         let (sender, messages) = mpsc::unbounded_channel();
@@ -137,7 +145,7 @@ impl ClientBuilder {
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();
-        let session = Session::new(entropy());
+        let session = Session::new(entropy()).with_most_asks(max_asks);
         let session = if renews { session } else { session.without_renewal() };
         let counters = Arc::default();
         tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));

@@ -50,6 +50,9 @@ pub enum ErrorKind {
     /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
     /// soon; see [`Unreachable`](crate::Unreachable).
     Unreachable,
+    /// As many requests of the client's wait for permits as [may](crate::ClientBuilder::max_asks): whoever makes more than are served
+    /// has to wait itself.
+    TooManyAsks,
     /// The caller gave something that cannot be asked for.
     InvalidArgument,
     /// There is no connection to NATS, or it was refused.
@@ -95,6 +98,10 @@ impl Error {
     pub(crate) fn denied(resource: &Name, why: Denial) -> Self {
         match why {
             Denial::Closed => Error::closed(),
+            Denial::TooManyAsks { bound } => {
+                let text = format!("{bound} requests of this client wait for permits, which is its bound (`max_asks`)");
+                Error::new(ErrorKind::TooManyAsks, text)
+            }
             Denial::TimedOut { waited, limited_by, heard } => {
                 let mut error = Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), heard));
                 error.0.limited_by = limited_by;

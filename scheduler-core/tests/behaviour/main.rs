@@ -7,6 +7,7 @@ mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod deadlines;
+mod delivery;
 mod exactness;
 mod fairness;
 mod feedback;

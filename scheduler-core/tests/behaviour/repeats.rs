@@ -9,7 +9,7 @@ use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::spec::{Applies, Bounds, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 
 #[test]
 fn the_same_id_gets_the_same_start_and_is_charged_once() {
@@ -24,86 +24,68 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
         200  allow b requests=5                  -> b@500
         300  wait b within=1                     -> b@500
         400  levels                              -> requests=-1
-        # Its start is past: now.
-        700  reserve b                           -> b@700
+        550  reserve b                           -> b@550
         700  levels                              -> requests=2
         ",
     );
 }
 
-/// A permit lapses five seconds after its start. Who asks again has not heard of it.
+/// A start is told of again for as long as the margin pays for a call that is that late.
 #[test]
-fn a_lapsed_permit_is_given_another_start_and_charged_once() {
+fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
     play(
         &ten_per_second(),
         "
-        # The tokens that it did not take were there all the time, in a bucket that never ran over.
-        0     reserve a requests=2               -> a@0
-        0     reserve b requests=8               -> b@0
-        0     reserve c1 requests=8      -> c1@800
-        0     reserve c2 requests=8      -> c2@1600
-        0     reserve c3 requests=8      -> c3@2400
-        0     reserve c4 requests=8      -> c4@3200
-        0     reserve c5 requests=8      -> c5@4000
-        0     reserve c6 requests=8      -> c6@4800
-        5500  levels                             -> requests=7
-        5500  reserve a                          -> a@5500
-        5500  levels                             -> requests=7
-        # What has run over meanwhile for its sake is lost at the upstream.
-        20000 reserve c requests=3               -> c@20000
-        20000 levels                             -> requests=7
-        25001 reserve c                          -> c@25001
-        25001 levels                             -> requests=7
-        # One that was settled was used.
-        30000 reserve d                          -> d@30000
-        30000 used d                             -> d:settled
-        36000 reserve d                          -> d@36000
-        36000 levels                             -> requests=10
-        # One that was given another start comes back whole.
-        40000 reserve e requests=4               -> e@40000
-        45001 reserve e                          -> e@45001
-        45001 unused e                           -> e:settled
-        45001 levels                             -> requests=10
+        0     reserve a requests=10              -> a@0
+        0     reserve b                          -> b@100
+        0     reserve c                          -> c@200
+        50    reserve a                          -> a@50
+        51    reserve a                          -> a:lapsed
+        51    allow a                            -> a:lapsed
+        51    wait a                             -> a:lapsed
+        150   reserve b                          -> b@150
+        151   reserve b                          -> b:lapsed
+        # One that is settled was heard of.
+        200   used c                             -> c:settled
+        900   reserve c                          -> c@900
+        # What lapses stays charged, for its call may have been made, until it is known that it was not.
+        900   levels                             -> requests=7
+        900   unused b                           -> b:settled
+        900   levels                             -> requests=8
+        900   reserve b                          -> b:unknown_permit
         ",
     );
 }
 
-/// Until its other start, which another limit puts off, more of what it was charged for runs over.
+/// The promise of another start would keep what the first has given back.
 #[test]
-fn a_lapsed_permit_that_starts_only_later_is_charged_again() {
-    let limits = ["units", "more"].map(|unit| limit(unit, 10.0, span(10_000)));
+fn a_lapsed_permit_is_given_back_at_what_is_left_of_it() {
     play(
-        &resource(limits.into()),
+        &resource(vec![limit("units", 100.0, span(10_000))]),
         "
-        0     reserve a units=8 more=1           -> a@0
-        5500  reserve b more=10                  -> b@5500
-        6000  reserve a                          -> a@6500
-        6500  levels                             -> units=0.5 more=0
+        0     reserve p units=100                -> p@0
+        5000  reserve q units=50                 -> q@5000
+        6000  reserve p                          -> p:lapsed
+        7000  unused p                           -> p:settled
+        7000  levels                             -> units=70
+        7000  reserve r units=80                 -> r@8000
         ",
     );
 }
 
-/// Each of two would have fitted into the bucket all the time, and both together would not.
 #[test]
-fn lapsed_permits_are_given_other_starts_together() {
+fn a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused() {
+    let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 1.0, span(60_000)) };
+    let rate = limit("units", 10.0, span(100_000));
     play(
-        &ten_per_second(),
+        &resource(vec![in_flight, rate]),
         "
-        0     reserve a requests=3               -> a@0
-        0     reserve b requests=3               -> b@0
-        0     reserve d1 requests=7      -> d1@300
-        0     reserve d2 requests=7      -> d2@1000
-        0     reserve d3 requests=7      -> d3@1700
-        0     reserve d4 requests=7      -> d4@2400
-        0     reserve d5 requests=7      -> d5@3100
-        0     reserve d6 requests=7      -> d6@3800
-        0     reserve d7 requests=7      -> d7@4500
-        0     reserve d8 requests=7      -> d8@5200
-        0     reserve d9 requests=7      -> d9@5900
-        6000  reserve a                          -> a@6000
-        6000  levels                             -> requests=1
-        6000  reserve b                          -> b@6200
-        6200  levels                             -> requests=0
+        0     reserve a units=10                 -> a@0
+        6000  allow a                            -> a:lapsed
+        6000  levels                             -> requests=0 units=0.6
+        6000  extend a                           -> a:settled
+        6000  unused a                           -> a:settled
+        6000  levels                             -> requests=1 units=10
         ",
     );
 }
@@ -167,7 +149,8 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         301000  allow a requests=10              -> a@301000
         301000  allow b                          -> b@301000
         301000  levels                           -> requests=0
-        302099  allow c                          -> c:unknown_permit
+        # What was given back is known for as long after that.
+        301499  allow c                          -> c:unknown_permit
         303000  allow c                          -> c@303000
         600999  extend a                         -> a:settled
         601000  extend a                         -> a:unknown_permit
@@ -308,7 +291,7 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
         1000   levels                            -> requests=8
         59999  allow d                           -> d:queue_full+1000
         # A known id is not one more.
-        59999  allow b                           -> b@59999
+        59999  allow b                           -> b:lapsed
         60000  allow d                           -> d@60000
         60000  allow e                           -> e:queue_full+1000
         61000  allow e                           -> e@61000
@@ -331,6 +314,75 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
     );
     assert_eq!(world.settle(ms(60_000), "c", Outcome::Unused), Said::Settled);
     assert_eq!(world.scheduler.remembered(), 3);
+}
+
+#[test]
+fn what_was_given_back_and_what_costs_nothing_leaves_places_to_others() {
+    let world = play(
+        &bounded(100, 2),
+        "
+        0      reserve a                         -> a@0
+        0      reserve b requests=20             -> b:never_fits
+        0      reserve b requests=10             -> b@100
+        0      reserve c                         -> c:queue_full+1000
+        0      unused b                          -> b:settled
+        0      unused b                          -> b:settled
+        0      wait c                            -> c@0
+        0      allow free requests=0             -> free@0
+        0      allow free requests=0             -> free@0
+        0      wait freer requests=0             -> freer@0
+        0      reserve d                         -> d:queue_full+1000
+        10     used freer requests=3             -> freer:settled
+        10     levels                            -> requests=5.1
+        10     unused free                       -> free:settled
+        10     allow free requests=0             -> free:unknown_permit
+        10     reserve b                         -> b:unknown_permit
+        # All are forgotten in their time.
+        300010 reserve b                         -> b@300010
+        300010 unused b                          -> b:settled
+        600010 levels                            -> requests=10
+        ",
+    );
+    assert_eq!(world.scheduler.remembered(), 0);
+}
+
+#[test]
+fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
+    let world = play(
+        &ten_per_second(),
+        "
+        0      reserve a                         -> a@0
+        0      reserve b                         -> b@0
+        0      reserve c                         -> c@0
+        0      reserve d                         -> d@0
+        0      reserve e                         -> e@0
+        0      unused c                          -> c:settled
+        0      unused e                          -> e:settled
+        0      unused b                          -> b:settled
+        299999 reserve a                         -> a:lapsed
+        299999 reserve d                         -> d:lapsed
+        300000 reserve a                         -> a@300000
+        ",
+    );
+    assert_eq!(world.scheduler.remembered(), 1);
+}
+
+/// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request still comes.
+#[test]
+fn ids_that_were_given_back_are_bounded() {
+    let mut world = World::new(&bounded(100, 2));
+    for serial in 0..=MAX_IDLE_PERMITS as u64 {
+        let id = PermitId::generated(7, serial);
+        world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
+        world.settle(ms(0), id.as_str(), Outcome::Unused);
+    }
+    assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS);
+    let [oldest, next] = [0, 1].map(|serial| {
+        let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::generated(7, serial).as_str()));
+        world.said(asked)
+    });
+    assert_eq!(oldest, Some(Said::Granted(Span::ZERO)));
+    assert_eq!(next, Some(Said::Refused(Refusal::UnknownPermit)));
 }
 
 #[test]

@@ -87,10 +87,10 @@ fn time_without_a_scheduler_refills() {
         BUSY,
         (100, 301_000),
         "
-        # The first call started 301 s ago and is forgotten. The third has not been heard of since: its token ran over.
+        # The first call started 301 s ago and is forgotten. The third has not been heard of since.
         301000 unused a                          -> a:unknown_permit
-        301000 reserve c                         -> c@301000
-        301000 levels                            -> requests=9
+        301000 reserve c                         -> c:lapsed
+        301000 levels                            -> requests=10
         ",
     );
 }

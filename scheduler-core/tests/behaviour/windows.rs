@@ -313,37 +313,6 @@ fn what_others_wait_for_of_a_quota_without_reset_is_spent() {
 }
 
 #[test]
-fn a_lapsed_permit_is_charged_again_in_another_window() {
-    play(
-        &ten_and_units(Algorithm::FixedWindow(Alignment::Epoch), 10_000, &[]),
-        "
-        # In the same window once.
-        0     reserve a requests=6 units=0 -> a@0
-        8000  reserve a                    -> a@8000
-        8000  levels                       -> requests=4 units=10
-        # Another limit puts its start into the next window.
-        10000 reserve b requests=6 units=1 -> b@10000
-        17500 reserve c requests=1 units=10 -> c@17500
-        17600 reserve d requests=1 units=2 -> d@19500
-        18000 reserve b                    -> b@20500
-        20600 reserve e requests=5         -> e@30000
-        ",
-    );
-}
-
-#[test]
-fn a_lapsed_permit_may_open_its_window_anew() {
-    play(
-        &ten_and_units(Algorithm::FixedWindow(Alignment::FirstUse), 20_000, &[]),
-        "
-        0    reserve a requests=5      -> a@0
-        8000 reserve a                 -> a@8000
-        8000 reserve b requests=6      -> b@28000
-        ",
-    );
-}
-
-#[test]
 fn each_key_has_windows_of_its_own() {
     let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let limits = fixed(Alignment::Epoch).limits.into_iter().map(|limit| LimitSpec { applies: each.clone(), ..limit });

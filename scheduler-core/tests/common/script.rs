@@ -9,6 +9,8 @@
 //! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs; `extend` also with `anew` and the options that it was asked for with |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
+//! | `held-up` | answers do not come through |
+//! | `delivered` | all that was answered has come through |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `levels` | the levels of all limits are answered |
 //! | `left`, then a name | what is left of the limits of this permit is answered |
@@ -87,6 +89,8 @@ impl Player<'_> {
                 let resource = Resource::new(spec).expect("valid limits");
                 self.world.handle(now, Event::Limits(Box::new(resource)));
             }
+            ["held-up"] => self.world.handle(now, Event::HeldUp),
+            ["delivered"] => self.world.handle(now, Event::Delivered(now)),
             ["hand-over"] => self.world.handle(now, Event::HandOver),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
             ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),

@@ -154,6 +154,8 @@ pub struct PermitLoop {
     pub(super) tally: Tally,
     pub(super) stall_detector: StallDetector,
     pub(super) canary: Canary,
+    /// Whether its song is late, and so are answers.
+    pub(super) held_up: bool,
     pub(super) standing: Standing,
     /// What was read just before this loop began to doubt.
     pub(super) unread: Option<Letter>,
@@ -194,6 +196,7 @@ impl PermitLoop {
             tally: Tally::new(core.resource().classes().len()),
             stall_detector: StallDetector::new(process, uptime(clock.now())),
             canary: Canary::new(clock.now(), &leader),
+            held_up: false,
             core,
             ear: Ear::new(reader),
             clock,
@@ -236,7 +239,7 @@ impl PermitLoop {
                 Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
                 Woken::Letter(Some(letter)) => self.take_burst(letter),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
-                Woken::Time => {}
+                Woken::Time => self.listen_for_song(),
                 Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) => break,
             }
             // 4. What is due is done, whether or not a timer said so.
@@ -296,7 +299,7 @@ impl PermitLoop {
                 let writes = !self.writing && self.canary.is_alive(now);
                 let mark = self.core.next_mark().filter(|_| writes);
                 let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
-                mark.into_iter().chain(wakeup).chain([heartbeat]).min().unwrap_or(heartbeat)
+                mark.into_iter().chain(wakeup).chain([heartbeat, self.next_song(now)]).min().unwrap_or(heartbeat)
             }
         }
     }
@@ -357,7 +360,7 @@ impl PermitLoop {
             | Command::Settled { .. }
             | Command::Announce(_) => Vec::new(),
         };
-        wire::answer(core.resource(), core.epoch(), command, left, |to, answer| outbox.answer(to, answer));
+        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| outbox.answer(to, answer));
     }
 
     /// Tells everybody.
@@ -373,6 +376,7 @@ impl PermitLoop {
     fn count(&mut self, command: &Command<ReplyTo>) {
         match command {
             Command::Grant(grant) if !grant.repeated => {
+                self.canary.note_grant();
                 self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
@@ -395,13 +399,13 @@ impl PermitLoop {
         let now = self.clock.now();
         if !self.is_connected() || self.standing == Standing::Rechecking {
             // What is not read can't be heard.
-            self.canary.sang(now);
+            self.canary.lose(now);
         }
         if !self.is_connected() {
             return;
         }
-        if self.canary.is_due(now) {
-            self.outbox.send(self.own_echo(), &self.leader);
+        if let Some(song) = self.canary.sing(now) {
+            self.outbox.send(self.own_echo(), &song);
         }
         let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
         let listens = matches!(self.standing, Standing::Listening { .. });

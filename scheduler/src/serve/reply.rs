@@ -131,10 +131,17 @@ impl Outbox {
 /// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     match answer {
-        Answer::Granted { id, delay_ms, valid_ms: Some(valid_ms), lease_ms: None, limited_by, left, epoch }
-            if left.is_empty() =>
-        {
-            write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), *epoch);
+        Answer::Granted {
+            id,
+            delay_ms,
+            valid_ms: Some(valid_ms),
+            lease_ms: None,
+            limited_by,
+            left,
+            at_ms: Some(at_ms),
+            epoch,
+        } if left.is_empty() => {
+            write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), (*at_ms, *epoch));
         }
         Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
             write(to.writer(), answer);
@@ -143,7 +150,13 @@ fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
 }
 
 /// Neither ids nor names have a character that JSON escapes.
-fn write_grant(to: &mut impl BufMut, id: &str, (delay_ms, valid_ms): (f64, f64), limited_by: Option<&str>, epoch: u64) {
+fn write_grant(
+    to: &mut impl BufMut,
+    id: &str,
+    (delay_ms, valid_ms): (f64, f64),
+    limited_by: Option<&str>,
+    (at_ms, epoch): (u64, u64),
+) {
     to.put_slice(br#"{"status":"granted","id":""#);
     to.put_slice(id.as_bytes());
     to.put_slice(br#"","delay_ms":"#);
@@ -155,6 +168,8 @@ fn write_grant(to: &mut impl BufMut, id: &str, (delay_ms, valid_ms): (f64, f64),
         to.put_slice(limit.as_bytes());
         to.put_u8(b'"');
     }
+    to.put_slice(br#","at_ms":"#);
+    write(to.writer(), &at_ms);
     to.put_slice(br#","epoch":"#);
     write(to.writer(), &epoch);
     to.put_u8(b'}');
@@ -206,7 +221,8 @@ mod tests {
                 let id = Text::from("0199a7c2-5d1e.A_z:9");
                 let limited_by = limited_by.clone();
                 let (valid_ms, left) = (Some(5000.0), Vec::new());
-                let answer = Answer::Granted { id, delay_ms, valid_ms, lease_ms: None, limited_by, left, epoch: 7 };
+                let (at_ms, epoch, lease_ms) = (Some(86_400_123), 7, None);
+                let answer = Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch };
                 let mut by_hand = Vec::new();
                 write_answer(&mut by_hand, &answer);
                 assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());

@@ -9,6 +9,8 @@ use rampmeter_scheduler_core::mark::MarkNumber;
 
 /// How long the own echo may take: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
+/// How often starts are put off while answers are held up: half of what the margin pays for.
+const PUT_OFF: Span = Span::from_millis(25);
 /// How long a leader listens: workers that had another one ask four times a second. Who is to be answered at once is kept waiting
 /// a little longer than that at most.
 const LISTEN: Span = Span::from_millis(400);
@@ -57,7 +59,7 @@ impl PermitLoop {
             }
             tracing::warn!(resource = %self.core.resource().name(), %standstill, "this process stood still; checking who leads");
             self.tally.standstills += 1;
-            self.canary.sang(now);
+            self.canary.lose(now);
             self.outbox.forget();
             self.doubt(now);
         }
@@ -116,14 +118,33 @@ impl PermitLoop {
     }
 
     pub(super) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
-        if self.canary.is_own(payload) {
-            self.canary.sang(now);
+        if let Some(sung_at) = self.canary.hear(now, payload) {
+            if std::mem::take(&mut self.held_up) {
+                self.handle(now, Event::HeldUp);
+            }
+            self.handle(now, Event::Delivered(sung_at));
         }
         if let Standing::Clearing { token, .. } = self.standing
             && payload == token.to_string().as_bytes()
         {
             self.standing = Standing::Sure;
         }
+    }
+
+    /// Nothing has come in: if the song is late that was sung before, NATS does not carry answers either. A loop that is busy with
+    /// what comes in hears its song late, and nothing is known of answers.
+    pub(super) fn listen_for_song(&mut self) {
+        let now = self.clock.now();
+        if self.canary.late_from().is_some_and(|late_from| late_from < now) {
+            self.held_up = true;
+            self.handle(now, Event::HeldUp);
+        }
+    }
+
+    /// When to look after the song: in time when it is late, and then as often as starts are to be put off.
+    pub(super) fn next_song(&self, now: Time) -> Time {
+        let late = self.canary.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
+        late.map_or(self.canary.next_song(), |late| late.min(self.canary.next_song()))
     }
 
     /// Nobody leads but us, and yet somebody has: what we began with was not the last state. It happens once a term at most,

@@ -15,9 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Use<'a> {
     worker: usize,
     cost: &'a Cost<'static>,
-    /// When, by the first promise.
-    promised: Time,
-    /// When, after all.
+    /// When.
     at: Time,
     /// From when on it had leave to be in flight.
     leave: Time,
@@ -71,8 +69,8 @@ fn check(
 /// If more of one bucket is taken than there is room for: how much more, in millionths, and when.
 fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> Option<(i128, Time)> {
     uses.retain(|(one, _)| one.concerns(limit));
-    uses.sort_by_key(|(one, _)| one.begins(limit));
-    let taken = uses.iter().map(|(one, amount)| (one.begins(limit), *amount));
+    uses.sort_by_key(|(one, _)| one.at);
+    let taken = uses.iter().map(|(one, amount)| (one.at, *amount));
     match &limit.algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => tokens::excess(limit, taken),
         Algorithm::FixedWindow(alignment) => periods::excess(Some(alignment), limit.period, room, taken),
@@ -87,11 +85,10 @@ fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> O
 
 impl<'a> Use<'a> {
     fn served(outcome: &Outcome, call: &'a Call) -> Self {
-        let granted = call.request.and_then(|request| outcome.requests[request].last_granted());
+        let granted = call.request.and_then(|request| outcome.requests[request].granted);
         Use {
             worker: call.worker,
             cost: &call.cost,
-            promised: call.at,
             at: call.at,
             leave: granted.map_or(call.at, |granted| granted.start),
             over: call.answered,
@@ -101,10 +98,10 @@ impl<'a> Use<'a> {
     }
 
     fn granted(request: &'a Request) -> Option<Self> {
-        let (promised, at) = (request.granted?.start, request.last_granted()?.start);
+        let at = request.granted?.start;
         let over = request.settled.into_iter().chain(request.returned).min().unwrap_or(Time::NEVER);
         let (worker, cost) = (request.worker, &*request.cost);
-        Some(Use { worker, cost, promised, at, leave: at, over, counts: true, made: true })
+        Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
     }
 
     /// Whether it is looked at: calls in flight are, whatever becomes of them, and what was never made begins no window.
@@ -119,16 +116,6 @@ impl<'a> Use<'a> {
             | Algorithm::FixedWindow(_)
             | Algorithm::SlidingWindow
             | Algorithm::Quota(_) => self.counts,
-        }
-    }
-
-    /// When it takes something. What a bucket of tokens was charged for a start that has lapsed, it goes on to have.
-    fn begins(&self, limit: &LimitSpec) -> Time {
-        match &limit.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.promised,
-            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Concurrency | Algorithm::Quota(_) => {
-                self.at
-            }
         }
     }
 }

@@ -168,7 +168,11 @@ impl Run<'_> {
                 fleet.given_up += 1;
                 self.be_done(now, number);
             }
-            Denial::Refused { .. } | Denial::TimedOut { .. } | Denial::Unreachable { .. } | Denial::Closed => {
+            Denial::Refused { .. }
+            | Denial::TimedOut { .. }
+            | Denial::Unreachable { .. }
+            | Denial::TooManyAsks { .. }
+            | Denial::Closed => {
                 self.go_on(now, number);
             }
         }

@@ -49,7 +49,6 @@ fn request(limit: &LimitSpec, (worker, from, until, units): Made) -> Request {
         age: Span::ZERO,
         estimate: None,
         granted: Some(Granted { at: ms(from), start: ms(from) }),
-        granted_anew: None,
         returned: None,
         spent: None,
         settled: Some(ms(until)),

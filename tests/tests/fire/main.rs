@@ -4,6 +4,7 @@ mod cluster;
 mod holders;
 mod jobs;
 mod kills;
+mod late;
 mod lossy;
 mod nats;
 mod neighbour;

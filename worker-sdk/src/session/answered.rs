@@ -1,10 +1,12 @@
 //! What answers of a scheduler do to a session.
 
+use super::ask::Ask;
 use super::renewing::Place;
 use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
 use super::{Session, Settle};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::lateness::Stamped;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
@@ -24,6 +26,15 @@ struct Terms<'a> {
     lease_ms: Option<f64>,
     limited_by: Option<Text<'a>>,
     left: Vec<Left<'a>>,
+    stamp: Stamp,
+}
+
+/// What an answer says of itself.
+#[derive(Clone, Copy)]
+struct Stamp {
+    batch: BatchNumber,
+    at_ms: Option<u64>,
+    epoch: u64,
 }
 
 /// What a refusal says besides its id and epoch.
@@ -49,14 +60,15 @@ impl Session {
 
     fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
-            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, epoch } => {
+            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch } => {
+                let stamp = Stamp { batch, at_ms, epoch };
                 if let Some(number) = self.current(now, &id, epoch) {
-                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by, left });
+                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by, left, stamp });
                 }
             }
-            Answer::Queued { id, limited_by, epoch, .. } => {
+            Answer::Queued { id, limited_by, at_ms, epoch, .. } => {
                 if let Some(number) = self.current(now, &id, epoch) {
-                    self.queued(now, number, limited_by);
+                    self.queued(now, number, Stamp { batch, at_ms, epoch }, limited_by);
                 }
             }
             Answer::Refused { id, code, message, retry_after_ms, limited_by, epoch } => {
@@ -99,7 +111,7 @@ impl Session {
         true
     }
 
-    /// The delay counts from `now`, the receipt.
+    /// The delay counts from when the answer would have come, had it not been late.
     fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
         let Ok(delay) = Millis::new(terms.delay_ms) else { return };
         let span = |millis: Option<f64>| millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
@@ -107,9 +119,10 @@ impl Session {
         if valid.is_some_and(|valid| valid < LEAST_VALID) {
             return self.lapsed(now, number);
         }
+        let Some(delay) = self.in_time(now, number, terms.stamp, delay.span()) else { return self.lapsed(now, number) };
         let Some(ask) = self.remove(number) else { return };
         let (since, resource, was_sent_again) = (ask.since, ask.resource, ask.was_sent_again());
-        let (request, start) = (ask.into_request(), now + delay.span());
+        let (request, start) = (ask.into_request(), now + delay);
         if let Some(span) = lease {
             let asked = Asked { cost: request.cost.clone(), labels: request.labels.clone() };
             self.keep(number, asked, Place { resource, start, span, was_sent_again });
@@ -119,8 +132,17 @@ impl Session {
         self.complete(number, Ok(grant));
     }
 
-    /// The permit was of use while its answer was lost, and is not now: it goes back, and the ask goes
-    /// on under another name, as nobody is given what was given back.
+    /// What is left of a permit's delay; nothing if its call would start later than the margin pays for.
+    fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<Span> {
+        let ask = self.asks.get_mut(number)?;
+        let base_delay = &mut self.lanes[ask.resource.0 as usize].base_delay;
+        let start = base_delay.start(stamp.of(ask, now), delay, ask.late);
+        ask.late = start.err();
+        start.ok()
+    }
+
+    /// The permit was of use while its answer was on its way, and is not now: no call was made with it, so that it goes back. The
+    /// ask goes on under a new id, at its age: an id that was given back is refused.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
@@ -128,14 +150,15 @@ impl Session {
         self.ids.rename(number);
         let renamed = self.ids.id(number);
         if let Some(ask) = self.asks.get_mut(number) {
-            ask.request.id = Some(renamed);
+            ask.rename(renamed);
             ask.hear(now);
         }
         self.ask_later(now, number);
     }
 
-    fn queued(&mut self, now: Time, number: AskNumber, limited_by: Option<Text<'_>>) {
+    fn queued(&mut self, now: Time, number: AskNumber, stamp: Stamp, limited_by: Option<Text<'_>>) {
         if let Some(ask) = self.asks.get_mut(number) {
+            self.lanes[ask.resource.0 as usize].base_delay.hear(stamp.of(ask, now));
             ask.hear(now);
             ask.limited_by = boxed(limited_by);
         }
@@ -166,6 +189,9 @@ impl Session {
         }
         if refusal.code == Code::Unavailable {
             return self.ask_later(now, number);
+        }
+        if refusal.code == Code::Lapsed {
+            return self.lapsed(now, number);
         }
         self.lane(resource).backoff.succeed();
         match self.comes_back(now, number, refusal) {
@@ -203,6 +229,13 @@ impl Session {
             limited_by: refusal.limited_by.as_deref().map(Box::from),
         };
         self.complete(number, Err(why));
+    }
+}
+
+impl Stamp {
+    fn of(self, ask: &Ask, received: Time) -> Stamped {
+        let Stamp { batch, at_ms, epoch } = self;
+        Stamped { asked: ask.asked(batch), received, at_ms, epoch }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::silence::Silence;
 use super::vocabulary::{BatchNumber, ResourceNumber};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::lateness::OneWayDelay;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
@@ -22,7 +24,12 @@ pub(super) struct Ask {
     /// Since when a scheduler owes a word about it.
     unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
+    /// When it was first sent under its present id, and when last.
+    first_sent: Option<Time>,
+    last_sent: Time,
     sendings: u32,
+    /// How long its last permit was on its way, if that was late.
+    pub(super) late: Option<OneWayDelay>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +72,10 @@ impl Ask {
             patience,
             unanswered: Some(now),
             last_batch: None,
+            first_sent: None,
+            last_sent: now,
             sendings: 0,
+            late: None,
         }
     }
 
@@ -73,6 +83,8 @@ impl Ask {
     pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<u64>) -> &PermitRequest<'static> {
         self.stage = Stage::Sent { silent_until: now + self.patience };
         self.last_batch = Some(batch);
+        self.first_sent.get_or_insert(now);
+        self.last_sent = now;
         self.sendings = self.sendings.saturating_add(1);
         self.request.age_ms = whole_millis(now.since(self.since)).into();
         self.request.max_wait_ms = self.max_wait(now);
@@ -130,6 +142,18 @@ impl Ask {
     /// Whether a copy of it may be on its way to a scheduler that has answered already.
     pub(super) fn was_sent_again(&self) -> bool {
         self.sendings > 1
+    }
+
+    /// It is asked for under another id from now on.
+    pub(super) fn rename(&mut self, id: PermitId) {
+        self.request.id = Some(id);
+        self.first_sent = None;
+    }
+
+    /// When what `batch` answers was sent, as late as that is certain: answers to earlier sendings come under their own numbers.
+    pub(super) fn asked(&self, batch: BatchNumber) -> Time {
+        let last = (self.last_batch == Some(batch)).then_some(self.last_sent);
+        last.or(self.first_sent).unwrap_or(Time::ORIGIN)
     }
 
     /// Whether it was sent, and may be with a scheduler.

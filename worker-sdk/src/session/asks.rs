@@ -6,7 +6,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Bounded by the tasks of the process: each ask has a caller that waits for it.
+/// Each ask has a caller that waits for it; the session bounds their number.
 #[derive(Debug)]
 pub(super) struct Asks {
     by_number: BTreeMap<AskNumber, Ask>,
@@ -27,6 +27,10 @@ impl Asks {
         self.earliest_due = self.earliest_due.min(ask.next_due());
         let before = self.by_number.insert(number, ask);
         assert!(before.is_none(), "the driver used {number:?} twice");
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_number.len()
     }
 
     pub(super) fn get(&self, number: AskNumber) -> Option<&Ask> {

@@ -5,6 +5,7 @@ use super::payload::ArrayPayload;
 use super::reach::Reach;
 use super::substitute::Substitute;
 use super::vocabulary::AskNumber;
+use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,6 +19,8 @@ const MOST_SETTLES: usize = 65_536;
 pub(super) struct Lane {
     /// The highest epoch that an answer or an event has named.
     pub(super) epoch: Option<u64>,
+    /// How long the answers of that epoch's leader take.
+    pub(super) base_delay: BaseDelay,
     pub(super) reach: Reach,
     pub(super) substitute: Substitute,
     /// When the last freeze that was announced ends.

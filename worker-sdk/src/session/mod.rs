@@ -69,6 +69,10 @@ use retries::Retries;
 use silence::Silence;
 use std::collections::VecDeque;
 
+/// Asks that may be pending at once unless told otherwise, about 500 bytes each: more tasks than a process has, and few enough that
+/// one which never stops asking is told so before its memory is full.
+pub const MOST_ASKS: usize = 1 << 18;
+
 /// The pending asks, the calls in flight and the unsent settles of one client, over all its resources.
 #[derive(Debug)]
 pub struct Session {
@@ -84,6 +88,7 @@ pub struct Session {
     cancelled: Cancelled,
     leases: Leases,
     renews: bool,
+    most_asks: usize,
     results: VecDeque<Command>,
     batches: u64,
 }
@@ -107,9 +112,16 @@ impl Session {
             cancelled: Cancelled::default(),
             leases: Leases::default(),
             renews: true,
+            most_asks: MOST_ASKS,
             results: VecDeque::new(),
             batches: 0,
         }
+    }
+
+    /// Refuses asks beyond so many that are pending.
+    #[must_use]
+    pub fn with_most_asks(self, most_asks: usize) -> Self {
+        Session { most_asks, ..self }
     }
 
     /// Takes in one thing that happened. [`Session::poll`] until it has no more to say, afterwards.
@@ -163,6 +175,9 @@ impl Session {
     fn asked(&mut self, now: Time, number: AskNumber, mut ask: Ask) {
         if self.closed {
             return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
+        }
+        if self.asks.len() >= self.most_asks {
+            return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
         let lane = self.lane(ask.resource);

@@ -195,6 +195,11 @@ pub enum Denial {
         /// When to come back.
         retry_after: Span,
     },
+    /// As many asks are pending as may be.
+    TooManyAsks {
+        /// How many.
+        bound: usize,
+    },
     /// The client was closed.
     Closed,
 }

@@ -31,9 +31,11 @@ fn status(error: &Error) -> StatusCode {
         ErrorKind::Refused(code) => status_of_code(code),
         // A limit in the way is the reason; without one nobody has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
-        ErrorKind::TimedOut | ErrorKind::Unreachable | ErrorKind::Connect | ErrorKind::Closed => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        ErrorKind::TimedOut
+        | ErrorKind::Unreachable
+        | ErrorKind::TooManyAsks
+        | ErrorKind::Connect
+        | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
     }
 }
@@ -46,7 +48,9 @@ fn status_of_code(code: Code) -> StatusCode {
         Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable | Code::UnknownResource => {
             StatusCode::SERVICE_UNAVAILABLE
         }
-        Code::UnknownPermit | Code::UnknownClass | Code::UnknownUnit | Code::Other => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::UnknownPermit | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Other => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 
@@ -95,7 +99,7 @@ mod tests {
         check(timed_out(None), (503, "", ""));
         check(Denial::Unreachable { silence: Span::ZERO, retry_after: Span::from_secs(2) }, (503, "2", ""));
         check(Denial::Closed, (503, "", ""));
-        for code in [Code::UnknownPermit, Code::UnknownClass, Code::UnknownUnit, Code::Other] {
+        for code in [Code::UnknownPermit, Code::Lapsed, Code::UnknownClass, Code::UnknownUnit, Code::Other] {
             check(refused(code, None, None), (500, "", ""));
         }
     }

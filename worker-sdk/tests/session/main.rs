@@ -3,6 +3,7 @@
 mod fleet;
 mod heals;
 mod herd;
+mod lateness;
 mod leases;
 mod network;
 mod rules;

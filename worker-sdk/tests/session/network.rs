@@ -184,7 +184,7 @@ impl World {
                     Ok(grant) if grant.is_local() => drop(self.given_up.insert(ask.0)),
                     Ok(_) => drop(self.granted.insert(ask.0)),
                     Err(Denial::TimedOut { .. } | Denial::Unreachable { .. }) => drop(self.given_up.insert(ask.0)),
-                    Err(Denial::Refused { .. } | Denial::Closed) => {}
+                    Err(Denial::Refused { .. } | Denial::TooManyAsks { .. } | Denial::Closed) => {}
                 }
             }
             Command::Freeze { .. } => panic!("nobody announced a freeze"),

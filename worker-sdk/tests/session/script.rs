@@ -22,7 +22,7 @@ use std::time::Duration;
 pub(crate) fn check(script: &str) {
     for seed in 0..20 {
         let mut play = Play { session: Session::new(seed), done: Vec::new() };
-        let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
+        let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.for_each(|line| play.line(line));
         assert!(play.done.is_empty(), "at the end, undone in the script: {:?}", play.done);
     }
@@ -85,6 +85,10 @@ impl Play {
             "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
             "wait" => {}
             "ask" => self.ask(now, rest),
+            "most-asks" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.with_most_asks(parsed(rest));
+            }
             "by-hand" => {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.without_renewal();
@@ -244,6 +248,7 @@ fn denial(ask: u64, why: &Denial) -> String {
         Denial::Unreachable { silence, retry_after } => {
             format!("unreachable {ask} since {silence}, to come back in {retry_after}")
         }
+        Denial::TooManyAsks { bound } => format!("too many asks {ask}: {bound}"),
         Denial::Closed => format!("closed {ask}"),
     }
 }

@@ -8,6 +8,7 @@ use async_nats::connection::State;
 use bytes::Bytes;
 use rampmeter_protocol::bounds::MAX_BATCH;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_worker_sdk::inbox::{Inbox, InboxAddress, Reply};
@@ -30,6 +31,9 @@ pub(super) struct Asker {
     address: InboxAddress,
     desk: Arc<Desk>,
     led: Arc<BTreeMap<Name, Led>>,
+    /// How long answers take, by resource: of those that some scheduler has answered for. The lock guards the map, for the time of
+    /// one message.
+    base_delays: Arc<Mutex<HashMap<Name, BaseDelay>>>,
     pub(super) subjects: Subjects,
     pub(super) clock: Clock,
 }
@@ -72,7 +76,7 @@ impl Asker {
                 shown.hand_over(number, reply);
             }
         });
-        Ok(Asker { client, address, desk, led: Arc::new(led), subjects, clock })
+        Ok(Asker { client, address, desk, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
     }
 
     /// Whether the resource is one of this scheduler's own configuration: of these it is certain that they exist.
@@ -127,6 +131,12 @@ impl Exchange {
         let (subject, reply) = (door.subject(&self.asker.subjects, &self.resource), self.asker.address.of(self.number));
         let sending = self.asker.client.publish_with_reply(subject, reply, payload);
         matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
+    }
+
+    /// Does something that concerns how long answers take.
+    pub(super) fn with_base_delay(&self, look: impl FnOnce(&mut BaseDelay)) {
+        let mut known = self.asker.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
+        look(known.entry(self.resource.clone()).or_default());
     }
 
     /// The next reply.

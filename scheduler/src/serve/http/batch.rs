@@ -1,9 +1,14 @@
 //! The elements of one HTTP request, and their answers as they come in.
 
-use super::element::{Answered, Ask, Outcome, Word};
+use super::element::{Answered, Ask, Outcome, Refused, Word, refuse};
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
+
+/// What a client is told whose own id lapsed here.
+const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
 
 /// Asks in the order in which they are to be answered.
 #[derive(Debug)]
@@ -11,6 +16,8 @@ pub(super) struct Batch<A> {
     slots: Vec<Slot<A>>,
     /// Where to look for the next answer's element first: those of one message come in order.
     cursor: usize,
+    /// Permits that came too late, or lapsed, and are to be given back.
+    lapsed: Vec<PermitId>,
 }
 
 #[derive(Debug)]
@@ -19,16 +26,23 @@ struct Slot<A> {
     ask: Option<A>,
     answer: Option<Answered>,
     queued: bool,
+    /// The id that the front made up, and how many that follow from it have lapsed; none where the client gave one.
+    made: Option<(PermitId, u32)>,
+    /// When it was first sent under its present id.
+    first_sent: Option<Time>,
+    /// How long its last permit was on its way, if that was late.
+    late: Option<OneWayDelay>,
 }
 
 impl<A: Ask> Batch<A> {
-    /// Of what could be read, and of the refusals of what could not.
-    pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>) -> Self {
+    /// Of what could be read, and of the refusals of what could not. What has no id gets one that `make` makes: it would be charged
+    /// for twice when it is asked again.
+    pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
-            Ok(ask) => Slot { ask: Some(ask), answer: None, queued: false },
-            Err(refusal) => Slot { ask: None, answer: Some(refusal), queued: false },
+            Ok(ask) => Slot::asking(ask, &make),
+            Err(refusal) => Slot { answer: Some(refusal), ..Slot::default() },
         });
-        Batch { slots: slots.collect(), cursor: 0 }
+        Batch { slots: slots.collect(), cursor: 0, lapsed: Vec::new() }
     }
 
     /// Whether everything is answered.
@@ -47,8 +61,11 @@ impl<A: Ask> Batch<A> {
         waits?.into_iter().max()
     }
 
-    /// What is not answered, as a message; `waited` is for how long already.
-    pub(super) fn payload(&self, waited: Span) -> Vec<u8> {
+    /// What is not answered, as a message at `now`; `waited` is for how long already.
+    pub(super) fn payload(&mut self, now: Time, waited: Span) -> Vec<u8> {
+        for slot in self.slots.iter_mut().filter(|slot| slot.answer.is_none()) {
+            slot.first_sent.get_or_insert(now);
+        }
         let asks: Vec<A> = self.open().filter_map(|slot| slot.ask.as_ref()).map(|ask| ask.after(waited)).collect();
         let written = match asks.as_slice() {
             [alone] => serde_json::to_vec(alone),
@@ -57,18 +74,18 @@ impl<A: Ask> Batch<A> {
         written.expect("messages are plain data")
     }
 
-    /// Takes the answers of one message, and the news that others will come.
-    pub(super) fn take(&mut self, words: Vec<Word>) {
+    /// Takes the answers of one message that came at `now`, and the news that others will come. Permits that came too late, by what
+    /// is known of how long answers take, are not passed on.
+    pub(super) fn take(&mut self, now: Time, words: Vec<Word>, base_delay: &mut BaseDelay) {
         self.cursor = 0;
-        words.into_iter().for_each(|word| self.take_one(word));
+        words.into_iter().for_each(|word| self.take_one(now, word, base_delay));
     }
 
-    fn take_one(&mut self, word: Word) {
+    fn take_one(&mut self, now: Time, word: Word, base_delay: &mut BaseDelay) {
         match word {
             Word::Final(id, answered) => {
-                if let Some(slot) = self.slot_of(id.as_ref()) {
-                    slot.answer = Some(answered);
-                }
+                let lapsed = self.slot_of(id.as_ref()).and_then(|slot| slot.take(now, answered, base_delay));
+                self.lapsed.extend(lapsed);
             }
             Word::Queued(id) => {
                 if let Some(slot) = self.slot_of(id.as_ref()) {
@@ -77,6 +94,12 @@ impl<A: Ask> Batch<A> {
             }
             Word::Unavailable => {}
         }
+    }
+
+    /// The settle that gives back what came too late since the last time; nothing where nothing did.
+    pub(super) fn take_lapsed(&mut self) -> Option<Vec<u8>> {
+        let unused: Vec<Settle<'_>> = self.lapsed.drain(..).map(Settle::unused).collect();
+        (!unused.is_empty()).then(|| serde_json::to_vec(&unused).expect("messages are plain data"))
     }
 
     /// Nobody is known to have anything in line any more.
@@ -125,25 +148,88 @@ impl<A: Ask> Batch<A> {
     }
 }
 
+impl<A> Default for Slot<A> {
+    fn default() -> Self {
+        Slot { ask: None, answer: None, queued: false, made: None, first_sent: None, late: None }
+    }
+}
+
+impl<A: Ask> Slot<A> {
+    fn asking(ask: A, make: impl Fn() -> PermitId) -> Self {
+        let (id, made) = match ask.id() {
+            Some(given) => (given.clone(), None),
+            None => {
+                let id = make();
+                (id.clone(), Some((id, 0)))
+            }
+        };
+        Slot { ask: Some(ask.with_id(id)), made, ..Slot::default() }
+    }
+
+    /// Takes the answer. The id to give back, if that is of no use any more.
+    fn take(&mut self, now: Time, answered: Answered, base_delay: &mut BaseDelay) -> Option<PermitId> {
+        let id = self.ask.as_ref().and_then(Ask::id).cloned();
+        match &answered.outcome {
+            Outcome::Granted(granted) => match self.in_time(now, granted.said, base_delay) {
+                Ok(_at_once) => self.answer = Some(answered),
+                Err(way) => {
+                    self.late = Some(way);
+                    self.ask_anew(|| refuse(id.as_ref(), Code::Lapsed, LATE.to_owned(), None));
+                    return id;
+                }
+            },
+            Outcome::Refused(Refused { code: Code::Lapsed, .. }) if self.made.is_some() => {
+                self.ask_anew(|| answered);
+                return id;
+            }
+            Outcome::Refused(_) | Outcome::Settled => self.answer = Some(answered),
+        }
+        None
+    }
+
+    /// The answer is passed on as it is, so that it may not be late however long its delay.
+    fn in_time(&self, now: Time, said: (Option<u64>, u64), base_delay: &mut BaseDelay) -> Result<Span, OneWayDelay> {
+        let (asked, (at_ms, epoch)) = (self.first_sent.unwrap_or(now), said);
+        base_delay.start(Stamped { asked, received: now, at_ms, epoch }, Span::ZERO, self.late)
+    }
+
+    /// Under a new id, if the last was the front's; otherwise it is the client's to do that, which is told so.
+    fn ask_anew(&mut self, refusal: impl FnOnce() -> Answered) {
+        let Some((first, lapsed)) = &mut self.made else { return self.answer = Some(refusal()) };
+        *lapsed += 1;
+        let id = PermitId::new(&format!("{first}.{lapsed}")).expect("a number behind an id of the front's");
+        self.ask = self.ask.take().map(|ask| ask.with_id(id));
+        (self.queued, self.first_sent) = (false, None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::http::element::{refuse, words};
-    use rampmeter_protocol::code::Code;
+    use crate::serve::http::element::words;
     use rampmeter_protocol::incoming::Incoming;
     use rampmeter_protocol::request::PermitRequest;
 
     /// A batch of `asks`, a JSON array; those without an id are named `front`.
     fn batch(asks: &str) -> Batch<PermitRequest<'_>> {
         let Incoming::Many(asks) = Incoming::<PermitRequest>::parse(asks.as_bytes()) else { panic!("{asks}") };
-        Batch::new(asks.into_iter().map(|ask| match ask {
-            Ok(ask) => Ok(ask.with_id(|| PermitId::new("front").unwrap())),
+        let asks = asks.into_iter().map(|ask| match ask {
+            Ok(ask) => Ok(ask),
             Err(invalid) => Err(refuse(None, Code::InvalidRequest, invalid.to_string(), None)),
-        }))
+        });
+        Batch::new(asks, || PermitId::new("front").unwrap())
     }
 
-    fn sent(batch: &Batch<PermitRequest<'_>>, waited: Span) -> String {
-        String::from_utf8(batch.payload(waited)).unwrap()
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(ms)
+    }
+
+    fn sent(batch: &mut Batch<PermitRequest<'_>>, waited: Span) -> String {
+        String::from_utf8(batch.payload(Time::ORIGIN + waited, waited)).unwrap()
+    }
+
+    fn take(batch: &mut Batch<PermitRequest<'_>>, payload: &str) {
+        batch.take(at(0), words(payload.as_bytes()), &mut BaseDelay::default());
     }
 
     /// The first letters of the answers' statuses and their ids.
@@ -162,7 +248,7 @@ mod tests {
             r#"[{"status":"granted","id":"a","delay_ms":0,"epoch":1},{"status":"refused","id":"a","code":"not_in_time","message":"","epoch":1}]"#,
         ] {
             assert!(!batch.is_done());
-            batch.take(words(payload.as_bytes()));
+            take(&mut batch, payload);
         }
         assert!(batch.is_done());
         assert_eq!(answers(&mut batch), ["granted a", "refused null", "granted b", "refused a"]);
@@ -172,17 +258,46 @@ mod tests {
     fn what_is_asked_again_is_what_is_not_answered_with_its_age() {
         let mut batch = batch(r#"[{"id":"a"},{"mode":"wait","max_wait_ms":5000,"age_ms":100}]"#);
         let first = r#"[{"id":"a","mode":"reserve"},{"id":"front","mode":"wait","max_wait_ms":5000.0,"age_ms":100.0,"progress":true}]"#;
-        assert_eq!(sent(&batch, Span::ZERO), first);
-        batch.take(words(br#"{"status":"granted","id":"a","delay_ms":0,"epoch":1}"#));
+        assert_eq!(sent(&mut batch, Span::ZERO), first);
+        take(&mut batch, r#"{"status":"granted","id":"a","delay_ms":0,"epoch":1}"#);
         let again = r#"{"id":"front","mode":"wait","max_wait_ms":4000.0,"age_ms":1100.0,"progress":true}"#;
-        assert_eq!(sent(&batch, Span::from_secs(1)), again);
+        assert_eq!(sent(&mut batch, Span::from_secs(1)), again);
+    }
+
+    #[test]
+    fn what_comes_too_late_is_asked_for_anew_if_the_id_was_made_up_here() {
+        let mut batch = batch(r#"[{"id":"own"},{},{"cost":{"requests":2}}]"#);
+        let mut base_delay = BaseDelay::default();
+        batch.payload(at(0), Span::ZERO);
+        let granted =
+            |id: &str, at_ms| format!(r#"{{"status":"granted","id":"{id}","delay_ms":0,"at_ms":{at_ms},"epoch":1}}"#);
+        let late = format!("[{},{}]", granted("own", 100), granted("front", 100));
+        batch.take(at(3000), words(late.as_bytes()), &mut base_delay);
+        batch.take(
+            at(3000),
+            words(br#"{"status":"refused","id":"front","code":"lapsed","message":"","epoch":1}"#),
+            &mut base_delay,
+        );
+        let given_back = r#"[{"id":"own","used":false},{"id":"front","used":false},{"id":"front","used":false}]"#;
+        assert_eq!(String::from_utf8(batch.take_lapsed().unwrap()).unwrap(), given_back);
+        assert_eq!(batch.take_lapsed(), None);
+        let again: Vec<serde_json::Value> =
+            serde_json::from_slice(&batch.payload(at(3000), Span::from_secs(3))).unwrap();
+        assert!(
+            again.len() == 2 && again.iter().all(|ask| ask["id"] == "front.1" && ask["age_ms"] == 3000.0),
+            "{again:?}"
+        );
+        for _ in 0..2 {
+            batch.take(at(3010), words(granted("front.1", 3001).as_bytes()), &mut base_delay);
+        }
+        assert_eq!(answers(&mut batch), ["refused own", "granted front.1", "granted front.1"]);
     }
 
     #[test]
     fn what_nobody_takes_is_given_back() {
         let mut batch = batch(r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#);
         let answers = br#"[{"status":"granted","id":"a","delay_ms":0,"epoch":1},{"status":"refused","id":"b","code":"never_fits","message":"","epoch":1}]"#;
-        batch.take(words(answers));
+        take(&mut batch, std::str::from_utf8(answers).unwrap());
         let ids = |payload: Option<Vec<u8>>| {
             let settles: Vec<serde_json::Value> = serde_json::from_slice(&payload.unwrap()).unwrap();
             assert!(settles.iter().all(|settle| settle["used"] == false));

@@ -71,7 +71,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             let waited = if attempts == 0 { Span::ZERO } else { clock.now().since(begun) };
             attempts += 1;
             self.batch.forget_places();
-            if self.exchange.ask(&self.door, self.batch.payload(waited)).await
+            if self.exchange.ask(&self.door, self.batch.payload(clock.now(), waited)).await
                 && let Some(word_at) = self.listen(begun).await
             {
                 (heard, attempts) = (word_at, 1);
@@ -93,11 +93,18 @@ impl<'a, A: Ask> Conversation<'a, A> {
             let Ok(Reply::Answer(payload)) = reply else { break };
             let words = words(&payload);
             let goes_on = !words.is_empty() && words.iter().all(|word| *word != Word::Unavailable);
-            self.batch.take(words);
-            if !goes_on {
+            let now = clock.now();
+            self.exchange.with_base_delay(|base_delay| self.batch.take(now, words, base_delay));
+            let lapsed = self.batch.take_lapsed();
+            if goes_on {
+                heard = Some(now);
+            }
+            if let Some(payload) = &lapsed {
+                self.asker.tell(self.settle.clone(), payload.clone()).await;
+            }
+            if !goes_on || lapsed.is_some() {
                 break;
             }
-            heard = Some(clock.now());
         }
         heard
     }

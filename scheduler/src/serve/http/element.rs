@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 /// Something that a scheduler answers, and that may be asked again under the same id.
 pub(super) trait Ask: Serialize + Sized {
-    /// Sees to it that it has an id, or it would be charged for twice when it is asked again.
-    fn with_id(self, make: impl FnOnce() -> PermitId) -> Self;
+    /// The same under this id.
+    fn with_id(self, id: PermitId) -> Self;
 
     /// Its id.
     fn id(&self) -> Option<&PermitId>;
@@ -32,9 +32,9 @@ pub(super) trait Ask: Serialize + Sized {
 
 impl Ask for PermitRequest<'_> {
     /// Who waits is told that it waits: from the silence of a scheduler nobody learns whether it is there.
-    fn with_id(self, make: impl FnOnce() -> PermitId) -> Self {
+    fn with_id(self, id: PermitId) -> Self {
         let progress = self.mode == Mode::Wait;
-        PermitRequest { id: Some(self.id.unwrap_or_else(make)), progress, ..self }
+        PermitRequest { id: Some(id), progress, ..self }
     }
 
     fn id(&self) -> Option<&PermitId> {
@@ -56,8 +56,8 @@ impl Ask for PermitRequest<'_> {
 }
 
 impl Ask for Settle<'_> {
-    fn with_id(self, _make: impl FnOnce() -> PermitId) -> Self {
-        self
+    fn with_id(self, id: PermitId) -> Self {
+        Settle { id, ..self }
     }
 
     fn id(&self) -> Option<&PermitId> {
@@ -104,6 +104,8 @@ pub(super) struct Granted {
     pub(super) delay: Span,
     /// What is left of its limits, if somebody asked.
     pub(super) left: Vec<Left<'static>>,
+    /// The stamp and the epoch of the answer.
+    pub(super) said: (Option<u64>, u64),
 }
 
 /// A refusal.
@@ -134,9 +136,10 @@ impl Word {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
         Some(match answer {
-            Answer::Granted { id, delay_ms, left, .. } => {
+            Answer::Granted { id, delay_ms, left, at_ms, epoch, .. } => {
                 let left = left.into_iter().map(Left::into_owned).collect();
-                Word::Final(permit_id(&id), answered(Outcome::Granted(Granted { delay: span(delay_ms)?, left })))
+                let granted = Granted { delay: span(delay_ms)?, left, said: (at_ms, epoch) };
+                Word::Final(permit_id(&id), answered(Outcome::Granted(granted)))
             }
             Answer::Queued { id, .. } => Word::Queued(permit_id(&id)),
             Answer::Refused { code: Code::Unavailable, .. } => Word::Unavailable,

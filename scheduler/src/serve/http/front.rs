@@ -63,8 +63,8 @@ impl Front {
         door: Door,
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
-        let asks = asks.into_iter().map(|ask| ask.map(|ask| ask.with_id(|| self.ids.next())));
-        let conversation = Conversation::new(&self.asker, resource, door, Batch::new(asks));
+        let batch = Batch::new(asks, || self.ids.next());
+        let conversation = Conversation::new(&self.asker, resource, door, batch);
         let (code, message) = match self.asker.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
             false => (
