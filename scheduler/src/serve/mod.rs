@@ -8,6 +8,7 @@ pub mod canary;
 pub mod discovery;
 mod ear;
 mod first_limits;
+mod handover;
 pub mod health;
 pub mod http;
 mod intake;

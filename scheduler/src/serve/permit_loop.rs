@@ -38,8 +38,6 @@ use tokio::time::Sleep;
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
-/// Answers that go out at once where there are many: a millisecond's work or two.
-const SLICE: usize = 512;
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -471,28 +469,12 @@ impl PermitLoop {
         }
     }
 
-    /// Sends everybody elsewhere who waits, slice by slice: between two of them the connection takes the answers up, and other loops
-    /// of this thread go on.
-    async fn send_elsewhere(&mut self) {
-        let now = self.clock.now();
-        self.core.handle(now, Event::HandOver);
-        while let Some(first) = self.core.poll_command() {
-            self.answer(now, first);
-            for _ in 1..SLICE {
-                let Some(command) = self.core.poll_command() else { break };
-                self.answer(now, command);
-            }
-            self.publish().await;
-            tokio::task::yield_now().await;
-        }
-    }
-
     /// Where this loop's own messages come in again.
     pub(super) fn own_echo(&self) -> Address {
         Address::Subject(self.doors.echo.clone())
     }
 
-    async fn publish(&mut self) {
+    pub(super) async fn publish(&mut self) {
         for Outgoing { to, headers, payload } in self.outbox.drain() {
             match to {
                 // Who is gone wants no answer.

@@ -100,8 +100,7 @@ impl PermitThreads {
     /// # Errors
     /// If the connection is closed for good.
     pub async fn run(&self, parts: Parts) -> anyhow::Result<Running> {
-        let thread = self.threads.iter().min_by_key(|thread| thread.loops.load(Ordering::Relaxed));
-        let PermitThread { new_loops, loops } = thread.context("there is no permit thread")?;
+        let PermitThread { new_loops, loops } = least_busy(&self.threads).context("there is no permit thread")?;
         let (started, running) = oneshot::channel();
         let seat = Seat::take(loops);
         new_loops.send(NewLoop { parts, started, seat }).ok().context("the permit thread has ended")?;
@@ -127,6 +126,11 @@ impl PermitThread {
         outcome.await.context("the permit thread has ended")??;
         Ok(PermitThread { new_loops, loops: Arc::default() })
     }
+}
+
+/// The first with the fewest loops.
+fn least_busy(threads: &[PermitThread]) -> Option<&PermitThread> {
+    threads.iter().min_by_key(|thread| thread.loops.load(Ordering::Relaxed))
 }
 
 async fn serve_loops<F>(
@@ -175,4 +179,23 @@ async fn subscribe(client: &Client, parts: Parts) -> anyhow::Result<PermitLoop> 
     let permit_loop = PermitLoop::subscribe(client.clone(), parts).await?;
     round_trip(client).await?;
     Ok(permit_loop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_begins_on_the_thread_with_the_fewest() {
+        let threads = [(); 3].map(|()| PermitThread { new_loops: mpsc::unbounded_channel().0, loops: Arc::default() });
+        let take = || {
+            let thread = least_busy(&threads).unwrap();
+            let number = threads.iter().position(|other| Arc::ptr_eq(&other.loops, &thread.loops)).unwrap();
+            (number, Seat::take(&thread.loops))
+        };
+        let mut seats: Vec<_> = (0..4).map(|_| take()).collect();
+        assert_eq!(seats.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 0]);
+        seats.remove(2);
+        assert_eq!(take().0, 2, "its loop has ended");
+    }
 }
