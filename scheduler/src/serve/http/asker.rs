@@ -116,7 +116,17 @@ impl Exchange {
             return false;
         }
         let (payload, again) = (Bytes::from(payload), std::mem::replace(&mut self.asked, true));
+        if again {
+            self.listen_anew();
+        }
         !again && self.ask_here(door, payload.clone()) || self.ask_over_nats(door, payload).await
+    }
+
+    /// What answers an earlier sending is not heard any more: of each answer it is known when it was asked for.
+    fn listen_anew(&mut self) {
+        let mut fresh = self.asker.exchange(&self.resource);
+        fresh.asked = true;
+        *self = fresh;
     }
 
     /// Asks this process, if it leads and has room for the question.

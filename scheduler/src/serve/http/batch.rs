@@ -16,6 +16,8 @@ pub(super) struct Batch<A> {
     slots: Vec<Slot<A>>,
     /// Where to look for the next answer's element first: those of one message come in order.
     cursor: usize,
+    /// When it was sent last: answers to earlier sendings do not get here.
+    sent: Time,
     /// Permits that came too late, or lapsed, and are to be given back.
     lapsed: Vec<PermitId>,
 }
@@ -28,8 +30,6 @@ struct Slot<A> {
     queued: bool,
     /// The id that the front made up, and how many that follow from it have lapsed; none where the client gave one.
     made: Option<(PermitId, u32)>,
-    /// When it was first sent under its present id.
-    first_sent: Option<Time>,
     /// How long its last permit was on its way, if that was late.
     late: Option<OneWayDelay>,
 }
@@ -42,7 +42,7 @@ impl<A: Ask> Batch<A> {
             Ok(ask) => Slot::asking(ask, &make),
             Err(refusal) => Slot { answer: Some(refusal), ..Slot::default() },
         });
-        Batch { slots: slots.collect(), cursor: 0, lapsed: Vec::new() }
+        Batch { slots: slots.collect(), cursor: 0, sent: Time::ORIGIN, lapsed: Vec::new() }
     }
 
     /// Whether everything is answered.
@@ -63,9 +63,7 @@ impl<A: Ask> Batch<A> {
 
     /// What is not answered, as a message at `now`; `waited` is for how long already.
     pub(super) fn payload(&mut self, now: Time, waited: Span) -> Vec<u8> {
-        for slot in self.slots.iter_mut().filter(|slot| slot.answer.is_none()) {
-            slot.first_sent.get_or_insert(now);
-        }
+        self.sent = now;
         let asks: Vec<A> = self.open().filter_map(|slot| slot.ask.as_ref()).map(|ask| ask.after(waited)).collect();
         let written = match asks.as_slice() {
             [alone] => serde_json::to_vec(alone),
@@ -82,12 +80,16 @@ impl<A: Ask> Batch<A> {
     }
 
     fn take_one(&mut self, now: Time, word: Word, base_delay: &mut BaseDelay) {
+        let sent = self.sent;
+        let stamped = |(at_ms, epoch)| Stamped { asked: sent, received: now, at_ms, epoch };
         match word {
             Word::Final(id, answered) => {
-                let lapsed = self.slot_of(id.as_ref()).and_then(|slot| slot.take(now, answered, base_delay));
+                let slot = self.slot_of(id.as_ref());
+                let lapsed = slot.and_then(|slot| slot.take(answered, base_delay, stamped));
                 self.lapsed.extend(lapsed);
             }
-            Word::Queued(id) => {
+            Word::Queued(id, said) => {
+                base_delay.hear(stamped(said));
                 if let Some(slot) = self.slot_of(id.as_ref()) {
                     slot.queued = true;
                 }
@@ -150,7 +152,7 @@ impl<A: Ask> Batch<A> {
 
 impl<A> Default for Slot<A> {
     fn default() -> Self {
-        Slot { ask: None, answer: None, queued: false, made: None, first_sent: None, late: None }
+        Slot { ask: None, answer: None, queued: false, made: None, late: None }
     }
 }
 
@@ -167,10 +169,16 @@ impl<A: Ask> Slot<A> {
     }
 
     /// Takes the answer. The id to give back, if that is of no use any more.
-    fn take(&mut self, now: Time, answered: Answered, base_delay: &mut BaseDelay) -> Option<PermitId> {
+    fn take(
+        &mut self,
+        answered: Answered,
+        base_delay: &mut BaseDelay,
+        stamped: impl Fn((Option<u64>, u64)) -> Stamped,
+    ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {
-            Outcome::Granted(granted) => match self.in_time(now, granted.said, base_delay) {
+            // It is passed on as it is, so that it may not be late however long its delay.
+            Outcome::Granted(granted) => match base_delay.start(stamped(granted.said), Span::ZERO, self.late) {
                 Ok(_at_once) => self.answer = Some(answered),
                 Err(way) => {
                     self.late = Some(way);
@@ -187,19 +195,13 @@ impl<A: Ask> Slot<A> {
         None
     }
 
-    /// The answer is passed on as it is, so that it may not be late however long its delay.
-    fn in_time(&self, now: Time, said: (Option<u64>, u64), base_delay: &mut BaseDelay) -> Result<Span, OneWayDelay> {
-        let (asked, (at_ms, epoch)) = (self.first_sent.unwrap_or(now), said);
-        base_delay.start(Stamped { asked, received: now, at_ms, epoch }, Span::ZERO, self.late)
-    }
-
     /// Under a new id, if the last was the front's; otherwise it is the client's to do that, which is told so.
     fn ask_anew(&mut self, refusal: impl FnOnce() -> Answered) {
         let Some((first, lapsed)) = &mut self.made else { return self.answer = Some(refusal()) };
         *lapsed += 1;
         let id = PermitId::new(&format!("{first}.{lapsed}")).expect("a number behind an id of the front's");
         self.ask = self.ask.take().map(|ask| ask.with_id(id));
-        (self.queued, self.first_sent) = (false, None);
+        self.queued = false;
     }
 }
 

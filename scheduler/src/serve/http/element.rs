@@ -124,8 +124,8 @@ pub(super) struct Refused {
 pub(super) enum Word {
     /// The answer.
     Final(Option<PermitId>, Answered),
-    /// The request waits in line.
-    Queued(Option<PermitId>),
+    /// The request waits in line, by an answer of this stamp and epoch.
+    Queued(Option<PermitId>, (Option<u64>, u64)),
     /// This scheduler does not answer any more; another will.
     Unavailable,
 }
@@ -141,7 +141,7 @@ impl Word {
                 let granted = Granted { delay: span(delay_ms)?, left, said: (at_ms, epoch) };
                 Word::Final(permit_id(&id), answered(Outcome::Granted(granted)))
             }
-            Answer::Queued { id, .. } => Word::Queued(permit_id(&id)),
+            Answer::Queued { id, at_ms, epoch, .. } => Word::Queued(permit_id(&id), (at_ms, epoch)),
             Answer::Refused { code: Code::Unavailable, .. } => Word::Unavailable,
             Answer::Refused { id, code, retry_after_ms, limited_by, .. } => {
                 let retry_after = retry_after_ms.and_then(span);
