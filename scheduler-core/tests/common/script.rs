@@ -10,6 +10,7 @@
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs; `extend` also with `anew` and the options that it was asked for with |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
 //! | `hand-over` | the scheduler gives the resource up |
+//! | `undelivered`, then a name | the last answer to the request of this name has reached no client |
 //! | `levels` | the levels of all limits are answered |
 //! | `left`, then a name | what is left of the limits of this permit is answered |
 //! | `limits`, then a name | there are the limits of this name from now on |
@@ -88,6 +89,7 @@ impl Player<'_> {
                 self.world.handle(now, Event::Limits(Box::new(resource)));
             }
             ["hand-over"] => self.world.handle(now, Event::HandOver),
+            ["undelivered", id] => self.world.handle(now, Event::Undelivered(PermitId::new(id).unwrap())),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
             ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),
             ["extend", id, "anew", ref options @ ..] => {
