@@ -44,6 +44,7 @@ mod starting;
 mod state_cli;
 mod status_cli;
 mod store_loss;
+mod store_rollback;
 mod store_writes;
 mod tower_client;
 mod tower_server;
