@@ -290,7 +290,7 @@ impl PermitLoop {
         if self.alarm.is_elapsed() || look < self.alarm.deadline() {
             self.alarm.as_mut().reset(look);
         }
-        let reads = self.standing != Standing::Rechecking;
+        let (reads, more) = (self.standing != Standing::Rechecking, self.has_more_to_do());
         tokio::select! {
             biased;
             order = self.orders.recv() => Woken::Order(order),
@@ -299,6 +299,8 @@ impl PermitLoop {
             message = self.subscription.next(), if reads => Woken::Letter(message.map(|message| self.doors.letter(message))),
             Some(letter) = self.letters.recv(), if reads => Woken::Letter(Some(letter)),
             () = &mut self.alarm => Woken::Time,
+            // What has come in goes first, and what goes out is sent meanwhile.
+            () = tokio::task::yield_now(), if more => Woken::Time,
         }
     }
 
@@ -309,7 +311,6 @@ impl PermitLoop {
         match (self.is_connected(), self.standing) {
             (false, _) => now + RECONNECT_POLL,
             (true, Standing::Rechecking | Standing::Listening { .. }) => heartbeat,
-            (true, Standing::Sure | Standing::Clearing { .. }) if self.has_more_to_do() => now,
             (true, Standing::Sure | Standing::Clearing { .. }) => {
                 let writes = !self.writing && self.canary.is_alive(now);
                 let mark = self.core.next_mark().filter(|_| writes);
@@ -319,9 +320,13 @@ impl PermitLoop {
         }
     }
 
-    /// Whether a walk along those who wait is not at its end.
+    /// Whether the next step of a walk along those who wait can be taken.
     fn has_more_to_do(&self) -> bool {
-        self.undelivered.walks() || !self.purges.is_empty()
+        self.may_answer() && (self.undelivered.walks() || !self.purges.is_empty())
+    }
+
+    fn may_answer(&self) -> bool {
+        self.is_connected() && self.standing != Standing::Rechecking
     }
 
     fn take_reports(&mut self, first: &Message) {
@@ -436,7 +441,7 @@ impl PermitLoop {
     /// the answer would be sent after the reconnect, and all calls of the pause would come at once.
     fn keep_time(&mut self) {
         let now = self.clock.now();
-        let may_answer = self.is_connected() && self.standing != Standing::Rechecking;
+        let may_answer = self.may_answer();
         if may_answer && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
             self.handle(now, Event::Wake);
         }
