@@ -30,6 +30,8 @@ pub enum Code {
     UnknownUnit,
     /// The message is not of the protocol.
     InvalidRequest,
+    /// An operator has ended the wait: the request is given up.
+    Purged,
     /// This scheduler is handing over; ask again at once.
     Unavailable,
     /// A code of a later protocol.
@@ -39,7 +41,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 13] = [
+    pub const ALL: [Code; 14] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -52,6 +54,7 @@ impl Code {
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
+        Code::Purged,
         Code::Unavailable,
     ];
 
@@ -65,6 +68,7 @@ impl Code {
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
+            Code::Purged => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -86,6 +90,7 @@ impl Code {
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",
+            Code::Purged => "purged",
             Code::Unavailable => "unavailable",
             Code::Other => "other",
         }

@@ -30,6 +30,7 @@ pub mod left;
 pub mod millis;
 pub mod name;
 pub mod object;
+pub mod purge;
 pub mod rate_limit;
 pub mod request;
 pub mod resources;

@@ -60,6 +60,18 @@ impl Subjects {
         self.of("explain", resource)
     }
 
+    /// Ending waits by hand.
+    #[must_use]
+    pub fn purge(&self, resource: &Name) -> String {
+        self.of("purge", resource)
+    }
+
+    /// What the subjects begin with where NATS reports to one scheduler that an answer has reached nobody; `token` is that scheduler's alone.
+    #[must_use]
+    pub fn undelivered(&self, resource: &Name, token: &str) -> String {
+        format!("{}.undelivered.{resource}.{token}", self.prefix)
+    }
+
     /// News of a resource.
     #[must_use]
     pub fn event(&self, resource: &Name) -> String {

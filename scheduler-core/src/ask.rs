@@ -250,7 +250,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The id that was given, or one that nobody uses.
-    fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
+    pub(crate) fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
         if let Some(id) = given {
             return id;
         }
@@ -264,12 +264,18 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a waiting request out of its line and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
+        let (to, id) = self.drop_waiting(slot);
+        self.refuse(to, Some(id), refusal);
+    }
+
+    /// Takes a waiting request out of its line and forgets it. Where its answer would go, and its id.
+    pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
         self.yield_turn(slot);
         let permit = self.permits.remove(slot);
-        let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
+        let State::Waiting(waiting) = permit.state else { unreachable!("only a request that waits is in line") };
         self.take_out(slot, &waiting, &permit.bill);
         self.forget_deadline(slot, &waiting);
-        self.refuse(waiting.to, Some(permit.id), refusal);
+        (waiting.to, permit.id)
     }
 
     pub(crate) fn forget_deadline(&mut self, slot: Slot, waiting: &Waiting<R>) {

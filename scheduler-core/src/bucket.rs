@@ -130,11 +130,22 @@ impl Bucket {
         made: bool,
     ) {
         let since = key.at.min(now);
+        if !made {
+            self.take_back_probe(key);
+        }
         match self {
             Counted(counter) => counter.correct(limit, key, (charged, actual), made),
             Tokens(tokens) if actual < charged => tokens.refund(limit, now, since, charged - actual),
             Tokens(tokens) if actual > charged => tokens.debit_since(limit, now, since, actual - charged),
             Tokens(_) => {}
+        }
+    }
+
+    /// The probe of a freeze was not made: another has to be.
+    fn take_back_probe(&mut self, key: Key) {
+        match self {
+            Tokens(tokens) => tokens.take_back_probe(key),
+            Counted(counter) => counter.take_back_probe(key),
         }
     }
 

@@ -48,6 +48,8 @@ pub enum Event<R> {
         /// The epoch from now on.
         epoch: u64,
     },
+    /// What was last said to the request of this id has reached no client.
+    Undelivered(PermitId),
     /// This scheduler gives the resource up: nothing is granted from now on.
     HandOver,
 }

@@ -337,8 +337,8 @@ impl Keys {
     }
 
     /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time) {
-        for others in &mut self.others {
+    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+        for (others, _) in self.others.iter_mut().zip(&self.limits).filter(|(_, limit)| is_meant(limit)) {
             *others = match others {
                 Others::Empty(time) => Others::Empty(now.max(*time)),
                 Others::Full | Others::Like(_) => Others::Empty(now),
@@ -346,8 +346,10 @@ impl Keys {
         }
         for known in self.buckets.iter_mut() {
             let limit = &self.limits[known.limit.index()];
-            let stock = known.bucket.level(limit, now).max(Credit::ZERO);
-            known.bucket.debit(limit, now, stock);
+            if is_meant(limit) {
+                let stock = known.bucket.level(limit, now).max(Credit::ZERO);
+                known.bucket.debit(limit, now, stock);
+            }
         }
         self.leave_all_pages();
     }

@@ -125,13 +125,13 @@ impl Ledger {
         self.book_mut(limit).reset(now, level, withheld);
     }
 
-    /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time) {
-        for Book { bucket, limit, .. } in &mut self.books {
+    /// Takes everything that is in stock of the limits that are meant.
+    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+        for Book { bucket, limit, .. } in self.books.iter_mut().filter(|book| is_meant(&book.limit)) {
             let stock = bucket.level(limit, now).max(Credit::ZERO);
             bucket.debit(limit, now, stock);
         }
-        self.keys.empty(now);
+        self.keys.empty(now, is_meant);
     }
 
     pub(crate) fn book(&self, limit: LimitId) -> &Book {

@@ -27,6 +27,7 @@ pub mod rules;
 pub mod scheduler;
 pub mod snapshot;
 pub mod spec;
+pub mod undelivered;
 pub mod wire;
 
 mod aside;

@@ -179,7 +179,12 @@ impl Limit {
 
     /// Whether marks list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.keyed && !self.is_until_settled() && (self.is_quota() || self.period >= LONG)
+        self.keyed && !self.is_until_settled() && self.is_long()
+    }
+
+    /// Whether a bucket that is taken for empty is not full again soon.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_quota() || self.period >= LONG
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.

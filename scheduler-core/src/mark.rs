@@ -175,7 +175,7 @@ impl<R: Clone> Scheduler<R> {
     /// come in again.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
         self.epoch = self.epoch.max(epoch);
-        self.ledger.empty(now);
+        self.ledger.empty(now, |_| true);
         self.doubt();
         self.change_plan();
     }

@@ -138,6 +138,19 @@ impl<R> Permits<R> {
         }
     }
 
+    /// The same without changing it.
+    pub(crate) fn waiting_at(&self, slot: Slot) -> Option<&Waiting<R>> {
+        match &self.permits.get(slot)?.state {
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
+        }
+    }
+
+    /// The place with this number, from zero; none behind the last.
+    pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
+        self.permits.nth_place(number)
+    }
+
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
@@ -145,6 +158,14 @@ impl<R> Permits<R> {
         let slot = self.permits.insert(Permit { id, bill, state, before: None, next: None });
         self.by_id.insert(mark, slot);
         slot
+    }
+
+    /// Calls the permit in `slot` by an id that is new; its former id is free.
+    pub(crate) fn rename(&mut self, slot: Slot, id: PermitId) {
+        let mark = self.by_id.mark(&id);
+        let former = std::mem::replace(&mut self.get_mut(slot).id, id);
+        self.by_id.remove(&former, slot);
+        self.by_id.insert(mark, slot);
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {

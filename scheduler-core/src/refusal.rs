@@ -86,6 +86,9 @@ pub enum Refusal {
     /// A waiting request can be cancelled, but not used.
     #[error("`used`: the request still waits; only `false`, which cancels it, is possible")]
     StillWaiting,
+    /// An operator has ended the wait.
+    #[error("an operator has ended the wait; ask again only if the work is still wanted")]
+    Purged,
     /// The scheduler is handing over.
     #[error("this scheduler is handing over; ask again at once")]
     Unavailable,
@@ -108,6 +111,7 @@ impl Refusal {
             Refusal::UnknownClass { .. } => Code::UnknownClass,
             Refusal::UnknownUnit { .. } => Code::UnknownUnit,
             Refusal::StillWaiting => Code::InvalidRequest,
+            Refusal::Purged => Code::Purged,
             Refusal::Unavailable => Code::Unavailable,
         }
     }
@@ -128,7 +132,8 @@ impl Refusal {
             | Refusal::Lapsed
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
-            | Refusal::StillWaiting => None,
+            | Refusal::StillWaiting
+            | Refusal::Purged => None,
         }
     }
 
@@ -148,6 +153,7 @@ impl Refusal {
             | Refusal::UnknownClass { .. }
             | Refusal::UnknownUnit { .. }
             | Refusal::StillWaiting
+            | Refusal::Purged
             | Refusal::Unavailable => None,
         }
     }

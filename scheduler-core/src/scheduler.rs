@@ -218,6 +218,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
+            Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
         // 3. Whoever waits and can start, starts.

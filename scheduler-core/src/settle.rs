@@ -85,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
 
-    fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.stir(slot);
         let permit = self.permits.get(slot);
         if granted.is_promised(now) {

@@ -255,8 +255,16 @@ impl<R: Clone> Scheduler<R> {
             let limit = LimitId(index as u8);
             scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
         }
-        scheduler.ledger.keys.empty(now);
+        scheduler.ledger.keys.empty(now, |_| true);
         scheduler
+    }
+
+    /// The same where what was restored may not be the latest that was ever written: what limits of short periods have in stock counts as
+    /// spent, and their debts are debts. Limits of long periods and quotas, which would be empty for too long, keep what they have.
+    #[must_use]
+    pub fn without_stock(mut self, now: Time) -> Self {
+        self.ledger.empty(now, |limit| !limit.is_long());
+        self
     }
 
     /// A scheduler whose buckets are full, whatever the resource says of the start.

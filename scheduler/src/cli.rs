@@ -1,7 +1,7 @@
 //! The command line as users type it.
 
 use crate::commands::{
-    apply, bench, check, demo, explain, import, jobs, limits, pu, serve, simulate, state, status, upstream,
+    apply, bench, check, demo, explain, import, jobs, limits, pu, purge, serve, simulate, state, status, upstream,
 };
 use crate::logging::LogFormat;
 use clap::{Parser, Subcommand};
@@ -40,6 +40,8 @@ enum Command {
     State(state::Args),
     /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
     Explain(explain::Args),
+    /// End the waits of requests: of all that wait for a resource, or of one client or class.
+    Purge(purge::Args),
     /// Try limits and workers in virtual time: what would happen, with Rampmeter and without.
     Simulate(simulate::Args),
     /// Calculate the processing units of a request to Sentinel Hub, from parameters or from its body.
@@ -69,6 +71,7 @@ impl Cli {
             Command::Status(args) => status::run(args).await,
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
+            Command::Purge(args) => purge::run(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,

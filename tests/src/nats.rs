@@ -2,6 +2,8 @@
 
 use async_nats::jetstream::{self, kv};
 use rampmeter_nats_server::{Binary, Options, Server};
+use std::path::Path;
+use tempfile::TempDir;
 
 /// A server of the caller's own, with an empty store. It ends when it is dropped.
 ///
@@ -42,4 +44,38 @@ pub async fn state_bucket(server: &Server) -> kv::Store {
 /// If there is none yet.
 pub async fn bucket_of(client: &async_nats::Client) -> kv::Store {
     jetstream::new(client.clone()).get_key_value("rampmeter").await.unwrap()
+}
+
+/// The data of `server` as they are now, kept elsewhere. It is restarted.
+///
+/// # Panics
+/// If it does not stop or start, or its data can't be read.
+pub async fn back_up(server: &mut Server) -> TempDir {
+    let kept = tempfile::tempdir().unwrap();
+    server.stop().await.unwrap();
+    copy(server.store(), kept.path());
+    server.restart().await.unwrap();
+    kept
+}
+
+/// Has `server` go on with the data that were kept.
+///
+/// # Panics
+/// If it does not stop or start, or its data can't be written.
+pub async fn put_back(server: &mut Server, kept: &TempDir) {
+    server.stop().await.unwrap();
+    std::fs::remove_dir_all(server.store()).unwrap();
+    copy(kept.path(), server.store());
+    server.restart().await.unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        match from.is_dir() {
+            true => copy(&from, &to),
+            false => drop(std::fs::copy(&from, &to).unwrap()),
+        }
+    }
 }

@@ -21,4 +21,5 @@ mod repeats;
 mod restart;
 mod rules;
 mod settling;
+mod undelivered;
 mod windows;

@@ -12,6 +12,7 @@
 //! | `held-up` | answers do not come through |
 //! | `delivered` | all that was answered has come through |
 //! | `hand-over` | the scheduler gives the resource up |
+//! | `undelivered`, then a name | the last answer to the request of this name has reached no client |
 //! | `levels` | the levels of all limits are answered |
 //! | `left`, then a name | what is left of the limits of this permit is answered |
 //! | `limits`, then a name | there are the limits of this name from now on |
@@ -92,6 +93,7 @@ impl Player<'_> {
             ["held-up"] => self.world.handle(now, Event::HeldUp),
             ["delivered"] => self.world.handle(now, Event::Delivered(now)),
             ["hand-over"] => self.world.handle(now, Event::HandOver),
+            ["undelivered", id] => self.world.handle(now, Event::Undelivered(PermitId::new(id).unwrap())),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
             ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),
             ["extend", id, "anew", ref options @ ..] => {

@@ -143,15 +143,20 @@ impl World {
     pub(crate) fn handle(&mut self, now: Time, event: Event<usize>) {
         self.scheduler.handle(now, event);
         while let Some(command) = self.scheduler.poll_command() {
-            let (to, said) = match command {
-                Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
-                Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
-                Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
-                Command::Settled { to, .. } => (to, Said::Settled),
-                Command::Announce(Announcement::Freeze { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
-            };
-            self.answers.push((now, to, said));
+            self.note(now, command);
         }
+    }
+
+    /// Takes note of what was said at `now`.
+    pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
+        let (to, said) = match command {
+            Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
+            Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
+            Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
+            Command::Settled { to, .. } => (to, Said::Settled),
+            Command::Announce(Announcement::Freeze { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
+        };
+        self.answers.push((now, to, said));
     }
 
     /// The last answer to a request.

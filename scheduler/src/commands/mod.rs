@@ -11,6 +11,7 @@ pub mod limits;
 pub mod nats_arg;
 mod open_files;
 pub mod pu;
+pub mod purge;
 mod rules_diff;
 mod rules_edit;
 pub mod serve;

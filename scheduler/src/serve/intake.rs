@@ -32,6 +32,7 @@ impl PermitLoop {
             Door::Settle => self.take_settles(now, reply, &payload),
             Door::Status => self.tell_status(now, reply),
             Door::Explain => self.explain(now, reply, &payload),
+            Door::Purge => self.take_purge(now, reply, &payload),
             Door::Echo => self.hear_echo(now, &payload),
             Door::Unknown(subject) => {
                 if let Some(reply) = reply {
@@ -48,6 +49,9 @@ impl PermitLoop {
     /// Who does not want an answer does not want a permit.
     fn take_permits(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(reply) = reply else { return };
+        if let Address::Subject(inbox) = &reply {
+            self.undelivered.note_alive(inbox);
+        }
         match Incoming::<PermitRequest>::parse(payload) {
             Incoming::One(request) => self.take_permit(now, ReplyTo::alone(reply), request),
             Incoming::Many(requests) => {
@@ -166,11 +170,11 @@ impl PermitLoop {
         }
     }
 
-    fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
+    pub(super) fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
         self.refuse(to, id, Code::InvalidRequest, message);
     }
 
-    fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
+    pub(super) fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
         self.tally.refusals.count(code);
         self.outbox.answer(to, &refusal(id.map(PermitId::as_str), code, message, self.core.epoch()));
     }

@@ -38,6 +38,8 @@ pub enum Door {
     Status,
     /// Why a request waits.
     Explain,
+    /// Ending waits by hand.
+    Purge,
     /// The loop's word to itself.
     Echo,
     /// Nothing that the protocol has.
@@ -52,6 +54,7 @@ impl Door {
             Door::Settle => subjects.settle(resource).into(),
             Door::Status => subjects.status(resource).into(),
             Door::Explain => subjects.explain(resource).into(),
+            Door::Purge => subjects.purge(resource).into(),
             Door::Echo => subjects.echo(resource).into(),
             Door::Unknown(subject) => subject.clone(),
         }
@@ -62,13 +65,13 @@ impl Door {
 #[derive(Debug)]
 pub(super) struct Doors {
     subjects: Subjects,
-    known: [(Subject, Door); 5],
+    known: [(Subject, Door); 6],
     pub(super) echo: Subject,
 }
 
 impl Doors {
     pub(super) fn new(subjects: &Subjects, resource: &Name) -> Self {
-        let doors = [Door::Permit, Door::Settle, Door::Status, Door::Explain, Door::Echo];
+        let doors = [Door::Permit, Door::Settle, Door::Status, Door::Explain, Door::Purge, Door::Echo];
         let known = doors.map(|door| (door.subject(subjects, resource), door));
         Doors { known, echo: Door::Echo.subject(subjects, resource), subjects: subjects.clone() }
     }

@@ -157,6 +157,9 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
     count("store_went_back", "Times that the store turned out to be older than it was", |report| {
         report.tally.store_went_back
     });
+    count("undelivered", "Answers to requests that waited which have reached no client", |report| {
+        report.tally.undelivered
+    });
     count("standstills", "Times that this process was stopped or its machine slept", |report| report.tally.standstills);
 }
 

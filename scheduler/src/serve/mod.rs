@@ -19,6 +19,7 @@ pub mod permit_loop;
 pub mod permit_thread;
 mod provider_news;
 mod provider_watch;
+mod purging;
 pub mod reply;
 pub mod roster;
 pub mod rulebook;
@@ -29,6 +30,7 @@ mod standing;
 mod takeover;
 pub mod tally;
 pub mod tenure;
+mod undelivered;
 pub mod witness;
 
 use crate::config::{Config, Configured};

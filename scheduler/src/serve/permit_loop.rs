@@ -4,11 +4,13 @@ use super::canary::Canary;
 use super::ear::Ear;
 use super::letter::{Address, Doors, Letter};
 use super::provider_news::{ProviderNews, ProviderView};
+use super::purging::Purging;
 use super::reply::{Outbox, Outgoing, ReplyTo};
 use super::ruled::{InForce, NewRules};
 use super::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
 use super::standing::Standing;
 use super::tally::Tally;
+use super::undelivered::Undelivered;
 use crate::connection::round_trip;
 use crate::store::{MAX_PERMITS, Moment};
 use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
@@ -17,6 +19,7 @@ use futures::{FutureExt, StreamExt};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::event::Event as News;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
@@ -27,9 +30,11 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
 use rampmeter_worker_sdk::inbox::Reply;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -133,6 +138,8 @@ pub struct PermitLoop {
     client: Client,
     subscription: Subscriber,
     probes: Subscriber,
+    /// Where NATS says which answers have reached nobody.
+    reports: Subscriber,
     pub(super) core: Scheduler<ReplyTo>,
     pub(super) ear: Ear,
     pub(super) clock: Clock,
@@ -149,6 +156,9 @@ pub struct PermitLoop {
     pub(super) doors: Doors,
     event: Address,
     pub(super) outbox: Outbox,
+    pub(super) undelivered: Undelivered,
+    /// Orders to end waits, the first of which is being carried out.
+    pub(super) purges: VecDeque<Purging>,
     pub(super) tally: Tally,
     pub(super) stall_detector: StallDetector,
     pub(super) canary: Canary,
@@ -172,6 +182,7 @@ enum Woken {
     Order(Option<Order>),
     Letter(Option<Letter>),
     Probe(Option<Message>),
+    Report(Option<Message>),
     Time,
 }
 
@@ -187,9 +198,11 @@ impl PermitLoop {
         let name = core.resource().name().clone();
         let everything = format!("{}.*.{name}", subjects.prefix());
         let doors = Doors::new(&subjects, &name);
+        let undelivered = Undelivered::new(&subjects, &name);
         Ok(PermitLoop {
             subscription: client.subscribe(everything).await?,
             probes: client.subscribe(subjects.probe(&name, &leader)).await?,
+            reports: client.subscribe(undelivered.all()).await?,
             client,
             tally: Tally::new(core.resource().classes().len()),
             stall_detector: StallDetector::new(process, uptime(clock.now())),
@@ -209,6 +222,8 @@ impl PermitLoop {
             event: Address::Subject(subjects.event(&name).into()),
             subjects,
             outbox: Outbox::default(),
+            undelivered,
+            purges: VecDeque::new(),
             standing: Standing::at_first(clock.now(), listening),
             unread: None,
             seen_epoch: None,
@@ -229,6 +244,9 @@ impl PermitLoop {
             // 2. Answers go out, unless so much time has passed since they were made that somebody else may lead.
             self.watch_out();
             self.publish().await;
+            while self.give_up_on_own() {
+                self.publish().await;
+            }
             // 3. One thing happens, or some messages of a kind.
             let woken = self.woken().await;
             self.watch_out();
@@ -237,8 +255,9 @@ impl PermitLoop {
                 Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
                 Woken::Letter(Some(letter)) => self.take_burst(letter),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
+                Woken::Report(Some(report)) => self.take_reports(&report),
                 Woken::Time => self.listen_for_song(),
-                Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) => break,
+                Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) | Woken::Report(None) => break,
             }
             // 4. What is due is done, whether or not a timer said so.
             self.keep_time();
@@ -275,14 +294,17 @@ impl PermitLoop {
         if self.alarm.is_elapsed() || look < self.alarm.deadline() {
             self.alarm.as_mut().reset(look);
         }
-        let reads = self.standing != Standing::Rechecking;
+        let (reads, more) = (self.standing != Standing::Rechecking, self.has_more_to_do());
         tokio::select! {
             biased;
             order = self.orders.recv() => Woken::Order(order),
             probe = self.probes.next() => Woken::Probe(probe),
+            report = self.reports.next() => Woken::Report(report),
             message = self.subscription.next(), if reads => Woken::Letter(message.map(|message| self.doors.letter(message))),
             Some(letter) = self.letters.recv(), if reads => Woken::Letter(Some(letter)),
             () = &mut self.alarm => Woken::Time,
+            // What has come in goes first, and what goes out is sent meanwhile.
+            () = tokio::task::yield_now(), if more => Woken::Time,
         }
     }
 
@@ -302,6 +324,24 @@ impl PermitLoop {
         }
     }
 
+    /// Whether the next step of a walk along those who wait can be taken.
+    fn has_more_to_do(&self) -> bool {
+        self.may_answer() && (self.undelivered.walks() || !self.purges.is_empty())
+    }
+
+    fn may_answer(&self) -> bool {
+        self.is_connected() && self.standing != Standing::Rechecking
+    }
+
+    fn take_reports(&mut self, first: &Message) {
+        let began = self.clock.now();
+        self.take_report(began, first);
+        while self.clock.now().since(began) <= LONGEST_BURST {
+            let Some(Some(report)) = self.reports.next().now_or_never() else { return };
+            self.take_report(self.clock.now(), &report);
+        }
+    }
+
     fn take_burst(&mut self, first: Letter) {
         let began = self.clock.now();
         let mut now = self.take(began, first);
@@ -315,7 +355,11 @@ impl PermitLoop {
     }
 
     /// What has come in. What this process asks goes first here: a burst begins with what came over NATS, wherever something did.
+    /// A report came before the letters that are there with it: whoever was cut off has asked again behind it.
     fn next_letter(&mut self) -> Option<Letter> {
+        while let Some(Some(report)) = self.reports.next().now_or_never() {
+            self.take_report(self.clock.now(), &report);
+        }
         let here = self.letters.try_recv().ok();
         here.or_else(|| Some(self.doors.letter(self.subscription.next().now_or_never()??)))
     }
@@ -349,6 +393,7 @@ impl PermitLoop {
         if let Command::Announce(announcement) = &command {
             return self.tell_everybody(announcement);
         }
+        let waited = self.waited(&command);
         let Self { outbox, core, .. } = self;
         let left = match &command {
             Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
@@ -358,7 +403,22 @@ impl PermitLoop {
             | Command::Settled { .. }
             | Command::Announce(_) => Vec::new(),
         };
-        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| outbox.answer(to, answer));
+        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| {
+            outbox.answer_waiting(to, waited, answer);
+        });
+    }
+
+    /// The request that has waited for this answer. Those that are answered at once are most of the load, and spared the rest.
+    fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
+        match command {
+            Command::Grant(grant) if grant.repeated => {
+                self.undelivered.note_repeated(&grant.id);
+                None
+            }
+            Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
+            Command::Queued { id, .. } => Some(id.clone()),
+            Command::Refuse { .. } | Command::Settled { .. } | Command::Announce(_) => None,
+        }
     }
 
     /// Tells everybody.
@@ -386,9 +446,13 @@ impl PermitLoop {
     /// the answer would be sent after the reconnect, and all calls of the pause would come at once.
     fn keep_time(&mut self) {
         let now = self.clock.now();
-        let may_answer = self.is_connected() && self.standing != Standing::Rechecking;
+        let may_answer = self.may_answer();
         if may_answer && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
             self.handle(now, Event::Wake);
+        }
+        if may_answer {
+            self.probe_on(now);
+            self.purge_on(now);
         }
     }
 
@@ -475,20 +539,28 @@ impl PermitLoop {
     }
 
     pub(super) async fn publish(&mut self) {
-        for Outgoing { to, headers, payload } in self.outbox.drain() {
+        for Outgoing { to, waited, headers, payload } in self.outbox.drain() {
             match to {
-                // Who is gone wants no answer.
-                Address::Here(asker) => drop(asker.try_send(Reply::Answer(payload))),
-                Address::Subject(subject) => send(&self.client, subject, headers, payload).await,
+                Address::Here(asker) => {
+                    if let (Err(TrySendError::Closed(_)), Some(id)) = (asker.try_send(Reply::Answer(payload)), waited) {
+                        self.undelivered.note_here(id);
+                    }
+                }
+                Address::Subject(subject) => {
+                    let report_to = waited.map(|id| self.undelivered.report_to(&id, &subject));
+                    send(&self.client, subject, report_to, headers, payload).await;
+                }
             }
         }
     }
 }
 
-async fn send(client: &Client, subject: Subject, headers: Option<HeaderMap>, payload: Bytes) {
-    let sent = match headers {
-        None => client.publish(subject, payload).await,
-        Some(headers) => client.publish_with_headers(subject, headers, payload).await,
+async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {
+    let sent = match (reply, headers) {
+        (None, None) => client.publish(to, payload).await,
+        (None, Some(headers)) => client.publish_with_headers(to, headers, payload).await,
+        (Some(reply), None) => client.publish_with_reply(to, reply, payload).await,
+        (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(to, reply, headers, payload).await,
     };
     if let Err(error) = sent {
         tracing::warn!(%error, "an answer could not be sent");

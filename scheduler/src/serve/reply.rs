@@ -6,6 +6,7 @@ use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::text::Text;
 use serde::Serialize;
 
@@ -41,6 +42,14 @@ impl ReplyTo {
         ReplyTo { tells_left, ..self }
     }
 
+    /// The subject that the answer goes to, if it goes there alone.
+    pub fn inbox(&self) -> Option<&str> {
+        match &self.envelope {
+            Envelope::Alone(Address::Subject(inbox)) => Some(inbox),
+            Envelope::Alone(Address::Here(_)) | Envelope::InArray(_) => None,
+        }
+    }
+
     /// Whether a permit says what is left of its limits.
     pub fn tells_left(&self) -> bool {
         self.tells_left
@@ -52,6 +61,8 @@ impl ReplyTo {
 pub struct Outgoing {
     /// Where to.
     pub to: Address,
+    /// The request that has waited for it, if one has.
+    pub waited: Option<PermitId>,
     /// Only refusals have some: they cost the receiver time.
     pub headers: Option<HeaderMap>,
     /// The content.
@@ -69,8 +80,16 @@ pub struct Outbox {
 impl Outbox {
     /// Answers one element.
     pub fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
+        self.answer_waiting(to, None, answer);
+    }
+
+    /// The same; `waited` is the request, if it has waited for this.
+    pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<PermitId>, answer: &Answer<'_>) {
         match to.envelope {
-            Envelope::Alone(address) => self.send_answer(address, answer),
+            Envelope::Alone(address) => {
+                write_answer(&mut self.buffer, answer);
+                self.push(address, waited, headers(answer));
+            }
             Envelope::InArray(place) => {
                 self.arrays.answer(place, |text| write_answer(text, answer));
                 self.send_array(place.array());
@@ -102,14 +121,14 @@ impl Outbox {
     fn send_array(&mut self, array: usize) {
         let Self { arrays, buffer, .. } = self;
         if let Some(to) = arrays.close(array, |piece| buffer.put_slice(piece)) {
-            self.push(to, None);
+            self.push(to, None, None);
         }
     }
 
     /// Sends any other message.
     pub fn send(&mut self, to: Address, message: &impl Serialize) {
         write((&mut self.buffer).writer(), message);
-        self.push(to, None);
+        self.push(to, None, None);
     }
 
     /// What is to be published.
@@ -117,14 +136,9 @@ impl Outbox {
         self.outgoing.drain(..)
     }
 
-    fn send_answer(&mut self, to: Address, answer: &Answer<'_>) {
-        write_answer(&mut self.buffer, answer);
-        self.push(to, headers(answer));
-    }
-
-    fn push(&mut self, to: Address, headers: Option<HeaderMap>) {
+    fn push(&mut self, to: Address, waited: Option<PermitId>, headers: Option<HeaderMap>) {
         let payload = self.buffer.split().freeze();
-        self.outgoing.push(Outgoing { to, headers, payload });
+        self.outgoing.push(Outgoing { to, waited, headers, payload });
     }
 }
 

@@ -150,6 +150,9 @@ impl Tenure {
     async fn look_at_store(&mut self) -> Result<(), String> {
         let found = self.office.store.read(self.resource.name()).await.map_err(|error| error.to_string())?;
         if let FoundState::Record(record) = found.state {
+            if self.seen.is_none() {
+                self.first_server = self.office.store.server();
+            }
             note(&mut self.seen, self.office.clock.now(), *record, found.revision);
         }
         Ok(())

@@ -23,6 +23,8 @@ enum Legacy {
     None,
     /// A record, with its permits and pages, and for how long it has been there.
     Record(Box<StateRecord>, Vec<PermitRecord>, Pages, Span),
+    /// The same, which may have had successors that the store has lost.
+    Doubtful(Box<StateRecord>, Vec<PermitRecord>, Pages, Span),
     /// What was known once: somebody may have gone on from there.
     Outdated(Snapshot, u64),
     /// Nothing that can be used.
@@ -130,6 +132,7 @@ impl Tenure {
             levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
             keys: KeysRecord::of(&pending.mark.keys),
             rules: pending.rules,
+            server: self.office.store.server(),
         }
     }
 
@@ -178,7 +181,21 @@ impl Tenure {
             }
         };
         tracing::info!(resource = %name, epoch = record.epoch, %there_for, permits = permits.len(), "going on from the stored state");
-        Ok(Legacy::Record(record, permits, pages, there_for))
+        if self.is_continued(&record) {
+            return Ok(Legacy::Record(record, permits, pages, there_for));
+        }
+        tracing::warn!(
+            resource = %name,
+            "the NATS server was started anew since the state was written, and may hold an older copy: limits of short periods start empty"
+        );
+        Ok(Legacy::Doubtful(record, permits, pages, there_for))
+    }
+
+    /// Whether the record is certainly the latest that was written: the server that held it then still runs, or this process has watched
+    /// the store since before the server was started anew. In a cluster the other servers know.
+    fn is_continued(&self, record: &StateRecord) -> bool {
+        let server = self.office.store.server();
+        is_continued(server.as_deref(), record.server.as_deref(), self.first_server.as_deref())
     }
 
     /// What has come in since may have been spent by somebody who is not known.
@@ -200,6 +217,11 @@ fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> 
             let epoch = record.epoch.saturating_add(1);
             Scheduler::restore(resource, epoch, now, now - there_for, &record.snapshot(&permits, pages))
         }
+        Legacy::Doubtful(record, permits, pages, there_for) => {
+            let epoch = unix_ms().max(record.epoch.saturating_add(1));
+            let snapshot = record.snapshot(&permits, pages);
+            Scheduler::restore(resource, epoch, now, now - there_for, &snapshot).without_stock(now)
+        }
         Legacy::Outdated(snapshot, epoch) => {
             let epoch = unix_ms().max(epoch.saturating_add(1));
             Scheduler::restore(resource, epoch, now, now, &snapshot)
@@ -209,11 +231,40 @@ fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> 
     core.fenced()
 }
 
+/// Whether the store that this `server` holds has lost no successor of a record: by the server that held it at the writing, and the one that
+/// did when this process began to watch. A record that does not say was written under another.
+fn is_continued(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
+    server.is_none() || written == server || first != server
+}
+
 /// Whether nobody has ever granted anything, as far as the store tells: either that is so, or there was another store.
 fn is_fresh(found: &Found) -> bool {
     match &found.state {
         FoundState::Nothing => true,
         FoundState::Record(record) => record.epoch == 1 && record.mark == 1,
         FoundState::Damaged(..) | FoundState::Newer(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_trusted_as_far_as_it_was_watched() {
+        // The server now, the one at the writing, the one at the beginning of this process; whether the record is the latest.
+        let table = [
+            (Some("b"), Some("b"), Some("b"), true),
+            (Some("b"), Some("a"), Some("b"), false),
+            (Some("b"), None, Some("b"), false),
+            (Some("b"), Some("a"), Some("a"), true),
+            (Some("b"), None, Some("a"), true),
+            // A cluster.
+            (None, None, None, true),
+            (None, Some("a"), None, true),
+        ];
+        for (server, written, first, expected) in table {
+            assert_eq!(is_continued(server, written, first), expected, "{server:?} {written:?} {first:?}");
+        }
     }
 }

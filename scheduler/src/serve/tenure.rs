@@ -77,6 +77,8 @@ pub struct Tenure {
     pub(super) provider: Option<&'static str>,
     /// The latest state that is known.
     pub(super) seen: Option<Witness>,
+    /// The server that held the store when this process first read a record there.
+    pub(super) first_server: Option<String>,
     /// The limits that count.
     pub(super) rules: RuledLimits,
     lead: Lead,
@@ -150,7 +152,7 @@ impl Tenure {
         lead: Lead,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        Tenure { office, resource, reader, provider, seen: None, rules, lead, stop }
+        Tenure { office, resource, reader, provider, seen: None, first_server: None, rules, lead, stop }
     }
 
     /// Stands by, leads, hands over.
@@ -400,6 +402,7 @@ impl Tenure {
             levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
             keys: KeysRecord::of(&handover.snapshot.keys),
             rules: handover.rules,
+            server: self.office.store.server(),
         };
         self.save_with_pages(term, &record, &handover.snapshot.new_pages).await?;
         Ok(permits.len())

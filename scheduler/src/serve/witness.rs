@@ -80,6 +80,7 @@ mod tests {
             levels: Vec::new(),
             keys: KeysRecord::default(),
             rules: 0,
+            server: None,
         }
     }
 

@@ -33,6 +33,7 @@ pub(crate) const CLOCK_KEY: &str = "clock";
 /// The KV bucket with the state of all resources.
 #[derive(Clone, Debug)]
 pub struct Store {
+    client: async_nats::Client,
     pub(super) bucket: kv::Store,
 }
 
@@ -86,7 +87,7 @@ impl Store {
             num_replicas: replicas,
             ..kv::Config::default()
         };
-        Ok(Store { bucket: bucket::wait_for(&jetstream::new(client.clone()), &config).await? })
+        Ok(Store { client: client.clone(), bucket: bucket::wait_for(&jetstream::new(client.clone()), &config).await? })
     }
 
     /// The bucket called `prefix`, if it exists.
@@ -95,7 +96,15 @@ impl Store {
     /// If `JetStream` is off, or does not answer.
     pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
         let bucket = bucket::existing(&jetstream::new(client.clone()), prefix).await?;
-        Ok(bucket.map(|bucket| Store { bucket }))
+        Ok(bucket.map(|bucket| Store { client: client.clone(), bucket }))
+    }
+
+    /// The server that holds the bucket, by an id that is new with every start of it. None in a cluster, where servers come and go, and what
+    /// one of them holds the others know.
+    #[must_use]
+    pub fn server(&self) -> Option<String> {
+        let info = self.client.server_info();
+        info.cluster.is_none().then_some(info.server_id)
     }
 
     /// Why nothing can be written, where a look at the server tells: `None` if the bucket is there.

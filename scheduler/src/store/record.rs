@@ -41,6 +41,9 @@ pub struct StateRecord {
     /// The edition of the rules under which it was written; 0 where there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
+    /// The server that held the store at the writing, by an id that is new with every start of it; unknown in a cluster.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<String>,
 }
 
 /// The buckets of keys.
@@ -365,6 +368,7 @@ mod tests {
             levels: vec![level],
             keys,
             rules: 0,
+            server: None,
         };
         let [whole, cautious] = [state.snapshot(&[], Pages::new()), state.cautious_snapshot(Pages::new())]
             .map(|snapshot| snapshot.levels[0].clone());
@@ -401,6 +405,7 @@ mod tests {
                 pages: Vec::new(),
             },
             rules: 12,
+            server: Some("NDGM".to_owned()),
         };
         let permit = PermitRecord {
             id: PermitId::new("a").unwrap(),
@@ -410,7 +415,7 @@ mod tests {
             keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }

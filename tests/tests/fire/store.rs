@@ -11,7 +11,6 @@ use rampmeter_tests::load::Plan;
 use rampmeter_tests::nats;
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::process::Process;
-use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -145,30 +144,9 @@ async fn jetstream_is_empty_after_a_restart() {
 
 /// The server's data as they are now, kept elsewhere.
 async fn back_up(stage: &mut Stage) -> TempDir {
-    let kept = tempfile::tempdir().unwrap();
-    stage.nats.stop().await.unwrap();
-    copy(stage.nats.store(), kept.path());
-    stage.nats.restart().await.unwrap();
+    let kept = nats::back_up(&mut stage.nats).await;
     stage.drill.until_made(10).await;
     kept
-}
-
-async fn restore(stage: &mut Stage, kept: &TempDir) {
-    stage.nats.stop().await.unwrap();
-    std::fs::remove_dir_all(stage.nats.store()).unwrap();
-    copy(kept.path(), stage.nats.store());
-    stage.nats.restart().await.unwrap();
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-        match from.is_dir() {
-            true => copy(&from, &to),
-            false => drop(std::fs::copy(&from, &to).unwrap()),
-        }
-    }
 }
 
 /// The leader lives on, and knows better than the store.
@@ -177,23 +155,37 @@ async fn old_data_come_back_under_a_leader() {
     let mut stage = Stage::start(Run::of("store::old_data_come_back_under_a_leader")).await;
     let kept = back_up(&mut stage).await;
     let_pass(LONG_ENOUGH, "the data grow old").await;
-    restore(&mut stage, &kept).await;
+    nats::put_back(&mut stage.nats, &kept).await;
     stage.check().await;
 }
 
-/// Nobody but the workers knows that there were leaders of whom the data say nothing: one more than the successor's own
-/// epoch takes away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_data_come_back_when_nobody_leads() {
-    let mut stage = Stage::start(Run::of("store::old_data_come_back_when_nobody_leads")).await;
+/// Nobody but the workers knows that there were leaders of whom the data say nothing.
+async fn old_data_come_back_when_nobody_leads(run: Run, leaders_between: usize) {
+    let mut stage = Stage::start(run).await;
     let kept = back_up(&mut stage).await;
-    for _ in 0..2 {
+    for _ in 0..leaders_between {
         stage.replace_scheduler().await;
         stage.process.until_ready().await;
         stage.drill.until_made(10).await;
     }
     stage.process.kill().await;
-    restore(&mut stage, &kept).await;
+    nats::put_back(&mut stage.nats, &kept).await;
     stage.process.restart();
     stage.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_data_come_back_and_their_writer_led_on() {
+    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_data_come_back_and_one_other_has_led() {
+    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
+}
+
+/// One more than the successor's own epoch takes away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_data_come_back_and_two_others_have_led() {
+    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
 }

@@ -37,12 +37,15 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.settle.hub",                                             "worker scheduler"),
     ("rampmeter.status.hub",                                             "operator scheduler"),
     ("rampmeter.explain.hub",                                            "operator"),
+    ("rampmeter.purge.hub",                                              "operator"),
     ("rampmeter.resources",                                              "operator"),
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
     ("rampmeter.echo.hub",                                               "scheduler"),
     ("rampmeter.other.hub",                                              ""),
+    // Saying in the server's place that an answer has reached nobody.
+    ("rampmeter.undelivered.hub.0.a._INBOX.x.1",                         ""),
     ("rampmeter.permit.hub.more",                                        ""),
     ("$SRV.PING",                                                        "operator"),
     ("$SRV.PING.rampmeter",                                              "operator scheduler"),
@@ -98,6 +101,7 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     ("rampmeter.status.hub",                                             "scheduler"),
     ("rampmeter.*.hub",                                                  "scheduler"),
     ("rampmeter.*.*",                                                    "scheduler"),
+    ("rampmeter.undelivered.hub.0.>",                                    "scheduler"),
     // The server lets `*` stand for `>` here; nobody may publish what would come of it.
     ("rampmeter.event.>",                                                "worker operator scheduler"),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),

@@ -45,9 +45,12 @@ fn status_of_code(code: Code) -> StatusCode {
         Code::NotInTime | Code::QuotaSpent => StatusCode::TOO_MANY_REQUESTS,
         Code::NeverFits => StatusCode::UNPROCESSABLE_ENTITY,
         Code::InvalidRequest => StatusCode::BAD_REQUEST,
-        Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable | Code::UnknownResource => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Code::QueueFull
+        | Code::NoLimit
+        | Code::TooManyKeys
+        | Code::Purged
+        | Code::Unavailable
+        | Code::UnknownResource => StatusCode::SERVICE_UNAVAILABLE,
         Code::UnknownPermit | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Other => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

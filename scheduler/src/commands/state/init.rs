@@ -101,6 +101,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         levels: LevelRecord::all_of(&state.levels, &[]),
         keys: KeysRecord::of(&state.keys),
         rules: 0,
+        server: store.server(),
     };
     store.write(&name, &record, revision).await.with_context(|| format!("`{name}`"))?;
     Ok(epoch)

@@ -1,0 +1,222 @@
+//! Clients that are gone cost others neither time nor tokens, and operators end waits.
+
+use crate::common::{Said, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::undelivered::{Selection, Walk};
+
+/// Everything in stock is granted to a client that is gone, and at once to another.
+#[test]
+fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
+    let algorithms = [
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstUse),
+        Algorithm::SlidingWindow,
+        Algorithm::Concurrency,
+        Algorithm::Quota(None),
+    ];
+    for algorithm in algorithms {
+        play(
+            &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]),
+            "
+            300  reserve a requests=10     -> a@300
+            305  undelivered a             ->
+            305  levels                    -> requests=10
+            305  wait b requests=10        -> b@305
+            305  levels                    -> requests=0
+            ",
+        );
+    }
+}
+
+#[test]
+fn the_next_takes_the_start_of_a_client_that_is_gone() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve x requests=10         -> x@0
+        0    wait a                        ->
+        0    wait b                        ->
+        # Ahead of its start, and behind it: no time passes until the next is told.
+        50                                 -> a@100
+        51   undelivered a                 -> b@100
+        60   wait c                        ->
+        102  undelivered b                 -> c@102
+        102  levels                        -> requests=0.02
+        ",
+    );
+}
+
+#[test]
+fn a_request_whose_client_is_gone_holds_no_place() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve x requests=10         -> x@0
+        0    wait a requests=9 progress    -> a#0~900
+        0    wait b                        ->
+        0    wait c progress               -> c#2~1100
+        60   undelivered a                 -> b@100
+        150                                -> c@200
+        ",
+    );
+}
+
+#[test]
+fn a_client_that_was_only_cut_off_asks_again_under_its_id() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve x requests=9          -> x@0
+        0    wait a                        -> a@0
+        5    undelivered a                 ->
+        5    levels                        -> requests=1.05
+        5    wait a                        -> a@5
+        5    levels                        -> requests=0.05
+        5    used a                        -> a:settled
+        # What was settled was heard of, whatever is said of the answer.
+        6    undelivered a                 ->
+        6    levels                        -> requests=0.06
+        6    wait b progress               -> b#0~94
+        7    undelivered b                 ->
+        8    wait b                        ->
+        50                                 -> b@100
+        ",
+    );
+}
+
+#[test]
+fn a_successor_knows_a_permit_that_was_asked_for_again() {
+    let mut world = play(
+        &ten_per_second(),
+        "
+        0    wait a                        -> a@0
+        5    undelivered a                 ->
+        5    wait a requests=4             -> a@5
+        ",
+    );
+    let snapshot = world.scheduler.snapshot(ms(10), 100);
+    let resource = Resource::new(&ten_per_second()).unwrap();
+    let successor = World::of(Scheduler::restore(resource, 2, ms(10), ms(10), &snapshot));
+    play_on(
+        successor,
+        "
+        10   wait a requests=4             -> a@10
+        ",
+    );
+}
+
+#[test]
+fn a_probe_behind_a_freeze_that_reaches_no_client_lets_another_go_first() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
+        play(
+            &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]),
+            "
+            0    wait a                    -> a@0
+            0    answered a 429 after=300  -> a:settled
+            310  wait b                    -> b@310
+            310  wait c                    ->
+            312  undelivered b             -> c@312
+            ",
+        );
+    }
+}
+
+/// Requests of two clients in two classes, and whether they want to be told how they stand.
+fn crowd(requests: usize) -> World {
+    let mut spec = shared(ten_per_second(), &[]);
+    spec.classes = vec![class("urgent", 0.0), class("bulk", 0.0)];
+    let mut world = World::new(&spec);
+    world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0)]));
+    for request in 0..requests {
+        let (class, client) = (["urgent", "bulk"][request % 2], ["a", "b"][request / 2 % 2]);
+        let asked = wish(Mode::Wait, &[("requests", 10.0)]).of_class(class);
+        let asked = crate::common::Wish { client: Some(client), progress: request % 3 == 0, ..asked };
+        world.ask(ms(0), &asked);
+    }
+    world.answers.clear();
+    world
+}
+
+/// Steps until the walk is over, and what each has said.
+fn steps(world: &mut World, mut step: impl FnMut(&mut Scheduler<usize>, Walk) -> Option<Walk>) -> Vec<usize> {
+    let (mut walk, mut said) = (Some(Walk::default()), Vec::new());
+    while let Some(from) = walk {
+        let before = world.answers.len();
+        walk = step(&mut world.scheduler, from);
+        while let Some(command) = world.scheduler.poll_command() {
+            world.note(ms(1), command);
+        }
+        said.push(world.answers.len() - before);
+    }
+    said
+}
+
+#[test]
+fn who_may_be_gone_is_told_how_it_stands_or_sent_away_and_nobody_else_hears_of_it() {
+    let mut world = crowd(600);
+    // The first of all was not in line.
+    let told = steps(&mut world, |scheduler, walk| scheduler.probe(ms(1), walk, |to| *to > 300));
+    assert_eq!(told.iter().sum::<usize>(), 300);
+    assert!(told.iter().all(|told| *told <= 64), "steps are short: {told:?}");
+    for (_, to, said) in &world.answers {
+        assert!(*to > 300, "{to} was not meant");
+        let wants_to_know = (to - 1) % 3 == 0;
+        assert_eq!(matches!(said, Said::Queued(..)), wants_to_know, "{to}: {said:?}");
+        assert_eq!(*said == Said::Refused(Refusal::Unavailable), !wants_to_know, "{to}: {said:?}");
+    }
+    assert_eq!(world.scheduler.waiting(), 400);
+}
+
+#[test]
+fn a_purge_ends_the_waits_that_it_names_and_no_others() {
+    let class = |name: &str| crowd(0).scheduler.resource().class(name).unwrap();
+    let table = [
+        (Selection::default(), 600),
+        (Selection { client: Some("a".to_owned()), class: None }, 300),
+        (Selection { client: None, class: Some(class("bulk")) }, 300),
+        (Selection { client: Some("b".to_owned()), class: Some(class("urgent")) }, 150),
+        (Selection { client: Some("c".to_owned()), class: None }, 0),
+    ];
+    for (selection, expected) in table {
+        let (mut world, mut ended) = (crowd(600), 0);
+        let said = steps(&mut world, |scheduler, walk| {
+            let (count, walk) = scheduler.purge(walk, &selection);
+            ended += count;
+            walk
+        });
+        assert_eq!((ended, world.answers.len()), (expected, expected), "{selection:?}");
+        assert!(said.iter().all(|said| *said <= 64), "steps are short: {said:?}");
+        for (_, to, said) in &world.answers {
+            let (class, client) = (["urgent", "bulk"][(to - 1) % 2], ["a", "b"][(to - 1) / 2 % 2]);
+            assert_eq!(*said, Said::Refused(Refusal::Purged));
+            assert!(selection.client.as_deref().is_none_or(|wanted| wanted == client), "{selection:?}: {to}");
+            let resource = world.scheduler.resource();
+            assert!(selection.class.is_none_or(|wanted| resource.class(class) == Ok(wanted)), "{selection:?}: {to}");
+        }
+        assert_eq!(world.scheduler.waiting(), 600 - expected);
+    }
+}
+
+/// Those behind them need not wait for anything else to happen.
+#[test]
+fn those_behind_a_purged_request_start_at_once() {
+    let mut world = play(
+        &ten_per_second(),
+        "
+        0    reserve x requests=9          -> x@0
+        0    wait a requests=10 client=a   ->
+        0    wait b client=b               ->
+        ",
+    );
+    let selection = Selection { client: Some("a".to_owned()), class: None };
+    assert_eq!(world.scheduler.purge(Walk::default(), &selection), (1, None));
+    world.handle(ms(0), Event::Wake);
+    assert_eq!(world.start(2), Some(ms(0)));
+}

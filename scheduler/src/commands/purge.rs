@@ -1,0 +1,47 @@
+//! `rampmeter purge`
+
+use super::nats_arg::NatsArg;
+use super::status::ask;
+use crate::connection::connect;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::purge::{Purge, Purged};
+use rampmeter_protocol::subject::Subjects;
+
+/// What `purge` takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The resource.
+    resource: Name,
+    /// Only the requests of this client, as the resource's `fair_share` has it.
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Only the requests of this class.
+    #[arg(long, value_name = "NAME")]
+    class: Option<String>,
+    /// Print the answer as the scheduler gives it.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// Ends the waits of requests, and prints how many.
+///
+/// # Errors
+/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let client = connect(&args.nats.table(), "rampmeter-purge").await?;
+    let subject = Subjects::new(&args.nats.prefix)?.purge(&args.resource);
+    let order = serde_json::to_vec(&Purge { client: args.client, class: args.class })?;
+    let purged: Purged = ask(&client, subject, order, &args.resource).await?;
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&purged)?),
+        false => println!("{}: {} ended", purged.resource, waits(purged.ended)),
+    }
+    Ok(())
+}
+
+fn waits(count: u64) -> String {
+    if count == 1 { "1 wait".to_owned() } else { format!("{count} waits") }
+}

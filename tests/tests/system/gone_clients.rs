@@ -1,0 +1,182 @@
+//! Clients that are gone while they wait: they cost others neither time nor tokens.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::PERMIT_HOLDER;
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_tests::holder::waiting_holder;
+use rampmeter_tests::machine::{in_time, undisturbed};
+use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::proxy::Proxy;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::Client;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Requests of one client that is gone.
+const GONE: usize = 10_000;
+/// Elements of one array.
+const ARRAY: usize = 1000;
+/// How much later a living worker may start behind them than without them.
+const LATER: Span = Span::from_millis(1000);
+
+/// A grant is told so long before its start at most.
+const HORIZON: Span = Span::from_millis(50);
+
+/// Where a client has its answers sent.
+#[derive(Clone, Copy)]
+enum Inboxes {
+    /// All to one subject.
+    One,
+    /// To subjects that differ in their last token, under one subscription.
+    Numbered,
+}
+
+/// A resource `api` with one limit of ten requests.
+fn api(limit: &str) -> String {
+    format!(
+        "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"ten\"\ncapacity = 10\nmargin = 0\n{limit}\n"
+    )
+}
+
+/// The requests of a client that closes its connection as soon as all of them are in line.
+async fn go_after_asking(nats: &Server, worker: &Worker, inboxes: Inboxes, progress: bool) {
+    let client = nats::connect(nats).await;
+    let own = client.new_inbox();
+    let mut answers = client.subscribe(format!("{own}.>")).await.unwrap();
+    tokio::spawn(async move { while answers.next().await.is_some() {} });
+    let asked = json!({ "mode": "wait", "progress": progress });
+    let payload = Value::Array(vec![asked; ARRAY]).to_string();
+    for array in 0..GONE / ARRAY {
+        let inbox = match inboxes {
+            Inboxes::One => format!("{own}.all.of.them"),
+            Inboxes::Numbered => format!("{own}.{array}"),
+        };
+        client.publish_with_reply("rampmeter.permit.api", inbox, payload.clone().into()).await.unwrap();
+    }
+    until("all are in line, or some have been granted", async || {
+        (queued(worker).await >= GONE as u64 || worker.status().await.counters.granted > 2).then_some(())
+    })
+    .await;
+    client.drain().await.unwrap();
+}
+
+async fn queued(worker: &Worker) -> u64 {
+    worker.status().await.classes.iter().map(|class| class.queued).sum()
+}
+
+async fn until_queued(worker: &Worker, count: u64) {
+    until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
+}
+
+/// A living worker's start behind a client that is gone: no later than alone, and all that is left is what would be left.
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(limit)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    // Enough time to get in line before anybody is granted anything.
+    for _ in 0..2 {
+        worker.ask(json!({ "mode": "reserve", "cost": { "requests": 10 } })).await;
+    }
+    let clock = Clock::start();
+    let refused = worker.ask(json!({ "mode": "allow" })).await;
+    let alone = Span::from_millis(refused["retry_after_ms"].as_f64().unwrap() as u64);
+    go_after_asking(&nats, &worker, inboxes, progress).await;
+    in_time("all to be in line", clock.now().since(Clock::START), alone)?;
+    let granted = worker.ask(json!({ "mode": "wait" })).await;
+    let start = clock.now().since(Clock::START) + Span::from_millis(granted["delay_ms"].as_f64().unwrap() as u64);
+    let later = start.saturating_sub(alone);
+    let counters = worker.status().await.counters;
+    println!("{limit}: {later} later than alone; {counters:?}");
+    in_time(limit, later, LATER)?;
+    let_pass((start + HORIZON).saturating_sub(clock.now().since(Clock::START)).duration(), "the call starts").await;
+    let refilled = clock.now().since(Clock::START).secs();
+    let level = worker.limit("ten").await.level;
+    let expected = if limit.contains("window") { 9.0 } else { refilled * 2.5 - 11.0 };
+    assert!(level > expected - 0.5, "{limit}: a level of {level} where {expected} is left");
+    Ok(())
+}
+
+const TOKEN_BUCKET: &str = "period = \"4s\"";
+
+#[tokio::test]
+async fn ten_thousand_requests_of_a_client_that_is_gone_delay_nobody() {
+    for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
+        undisturbed(async || starts_behind(TOKEN_BUCKET, inboxes, progress).await).await;
+    }
+}
+
+#[tokio::test]
+async fn whatever_the_limit_counts_they_take_nothing_of_it() {
+    let limits = [
+        "algorithm = \"fixed-window\"\nperiod = \"3s\"",
+        "algorithm = \"sliding-window\"\nperiod = \"3s\"",
+        "algorithm = \"leaky-bucket\"\ndrain_velocity = 2.5",
+    ];
+    for limit in limits {
+        for progress in [true, false] {
+            undisturbed(async || starts_behind(limit, Inboxes::Numbered, progress).await).await;
+        }
+    }
+}
+
+/// A living worker's start behind a process that was killed with thousands of requests in line.
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(limit)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let held = worker.ask(json!({ "mode": "reserve", "cost": { "requests": 9 } })).await;
+    let mut killed = waiting_holder(PERMIT_HOLDER, nats.url(), GONE / 2).await;
+    until_queued(&worker, GONE as u64 / 2 - 10).await;
+    killed.kill().await.unwrap();
+    let clock = Clock::start();
+    worker.settle(json!({ "id": held["id"] })).await;
+    let granted = worker.ask(json!({ "mode": "wait" })).await;
+    let start = clock.now().since(Clock::START) + Span::from_millis(granted["delay_ms"].as_f64().unwrap() as u64);
+    println!("{limit}: {start}; {:?}", worker.status().await.counters);
+    in_time(limit, start, LATER + alone.into())
+}
+
+#[tokio::test]
+async fn a_killed_process_with_thousands_of_requests_in_line_delays_nobody() {
+    // And the longest that one has to wait alone.
+    let limits = [
+        ("algorithm = \"concurrency\"\ntime_to_live = \"60s\"", Duration::ZERO),
+        ("algorithm = \"fixed-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
+        ("algorithm = \"sliding-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
+        ("algorithm = \"leaky-bucket\"\ndrain_velocity = 2.5", Duration::from_millis(400)),
+        (TOKEN_BUCKET, Duration::from_millis(400)),
+    ];
+    for (limit, alone) in limits {
+        undisturbed(async || starts_behind_killed(limit, alone).await).await;
+    }
+}
+
+/// Its grant comes while it is cut off. It asks again as soon as it is back, under its id and as old as it is.
+#[tokio::test]
+async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(TOKEN_BUCKET)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    for cost in [10, 2] {
+        worker.ask(json!({ "mode": "reserve", "cost": { "requests": cost } })).await;
+    }
+    let network = Proxy::start(nats.port()).await;
+    let client = Client::connect(network.url()).await.unwrap();
+    let waiting = client.resource("api").unwrap().acquire(1);
+    let waiting = tokio::spawn(waiting.into_future());
+    until_queued(&worker, 1).await;
+    network.cut();
+    until("the grant has come back", async || (worker.status().await.counters.returned > 0).then_some(())).await;
+    network.heal();
+    let permit = within("a permit", waiting).await.unwrap().unwrap();
+    let counters = worker.status().await.counters;
+    assert_eq!((counters.granted, counters.returned), (4, 1), "it was granted twice and charged once");
+    drop(permit);
+}
