@@ -104,11 +104,19 @@ impl Bucket {
         }
     }
 
-    /// Commits a start that the bucket has paid for already.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw, end: Option<Time>) {
         match self {
             Tokens(tokens) => tokens.promise_again(limit, now, key, draw),
-            Counted(counter) => counter.promise_again(limit, now, key, draw),
+            Counted(counter) => counter.promise_again(limit, now, key, draw, end),
+        }
+    }
+
+    /// Until when the call of `key` holds what it takes, unless it is settled or renewed before.
+    pub(crate) fn lease(&self, key: Key) -> Option<Time> {
+        match self {
+            Tokens(_) => None,
+            Counted(counter) => counter.lease(key),
         }
     }
 

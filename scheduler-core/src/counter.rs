@@ -60,9 +60,13 @@ impl Counter {
         Counter::with(limit, now, Some(taken).filter(|taken| taken.until > now).as_slice())
     }
 
-    /// A counter of which its predecessor has told, at `then`.
+    /// A counter of which its predecessor has told, at `then`. Windows are those of the wall clock; calls hold something for as long as
+    /// they do, whatever that shows.
     pub(crate) fn of(limit: &Limit, then: Time, taken: &Taken) -> Option<Self> {
-        let unix = limit.unix_at_origin().saturating_add(then.nanos());
+        let unix = match limit.counting() {
+            Counting::Windows(_) => limit.unix_at_origin().saturating_add(then.nanos()),
+            Counting::Tokens | Counting::Holding(_) => taken.unix_nanos,
+        };
         let mut blocks = heard(then, unix, limit.period(), limit.rate(), taken);
         if taken.doubted {
             blocks.push(Block { from: then, until: limit.release(then)?, credit: limit.full() });
@@ -123,11 +127,19 @@ impl Counter {
         }
     }
 
-    /// Commits a start that is counted already, without a name.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    /// Commits a start that is counted already, without a name; what it holds ends at `end`, if that is known.
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw, end: Option<Time>) {
         match &mut self.state {
             State::Windows(windows) => windows.promise_again(frame(limit), now, key, draw.cost),
-            State::Holdings(holdings) => holdings.name(key, draw, key.at + hold(limit).length),
+            State::Holdings(holdings) => holdings.name(key, draw, end.unwrap_or(key.at + hold(limit).length)),
+        }
+    }
+
+    /// Until when `key` holds something, unless that is settled or renewed before.
+    pub(crate) fn lease(&self, key: Key) -> Option<Time> {
+        match &self.state {
+            State::Windows(_) => None,
+            State::Holdings(holdings) => holdings.end_of(key),
         }
     }
 
@@ -275,12 +287,12 @@ impl Counter {
         match &self.state {
             State::Windows(windows) => {
                 for (key, cost) in windows.promised() {
-                    counter.promise_again(to, now, key, Draw { cost: up(cost), tier: 0 });
+                    counter.promise_again(to, now, key, Draw { cost: up(cost), tier: 0 }, None);
                 }
             }
             State::Holdings(holdings) => {
-                for (key, draw, _) in holdings.named() {
-                    counter.promise_again(to, now, key, Draw { cost: up(draw.cost), ..draw });
+                for (key, draw, end) in holdings.named() {
+                    counter.promise_again(to, now, key, Draw { cost: up(draw.cost), ..draw }, Some(end));
                 }
             }
         }

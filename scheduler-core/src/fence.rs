@@ -13,7 +13,9 @@ use crate::key_budgets::{KeyBudgets, KeyDemand};
 use crate::limit::Limit;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
+use crate::shape::Shape;
 use crate::spec::OnStoreLoss;
+use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Reverse;
@@ -163,18 +165,29 @@ impl Budget {
             self.left[id.index()] -= credit(resource, id, amount);
         }
     }
+
+    fn give_back(&mut self, resource: &Resource, amounts: impl Iterator<Item = (LimitId, Amount)>) {
+        amounts.for_each(|(id, amount)| self.left[id.index()] += credit(resource, id, amount));
+    }
 }
 
 /// A mark's budgets.
 #[derive(Clone, Debug)]
 struct Open {
     number: MarkNumber,
+    /// The serial number of the last start before it.
+    behind: u64,
     near: Budget,
     far: Budget,
     keys: KeysCovered,
 }
 
 impl Open {
+    /// Whether the start of `key` was charged to it.
+    fn charged(&self, key: Key) -> bool {
+        self.behind < key.serial
+    }
+
     fn of(&self, start: Time) -> &Budget {
         if start <= self.near.until { &self.near } else { &self.far }
     }
@@ -311,21 +324,34 @@ impl Fence {
         self.is_trusted() && self.open.iter().all(|open| now <= open.near.until)
     }
 
-    /// Notes that a call is over which took up room until it was settled: another may have its place under the same marks.
-    pub(crate) fn release(&mut self, resource: &Resource, bill: &Bill) {
-        let budgets = self.open.iter_mut().flat_map(|open| [&mut open.near, &mut open.far]);
-        for budget in budgets {
-            for (id, amount) in bill.iter().filter(|(id, _)| resource.limits()[id.index()].is_until_settled()) {
-                budget.left[id.index()] += credit(resource, id, amount);
-            }
+    /// Notes that the call of `key` is over, which has held its `places` until now: another may have them under the same marks.
+    ///
+    /// A mark counts each place of a call until whoever starts as near could hold it: the call was held when the mark was taken, or was
+    /// charged to it since. A call whose lease has ended may be in no later mark, so that it has no place to give back.
+    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+        for open in self.open.iter_mut().filter(|open| open.charged(key) || key.at <= open.near.until) {
+            open.of_mut(key.at).give_back(resource, bill.iter().filter(|(limit, _)| places.has(*limit)));
         }
     }
 
-    /// Opens the next mark. None if it has to be known first what became of earlier ones.
+    /// Notes that the permit of `key` has come back unused: another may have what it was charged under the same marks, and its `places`.
+    ///
+    /// A mark's budget bounds what is used under it, and what was never used is no part of that. Marks that were taken
+    /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
+    pub(crate) fn give_back(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+        for open in self.open.iter_mut().filter(|open| open.charged(key)) {
+            let rest = bill.iter().filter(|(limit, _)| !places.has(*limit));
+            open.of_mut(key.at).give_back(resource, rest);
+            open.keys.budgets.give_back(resource, bill);
+        }
+        self.release(resource, key, bill, places);
+    }
+
+    /// Opens the next mark, behind the start with this serial number. None if it has to be known first what became of earlier ones.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
-        now: Time,
+        (now, behind): (Time, u64),
         at_once: &AtOnce,
         keys: &KeysCovered,
     ) -> Option<NewMark> {
@@ -338,6 +364,7 @@ impl Fence {
         let far_until = near_until.max(at_once.last).max(paid_by(resource, now, at_once, &far));
         self.open.push_back(Open {
             number: self.latest,
+            behind,
             near: Budget { until: near_until, left: near.clone() },
             far: Budget { until: far_until, left: far.clone() },
             keys: keys.clone(),

@@ -113,6 +113,11 @@ impl Holdings {
         self.ends.insert((until, key));
     }
 
+    /// When what `key` holds ends, if it is known by name.
+    pub(crate) fn end_of(&self, key: Key) -> Option<Time> {
+        self.held.get(&key).map(|holding| holding.until)
+    }
+
     /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, key: Key) -> bool {
         key.at > self.now && self.release(key).is_some()

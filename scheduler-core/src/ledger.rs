@@ -269,14 +269,18 @@ impl Ledger {
         })
     }
 
-    /// The call of `key` goes on to hold what is counted already.
-    pub(crate) fn resume_holding(&mut self, now: Time, key: Key, bill: &Bill) {
-        let limits: Vec<bool> = self.books.iter().map(|book| book.limit.is_until_settled()).collect();
-        for account in accounts(bill).filter(|account| limits[account.limit().index()]) {
-            self.touch(now, account, |bucket, limit| {
-                bucket.promise_again(limit, now, key, limit.draw(account.amount(), 0));
-            });
-        }
+    /// Of each limit that the call of `key` holds a place of, when its lease ends.
+    pub(crate) fn leases(&self, now: Time, key: Key, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
+        let holding = |account: &Account| self.book(account.limit()).limit.is_until_settled();
+        accounts(bill).filter(holding).filter_map(move |account| {
+            let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            Some((account.limit(), end))
+        })
+    }
+
+    /// When the last lease of the call of `key` ends, or else its start.
+    pub(crate) fn end(&self, now: Time, key: Key, bill: &Bill) -> Time {
+        self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 
     /// Nobody has ever heard of the start of `key`: what its call was to hold, nobody does.
@@ -389,11 +393,15 @@ impl Ledger {
         latest
     }
 
-    /// Commits a start whose cost the levels have in them already.
-    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
-        for account in accounts(bill) {
+    /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
+    /// the places that its call still holds.
+    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier, leases: &[(LimitId, Time)]) {
+        let lease = |limit| leases.iter().find(|(leased, _)| *leased == limit).map(|(_, end)| *end);
+        let lasting = |limit| key.at > now || lease(limit).is_some_and(|end| end > now);
+        for account in accounts(bill).filter(|account| lasting(account.limit())) {
             self.touch(now, account, |bucket, limit| {
-                bucket.promise_again(limit, now, key, limit.draw(account.amount(), tier));
+                let draw = limit.draw(account.amount(), tier);
+                bucket.promise_again(limit, now, key, draw, lease(account.limit()));
             });
         }
     }

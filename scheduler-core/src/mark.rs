@@ -76,7 +76,7 @@ impl<R: Clone> Scheduler<R> {
         if keys.others <= now + NEAR {
             keys.budgets = self.key_budgets(now);
         }
-        let new = self.fence.as_mut()?.open(&self.resource, now, &at_once, &keys)?;
+        let new = self.fence.as_mut()?.open(&self.resource, (now, self.serial), &at_once, &keys)?;
         let steps = steps(now, new.near.0, new.far.0);
         let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
         let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new, &steps));

@@ -14,7 +14,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long an id is known after its start: long enough for calls that take minutes to settle.
+/// How long an id is known after its start, or after the end of its lease: long enough for calls that take minutes to settle.
 pub(crate) const RETENTION: Span = Span::from_secs(300);
 /// How long it is known at least, when the bound of remembered permits presses.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
@@ -25,7 +25,7 @@ pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
     pub(crate) state: State<R>,
-    /// Another that started in the same second.
+    /// Another that ends in the same second.
     next: Option<Slot>,
 }
 
@@ -75,15 +75,15 @@ impl Granted {
     }
 }
 
-/// Permits by id, and by the second in which they started: they are forgotten by the second.
+/// Permits by id, and by the second in which they end: they are forgotten by the second.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
     /// The last of each second's; it leads to the others.
-    by_start: BTreeMap<u64, Slot>,
-    /// Those whose calls go on and on, and when somebody last said so.
+    by_end: BTreeMap<u64, Slot>,
+    /// Those that were renewed, and when they end now.
     renewed: BTreeMap<Slot, Time>,
     bound: usize,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Permits<R> {
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        Permits { permits, bills, by_id, by_start: BTreeMap::new(), renewed: BTreeMap::new(), bound }
+        Permits { permits, bills, by_id, by_end: BTreeMap::new(), renewed: BTreeMap::new(), bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -131,14 +131,14 @@ impl<R> Permits<R> {
         permit
     }
 
-    /// Starts the clock of retention for a permit.
-    pub(crate) fn started(&mut self, slot: Slot, at: Time) {
-        self.get_mut(slot).next = self.by_start.insert(second_after(at), slot);
+    /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time) {
+        self.get_mut(slot).next = self.by_end.insert(second_after(end), slot);
     }
 
-    /// Keeps a permit for as long from `at` on as if it had started then.
-    pub(crate) fn renewed(&mut self, slot: Slot, at: Time) {
-        self.renewed.insert(slot, at);
+    /// The lease of a permit that has started ends only at `end`.
+    pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
+        self.renewed.insert(slot, end);
     }
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
@@ -149,14 +149,14 @@ impl<R> Permits<R> {
         self.len() < self.bound
     }
 
-    /// Forgets permits that started before `now` less the retention.
+    /// Forgets permits that ended before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
         self.forget(now, RETENTION);
     }
 
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        let (second, _) = self.by_start.first_key_value()?;
+        let (second, _) = self.by_end.first_key_value()?;
         Some(end_of(*second) + RETENTION)
     }
 
@@ -186,15 +186,15 @@ impl<R> Permits<R> {
     }
 
     fn forget(&mut self, now: Time, retention: Span) {
-        while let Some(entry) = self.by_start.first_entry() {
+        while let Some(entry) = self.by_end.first_entry() {
             if end_of(*entry.key()) + retention > now {
                 return;
             }
             let mut next = Some(entry.remove());
             while let Some(slot) = next {
                 next = self.get(slot).next;
-                match self.renewed.remove(&slot).filter(|at| *at + retention > now) {
-                    Some(at) => self.started(slot, at),
+                match self.renewed.remove(&slot).filter(|end| *end + retention > now) {
+                    Some(end) => self.started(slot, end),
                     None => drop(self.remove(slot)),
                 }
             }

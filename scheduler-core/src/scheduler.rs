@@ -278,8 +278,8 @@ impl<R: Clone> Scheduler<R> {
             fence.charge(&self.resource, &permit.bill, granted.key.at);
         }
         permit.state = State::Granted(granted);
-        let held_for = self.resource.held_for(&permit.bill);
-        self.permits.started(slot, granted.key.at + held_for);
+        let end = self.ledger.end(now, granted.key, &permit.bill);
+        self.permits.started(slot, end);
         self.counters.granted += 1;
     }
 

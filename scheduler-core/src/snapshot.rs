@@ -110,6 +110,9 @@ pub struct PermitMark {
     pub bill: Vec<(Name, Amount)>,
     /// What it was charged, by limit and key.
     pub keyed: Vec<(Name, String, Amount)>,
+    /// Of the limits that its call holds a place of, when its lease ends, in nanoseconds from the snapshot on. Where that is left
+    /// out, it was never renewed.
+    pub held_until: Vec<(Name, i64)>,
     /// What became of it.
     pub fate: Fate,
 }
@@ -238,19 +241,21 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn permit_mark(&self, now: Time, permit: &Permit<R>) -> Option<PermitMark> {
-        let (start, class, fate) = match &permit.state {
+        let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
-            State::Returned => (now, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) => (granted.key.at, granted.class, fate(granted)),
+            State::Returned => (None, self.resource.default_class(), Fate::Returned),
+            State::Granted(granted) => (Some(granted.key), granted.class, fate(granted)),
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
         let name = |id: LimitId| self.resource.limits()[id.index()].name().clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
+        let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
         Some(PermitMark {
+            held_until: leases.map(|(id, end)| (name(id), signed_nanos(now, end))).collect(),
             id: permit.id.clone(),
-            start_nanos: signed_nanos(now, start),
+            start_nanos: signed_nanos(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
             keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
@@ -304,14 +309,22 @@ impl<R: Clone> Scheduler<R> {
         let bill = self.known_part(mark);
         let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, moved: false };
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
-        let held_for = self.resource.held_for(&bill);
-        if mark.fate != Fate::Returned && key.at > then {
-            self.ledger.promise_again(then, key, &bill, self.tier(class));
-        } else if mark.fate == Fate::Open && key.at + held_for > then {
-            self.ledger.resume_holding(then, key, &bill);
+        let leases = self.leases_of(then, mark, key, &bill);
+        if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
+            self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
         }
         let slot = self.permits.insert(mark.id.clone(), bill, state);
-        self.permits.started(slot, key.at + held_for);
+        self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
+    }
+
+    /// When the leases of a permit end.
+    fn leases_of(&self, then: Time, mark: &PermitMark, key: Key, bill: &Bill) -> Vec<(LimitId, Time)> {
+        let lease = |(limit, period): (LimitId, Span)| {
+            let name = self.resource.limits()[limit.index()].name();
+            let told = mark.held_until.iter().find(|(held, _)| held == name);
+            (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
+        };
+        self.resource.leases(bill).map(lease).collect()
     }
 
     /// What was charged to limits that are there still, and have buckets of the same kind.

@@ -106,6 +106,9 @@ pub struct PermitRecord {
     /// By limit and key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     keyed: Vec<(Name, String, u64)>,
+    /// By limit, when the lease of a place ends that its call holds, in nanoseconds from the writing on.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    held_until: Vec<(Name, i64)>,
     fate: FateRecord,
 }
 
@@ -282,6 +285,7 @@ impl PermitRecord {
                 .iter()
                 .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
                 .collect(),
+            held_until: mark.held_until.clone(),
             fate: match mark.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
@@ -301,6 +305,7 @@ impl PermitRecord {
             class: self.class.clone(),
             bill: self.bill.iter().filter_map(charge).collect(),
             keyed: self.keyed.iter().filter_map(key_charge).collect(),
+            held_until: self.held_until.clone(),
             fate: match self.fate {
                 FateRecord::Open => Fate::Open,
                 FateRecord::Settled => Fate::Settled,
@@ -376,9 +381,10 @@ mod tests {
             class: name("bulk"),
             bill: vec![(name("per-minute"), 1_000_000)],
             keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
+            held_until: vec![(name("in-flight"), 26_000_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }
