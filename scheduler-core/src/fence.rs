@@ -63,6 +63,8 @@ pub(crate) struct Fence {
     wanting: bool,
     /// Whether somebody could if there were more of a key.
     wanting_keys: bool,
+    /// Whether something has happened since the latest mark that a successor has to know soon.
+    hastened: bool,
     /// What may be granted although the store does not answer.
     ride: Option<Budget>,
 }
@@ -239,6 +241,7 @@ impl Fence {
             keys: KeyDemand::default(),
             wanting: false,
             wanting_keys: false,
+            hastened: false,
             ride: None,
         }
     }
@@ -280,6 +283,11 @@ impl Fence {
             true => self.wanting_keys = true,
             false => self.wanting = true,
         }
+    }
+
+    /// The next mark is not to be later than it can be.
+    pub(crate) fn hasten(&mut self) {
+        self.hastened = true;
     }
 
     /// What keys were granted under the latest mark.
@@ -375,6 +383,7 @@ impl Fence {
         self.taken = Some(now);
         self.wanting = false;
         self.wanting_keys = false;
+        self.hastened = false;
         self.keys_changed = false;
         self.forget_large_calls(resource);
         Some(NewMark { number: self.latest, near: (near_until, near), far: (far_until, far) })
@@ -417,7 +426,7 @@ impl Fence {
         let granted = self.near.granted.iter().chain(&self.far.granted).any(|granted| *granted > Credit::ZERO);
         match () {
             () if self.wanting || self.latest < self.trusted_from => taken,
-            () if self.wanting_keys => taken + EARLIEST_RENEWAL,
+            () if self.wanting_keys || self.hastened => taken + EARLIEST_RENEWAL,
             () if granted && self.runs_low() => taken + EARLIEST_RENEWAL,
             () if granted || self.keys_changed => taken + RENEWAL,
             () => taken + IDLE_RENEWAL,

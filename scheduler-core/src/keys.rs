@@ -80,6 +80,8 @@ pub(crate) struct Keys {
     due: BTreeSet<(Time, Slot)>,
     /// Buckets with promises, or below zero.
     owing: BTreeSet<Slot>,
+    /// When freezes of buckets end, by what was heard of each.
+    frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys marks list; nothing while there are too many.
     listed: Option<BTreeSet<Slot>>,
     /// Where the sweep goes on.
@@ -99,6 +101,7 @@ impl Keys {
             others: vec![Others::Full; limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
+            frozen: BTreeSet::new(),
             listed: Some(BTreeSet::new()),
             swept: 0,
             bound: resource.bounds().max_keys,
@@ -174,10 +177,18 @@ impl Keys {
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+        self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if known.owes(limit, now) {
             self.owing.insert(slot);
         }
         done
+    }
+
+    /// Buckets that are frozen, with the ends of their freezes, the last first.
+    pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        self.frozen = self.frozen.split_off(&(now, Slot::FIRST));
+        let known = |(until, slot): &(Time, Slot)| Some((*until, self.buckets.get(*slot)?));
+        self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
     }
 
     /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.

@@ -134,6 +134,10 @@ impl Ledger {
         self.keys.empty(now);
     }
 
+    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.iter()
+    }
+
     pub(crate) fn book(&self, limit: LimitId) -> &Book {
         &self.books[limit.index()]
     }

@@ -3,6 +3,7 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
+pub use crate::freeze::FreezeMark;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
 use crate::limit::Limit;
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub levels: Vec<LevelMark>,
     /// Those of keys.
     pub keys: KeyMarks,
+    /// What the upstream has asked to wait with.
+    pub freezes: Vec<FreezeMark>,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
 }
@@ -132,7 +135,8 @@ impl<R: Clone> Scheduler<R> {
     /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
-        Snapshot { levels: self.levels(now), keys: self.key_marks(now), permits: self.permit_marks(now, most) }
+        let (levels, freezes) = (self.levels(now), self.freeze_marks(now));
+        Snapshot { levels, keys: self.key_marks(now), freezes, permits: self.permit_marks(now, most) }
     }
 
     /// The buckets of keys, the lowest first where there are too many to list.
@@ -195,6 +199,9 @@ impl<R: Clone> Scheduler<R> {
             scheduler.restore_level(then, mark);
         }
         scheduler.restore_keys(then, &snapshot.keys);
+        for mark in &snapshot.freezes {
+            scheduler.restore_freeze(then, mark);
+        }
         for mark in &snapshot.permits {
             scheduler.restore_permit(then, mark);
         }

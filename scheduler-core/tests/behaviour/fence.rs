@@ -313,7 +313,8 @@ impl Writer {
 }
 
 fn snapshot(mark: &Mark) -> Snapshot {
-    Snapshot { levels: mark.levels.clone(), keys: mark.keys.clone(), permits: Vec::new() }
+    let (levels, keys, freezes) = (mark.levels.clone(), mark.keys.clone(), mark.freezes.clone());
+    Snapshot { levels, keys, freezes, permits: Vec::new() }
 }
 
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {

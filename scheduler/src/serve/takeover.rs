@@ -4,7 +4,7 @@ use super::permit_loop::{Parts, Pending};
 use super::reply::ReplyTo;
 use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
 use super::witness::{Sequel, Witness, note};
-use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError};
+use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError, freezes_of};
 use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -109,6 +109,7 @@ impl Tenure {
             permit_parts: 0,
             levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
             keys: KeysRecord::of(&pending.mark.keys),
+            freezes: freezes_of(&pending.mark.freezes),
             rules: pending.rules,
         }
     }

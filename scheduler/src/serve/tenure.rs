@@ -11,7 +11,7 @@ use super::roster::Roster;
 use super::ruled::{NewRules, RuledLimits};
 use super::witness::{Witness, note};
 use crate::store::{
-    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
+    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError, freezes_of,
 };
 use async_nats::Client;
 use rampmeter_dialects::Reader;
@@ -364,6 +364,7 @@ impl Tenure {
             permit_parts,
             levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
             keys: KeysRecord::of(&handover.snapshot.keys),
+            freezes: freezes_of(&handover.snapshot.freezes),
             rules: handover.rules,
         };
         self.save(term, &record).await?;
