@@ -124,7 +124,7 @@ impl Bucket {
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
         match self {
             Tokens(tokens) => tokens.withdraw(limit, key),
-            Counted(counter) => counter.withdraw(key),
+            Counted(counter) => counter.withdraw(limit, key),
         }
     }
 
@@ -244,7 +244,7 @@ impl Bucket {
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         match self {
             Tokens(tokens) => tokens.advance(limit, now),
-            Counted(counter) => counter.advance(now),
+            Counted(counter) => counter.advance(limit, now),
         }
     }
 

@@ -87,9 +87,7 @@ impl Counter {
     pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[Unknown], renewed: Time) -> Taken {
         let (mut blocks, rest) = match &self.state {
             State::Windows(windows) => {
-                let granted = unknown.iter().filter(|granted| granted.credit > Credit::ZERO);
-                let latest = granted.map(|granted| granted.until).max().unwrap_or(Time::ORIGIN);
-                let (blocks, anywhere) = windows.blocks(frame(limit), latest);
+                let (blocks, anywhere) = windows.blocks();
                 (blocks, anywhere.to_vec())
             }
             State::Holdings(holdings) if renewed > now && hold(limit).until_settled => {
@@ -99,9 +97,9 @@ impl Counter {
         };
         blocks = condensed(blocks);
         blocks.extend(condensed(rest));
-        let known = blocks.len();
-        for granted in unknown.iter().filter(|granted| granted.credit > Credit::ZERO) {
-            add(limit, &mut blocks, known, granted);
+        for Unknown { from, until, credit } in unknown.iter().filter(|granted| granted.credit > Credit::ZERO) {
+            let until = limit.release(*until).unwrap_or(*until);
+            blocks.push(Block { from: *from, until, credit: *credit });
         }
         told(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
     }
@@ -143,10 +141,10 @@ impl Counter {
         }
     }
 
-    pub(crate) fn withdraw(&mut self, key: Key) -> bool {
+    pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
         self.take_back_probe(key);
         match &mut self.state {
-            State::Windows(windows) => windows.withdraw(key),
+            State::Windows(windows) => windows.withdraw(frame(limit), key),
             State::Holdings(holdings) => holdings.withdraw(key),
         }
     }
@@ -163,13 +161,13 @@ impl Counter {
         match &mut self.state {
             State::Windows(windows) => {
                 // One that was put off to a start that has not come.
-                if windows.withdraw(key) {
+                if windows.withdraw(frame(limit), key) {
                     if made {
                         windows.spend(frame(limit), now, actual);
                     }
                     return;
                 }
-                windows.correct(frame(limit), key.at, charged, actual, made);
+                windows.correct(frame(limit), key.at, charged, actual);
             }
             State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
             State::Holdings(holdings) => holdings.correct(key, actual),
@@ -201,9 +199,9 @@ impl Counter {
         }
     }
 
-    pub(crate) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         match &mut self.state {
-            State::Windows(windows) => windows.advance(now),
+            State::Windows(windows) => windows.advance(frame(limit), now),
             State::Holdings(holdings) => holdings.advance(now),
         }
         self.freeze.take_if(|freeze| freeze.is_over(now));
@@ -328,35 +326,4 @@ fn renewable(limit: &Limit, holdings: &Holdings, renewed: Time) -> Vec<Block> {
         all.renew(limit, key, draw, until);
     }
     all.blocks()
-}
-
-/// Adds what may be granted to what is taken: to the first blocks, which are `known`, and to those of windows that others may open.
-fn add(limit: &Limit, blocks: &mut Vec<Block>, known: usize, granted: &Unknown) {
-    let Unknown { from, until, credit } = *granted;
-    let Some(release) = limit.release(until) else { return };
-    if !limit.is_by_use() {
-        return blocks.push(Block { from, until: release, credit });
-    }
-    // It is within the windows that there are, or opens others between them.
-    let mut free = from;
-    let mut opened = Vec::new();
-    for (index, block) in blocks.iter_mut().enumerate().filter(|(_, block)| block.meets(from, until)) {
-        if free < block.from {
-            opened.push((free, block.from));
-        }
-        block.credit += credit;
-        if index >= known {
-            // Nobody has opened this one yet: whatever is granted here may be what does.
-            let latest = until.min(block.from + limit.period());
-            block.until = block.until.max(limit.release(latest).unwrap_or(latest));
-        }
-        // A window that was opened at once may have ended, and another begun, before this one surely ends.
-        free = block.until.min(block.from + limit.period());
-    }
-    if free <= until {
-        opened.push((free, until));
-    }
-    for (from, until) in opened {
-        blocks.push(Block { from, until: limit.release(until).unwrap_or(until), credit });
-    }
 }

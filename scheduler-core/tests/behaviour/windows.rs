@@ -85,6 +85,25 @@ fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
     );
 }
 
+/// A predecessor whose clock was three seconds behind may have taken all of its window at the end of it.
+#[test]
+fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
+    let spec = resource(vec![LimitSpec {
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        ..limit("requests", 10.0, span(10_000))
+    }]);
+    let mut before = play(&spec, "9000 reserve a requests=10 -> a@9000");
+    let snapshot = before.scheduler.snapshot(ms(9_500), 0);
+    let ahead = Resource::new(&spec).unwrap().at_unix(3_000_000_000);
+    play_on(
+        World::of(Scheduler::restore(ahead, 2, ms(9_500), ms(9_500), &snapshot)),
+        "
+        10100 reserve b                -> b@17000
+        17000 reserve c requests=9     -> c@17000
+        ",
+    );
+}
+
 #[test]
 fn a_window_that_begins_with_its_first_call() {
     play(
