@@ -203,6 +203,14 @@ impl Bucket {
         }
     }
 
+    /// Goes on under a limit whose windows are cut by another clock.
+    pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
+        match self {
+            Tokens(_) => {}
+            Counted(counter) => counter.anchor(now, from, to),
+        }
+    }
+
     /// The same bucket under a limit of another size.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         match self {

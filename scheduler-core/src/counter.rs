@@ -276,6 +276,14 @@ impl Counter {
         self.freeze.take_if(|freeze| freeze.is_forgotten(now));
     }
 
+    /// Goes on under a limit whose windows are cut by another clock.
+    pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
+        match &mut self.state {
+            State::Windows(windows) => windows.cut_anew(now, frame(from), frame(to)),
+            State::Holdings(_) => {}
+        }
+    }
+
     /// The same under a limit of another size. What was taken counts for as long as it would have, or would now.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));

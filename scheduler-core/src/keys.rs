@@ -302,6 +302,18 @@ impl Keys {
         }
     }
 
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        let before = self.limits.clone();
+        self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
+        let known = self.buckets.iter_mut().map(|known| (known.limit.index(), &mut known.bucket));
+        let others = self.others.iter_mut().enumerate().filter_map(|(index, others)| match others {
+            Others::Like(bucket) => Some((index, bucket)),
+            Others::Full | Others::Empty(_) => None,
+        });
+        known.chain(others).for_each(|(index, bucket)| bucket.anchor(now, &before[index], &self.limits[index]));
+    }
+
     /// How many buckets there are of limits whose keys marks list.
     fn count_listed(&self) -> usize {
         let counts = self.limits.iter().zip(&self.live);

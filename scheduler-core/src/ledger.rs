@@ -179,6 +179,12 @@ impl Ledger {
         new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
     }
 
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        self.books.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.keys.anchor(now, unix_at_origin);
+    }
+
     /// Whether there is stock that is not proven yet.
     pub(crate) fn is_doubted(&self) -> bool {
         self.books.iter().any(Book::is_doubted)

@@ -240,6 +240,18 @@ impl Windows {
         self.end().is_none_or(|end| end <= now)
     }
 
+    /// Goes on with windows that are cut otherwise: what is promised is in the one of its start, what was taken in all that it meets.
+    pub(crate) fn cut_anew(&mut self, now: Time, from: &Frame, to: &Frame) {
+        let promised: Vec<(Key, Credit)> = self.promised().collect();
+        for (key, _) in &promised {
+            self.withdraw(from, *key);
+        }
+        let (mut blocks, anywhere) = self.blocks();
+        blocks.extend(anywhere);
+        *self = Windows::with(to, &blocks);
+        promised.iter().for_each(|(key, cost)| self.commit(to, now, *key, *cost));
+    }
+
     /// What is taken, window by window, and of several.
     pub(crate) fn blocks(&self) -> (Vec<Block>, &[Block]) {
         let block = |(starts, used): (&Time, &Used)| Block { from: *starts, until: used.ends, credit: used.taken };

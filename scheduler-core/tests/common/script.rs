@@ -10,6 +10,7 @@
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs; `extend` also with `anew` and the options that it was asked for with |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
 //! | `hand-over` | the scheduler gives the resource up |
+//! | `clock`, then milliseconds | the wall clock turns out to have shown that at the beginning of time |
 //! | `levels` | the levels of all limits are answered |
 //! | `left`, then a name | what is left of the limits of this permit is answered |
 //! | `limits`, then a name | there are the limits of this name from now on |
@@ -80,6 +81,10 @@ impl Player<'_> {
         self.world.run_until(now);
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
+            ["clock", shown] => {
+                let unix_at_origin = millis(shown).nanos();
+                self.world.handle(now, Event::WallClock { unix_at_origin });
+            }
             ["levels"] => return self.levels(now),
             ["left", id] => return self.left(now, id),
             ["limits", set] => {

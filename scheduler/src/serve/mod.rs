@@ -28,6 +28,7 @@ mod takeover;
 pub mod tally;
 pub mod tenure;
 pub mod vigil;
+mod wall_clock;
 pub mod witness;
 
 use crate::config::{Config, Configured};

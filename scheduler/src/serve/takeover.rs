@@ -5,7 +5,7 @@ use super::reply::ReplyTo;
 use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
 use super::witness::{Sequel, Witness, note};
 use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, Revision, StateRecord, StoreError, freezes_of};
-use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
+use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::mark::MarkNumber;
@@ -37,9 +37,10 @@ impl Tenure {
             self.rules.reach(record.rules).await;
         }
         self.take_rules();
+        let unix_at_origin = self.office.store.unix_nanos_at_origin(self.office.clock).await?;
         let legacy = self.legacy(found).await?;
         let now = self.now();
-        let mut core = self.restore(now, legacy);
+        let mut core = self.restore(now, unix_at_origin, legacy);
         let mark = core.mark(now).expect("a new fence is open for marks");
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
@@ -49,7 +50,7 @@ impl Tenure {
         if !listens {
             core.handle(now, Event::Marked(pending.mark.number));
         }
-        self.begin(core, state, revision, listening).await
+        self.begin(core, unix_at_origin, state, revision, listening).await
     }
 
     /// What was judged vacant has to be what is replaced: another may have won meanwhile.
@@ -66,6 +67,7 @@ impl Tenure {
     async fn begin(
         &mut self,
         core: Scheduler<ReplyTo>,
+        unix_at_origin: u64,
         state: StateRecord,
         revision: Revision,
         listening: Option<MarkNumber>,
@@ -92,6 +94,7 @@ impl Tenure {
             rules,
         };
         let running = self.office.permits.run(parts).await?;
+        self.watch_clock(&orders, unix_at_origin);
         let (ways, connects) = (Ways { orders, letters }, Some(self.connects()));
         Ok(Term { epoch, nonce, revision, ways, marks: pending, opened, running, connects })
     }
@@ -168,9 +171,8 @@ impl Tenure {
 
     /// The core as its predecessor left it, in the next epoch. Where nobody knows that, wall time is above any epoch that was
     /// counted up.
-    fn restore(&self, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
-        // From here on time goes on as it does, whatever becomes of the clock on the wall.
-        let resource = self.resource.clone().at_unix(unix_nanos_at_origin(now));
+    fn restore(&self, now: Time, unix_at_origin: u64, legacy: Legacy) -> Scheduler<ReplyTo> {
+        let resource = self.resource.clone().at_unix(unix_at_origin);
         let core = match legacy {
             Legacy::None => {
                 tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
