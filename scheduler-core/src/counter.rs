@@ -286,6 +286,17 @@ impl Counter {
 
     /// The same under a limit of another size. What was taken counts for as long as it would have, or would now.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
+        if let (State::Holdings(holdings), Some(more)) = (&self.state, from.counts_longer_as(to)) {
+            // What may have left it is no more than it can have let in.
+            let most = from.full().times(more.nanos().div_ceil(from.period().nanos()).saturating_add(1));
+            let most = most.min(from.rate().credit(to.capacity()));
+            let state = State::Holdings(holdings.lengthened(more, most));
+            return Counter { state, freeze: self.freeze }.carried_over(now, from, to);
+        }
+        self.carried_over(now, from, to)
+    }
+
+    fn carried_over(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let mut taken = self.taken(from, now, &[], Time::ORIGIN);
         taken.spans.iter_mut().for_each(|span| span.until_nanos = span.until_nanos.max(span.from_nanos));

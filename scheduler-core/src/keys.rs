@@ -283,6 +283,11 @@ impl Keys {
         let others = |(before, to): (&Option<LimitId>, &Limit)| {
             let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
             let was = &self.limits[before.index()];
+            if was.counts_longer_as(to).is_some() {
+                // Nobody knows what keys have taken that were forgotten a moment ago.
+                let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
+                return Others::Empty(known.max(now - was.period()));
+            }
             match &self.others[before.index()] {
                 Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),
                 others if !to.has_tokens() => others.clone(),

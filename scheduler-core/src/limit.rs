@@ -238,6 +238,16 @@ impl Limit {
         }
     }
 
+    /// How much longer calls count under `other`, where both are sliding windows.
+    pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
+        match (&self.counting, &other.counting) {
+            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
+                Some(others.length.saturating_sub(own.length))
+            }
+            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
+        }
+    }
+
     /// When a bucket with this level at `now` is above zero, or was empty to have refilled since.
     pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.time_to_refill(credit).since(Time::ORIGIN);
