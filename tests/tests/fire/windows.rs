@@ -6,6 +6,7 @@ use crate::RAMPMETER;
 use async_nats::Message;
 use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_tests::dice::Dice;
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::pair::Pair;
 use rampmeter_tests::patience::let_pass;
@@ -26,6 +27,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Requests at once: so often a window is used up within a second.
 const ASKED: usize = 5;
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long they ask without a break, and how long the break is.
+const ASKING: std::ops::Range<Duration> = Duration::from_secs(3)..Duration::from_secs(7);
+const SILENT: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
 /// What a scheduler that was killed was asked, it does not answer.
 const LOST: Duration = Duration::from_millis(500);
 
@@ -39,10 +43,16 @@ fn hub() -> String {
     )
 }
 
-/// Asks again and again until `stop` says so.
-async fn ask_on(worker: Worker, clock: Clock, stop: watch::Receiver<bool>) -> Vec<Granted> {
+/// Asks again and again for a while, and not at all for a while, until `stop` says so: what is taken late in one window and early in the
+/// next is of one window by another clock.
+async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
     let mut granted = Vec::new();
+    let mut until = clock.now() + Span::from(dice.span(ASKING));
     while !*stop.borrow() {
+        if until <= clock.now() {
+            let_pass(dice.span(SILENT), "nobody asks for a while").await;
+            until = clock.now() + Span::from(dice.span(ASKING));
+        }
         let asked = clock.now();
         let many = json!(vec![json!({"mode": "allow"}); ASKED]);
         let mut answers = worker.send("permit", many.to_string()).await;
@@ -52,8 +62,8 @@ async fn ask_on(worker: Worker, clock: Clock, stop: watch::Receiver<bool>) -> Ve
         {
             let some = told(&answer);
             missing = if some.is_empty() { 0 } else { missing.saturating_sub(some.len()) };
-            let delays = some.iter().filter_map(|answer| answer["delay_ms"].as_u64());
-            granted.extend(delays.map(|delay| (asked, clock.now() + Span::from_millis(delay))));
+            let delays = some.iter().filter_map(|answer| answer["delay_ms"].as_f64());
+            granted.extend(delays.map(|delay| (asked, clock.now() + Span::from_nanos((delay * 1e6) as u64))));
         }
         let_pass(PAUSE, "the next asks a little later").await;
     }
@@ -90,7 +100,7 @@ async fn clocks_that_are_seconds_apart() {
     let mut pair = Pair::start_by(CLOCKS, RAMPMETER, &configuration).await;
     let (clock, (stop, stopped)) = (Clock::start(), watch::channel(false));
     let unix_at_origin = unix_nanos_at_origin(clock.now());
-    let asking = tokio::spawn(ask_on(Worker::connect(&nats, "hub").await, clock, stopped));
+    let asking = tokio::spawn(ask_on(Worker::connect(&nats, "hub").await, clock, run.dice(), stopped));
     for _ in 0..CYCLES.count() {
         let_pass(dice.span(BETWEEN), "kills come at any point of a window").await;
         let leader = pair.leader().await;
@@ -101,6 +111,5 @@ async fn clocks_that_are_seconds_apart() {
     let counts = by_window(&asking.await.unwrap(), unix_at_origin);
     assert!(counts.values().all(|count| *count <= CAPACITY), "{counts:?}");
     // Nobody is kept from what there is either: what is lost with a leader is a part of a window.
-    let whole = counts.values().filter(|count| **count > CAPACITY / 2).count();
-    assert!(2 * whole >= counts.len(), "{counts:?}");
+    assert!(counts.values().any(|count| *count > CAPACITY / 2), "{counts:?}");
 }
