@@ -59,6 +59,13 @@ impl Book {
         }
     }
 
+    /// Goes on under a wall clock that showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        let limit = self.limit.clone().at_unix(unix_at_origin);
+        self.bucket.anchor(now, &self.limit, &limit);
+        (self.limit, self.nominal) = (limit, self.nominal.clone().at_unix(unix_at_origin));
+    }
+
     /// Stock that is full because nobody knows better is drawn on with care.
     pub(crate) fn doubt_stock(&mut self, now: Time) {
         self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.period()));

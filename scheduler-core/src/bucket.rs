@@ -104,11 +104,19 @@ impl Bucket {
         }
     }
 
-    /// Commits a start that the bucket has paid for already.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw, end: Option<Time>) {
         match self {
             Tokens(tokens) => tokens.promise_again(limit, now, key, draw),
-            Counted(counter) => counter.promise_again(limit, now, key, draw),
+            Counted(counter) => counter.promise_again(limit, now, key, draw, end),
+        }
+    }
+
+    /// Until when the call of `key` holds what it takes, unless it is settled or renewed before.
+    pub(crate) fn lease(&self, key: Key) -> Option<Time> {
+        match self {
+            Tokens(_) => None,
+            Counted(counter) => counter.lease(key),
         }
     }
 
@@ -116,7 +124,7 @@ impl Bucket {
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
         match self {
             Tokens(tokens) => tokens.withdraw(limit, key),
-            Counted(counter) => counter.withdraw(key),
+            Counted(counter) => counter.withdraw(limit, key),
         }
     }
 
@@ -134,7 +142,7 @@ impl Bucket {
             self.take_back_probe(key);
         }
         match self {
-            Counted(counter) => counter.correct(limit, key, (charged, actual), made),
+            Counted(counter) => counter.correct(limit, key, (charged, actual)),
             Tokens(tokens) if actual < charged => tokens.refund(limit, now, since, charged - actual),
             Tokens(tokens) if actual > charged => tokens.debit_since(limit, now, since, actual - charged),
             Tokens(_) => {}
@@ -198,6 +206,14 @@ impl Bucket {
         }
     }
 
+    /// Goes on under a limit whose windows are cut by another clock.
+    pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
+        match self {
+            Tokens(_) => {}
+            Counted(counter) => counter.anchor(now, from, to),
+        }
+    }
+
     /// The same bucket under a limit of another size.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         match self {
@@ -239,7 +255,7 @@ impl Bucket {
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         match self {
             Tokens(tokens) => tokens.advance(limit, now),
-            Counted(counter) => counter.advance(now),
+            Counted(counter) => counter.advance(limit, now),
         }
     }
 

@@ -60,9 +60,13 @@ impl Counter {
         Counter::with(limit, now, Some(taken).filter(|taken| taken.until > now).as_slice())
     }
 
-    /// A counter of which its predecessor has told, at `then`.
+    /// A counter of which its predecessor has told, at `then`. Windows are those of the wall clock; calls hold something for as long as
+    /// they do, whatever that shows.
     pub(crate) fn of(limit: &Limit, then: Time, taken: &Taken) -> Option<Self> {
-        let unix = limit.unix_at_origin().saturating_add(then.nanos());
+        let unix = match limit.counting() {
+            Counting::Windows(_) => limit.unix_at_origin().saturating_add(then.nanos()),
+            Counting::Tokens | Counting::Holding(_) => taken.unix_nanos,
+        };
         let mut blocks = heard(then, unix, limit.period(), limit.rate(), taken);
         if taken.doubted {
             blocks.push(Block { from: then, until: limit.release(then)?, credit: limit.full() });
@@ -83,9 +87,7 @@ impl Counter {
     pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[Unknown], renewed: Time) -> Taken {
         let (mut blocks, rest) = match &self.state {
             State::Windows(windows) => {
-                let granted = unknown.iter().filter(|granted| granted.credit > Credit::ZERO);
-                let latest = granted.map(|granted| granted.until).max().unwrap_or(Time::ORIGIN);
-                let (blocks, anywhere) = windows.blocks(frame(limit), latest);
+                let (blocks, anywhere) = windows.blocks();
                 (blocks, anywhere.to_vec())
             }
             State::Holdings(holdings) if renewed > now && hold(limit).until_settled => {
@@ -95,9 +97,9 @@ impl Counter {
         };
         blocks = condensed(blocks);
         blocks.extend(condensed(rest));
-        let known = blocks.len();
-        for granted in unknown.iter().filter(|granted| granted.credit > Credit::ZERO) {
-            add(limit, &mut blocks, known, granted);
+        for Unknown { from, until, credit } in unknown.iter().filter(|granted| granted.credit > Credit::ZERO) {
+            let until = limit.release(*until).unwrap_or(*until);
+            blocks.push(Block { from: *from, until, credit: *credit });
         }
         told(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
     }
@@ -123,26 +125,34 @@ impl Counter {
         }
     }
 
-    /// Commits a start that is counted already, without a name.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    /// Commits a start that is counted already, without a name; what it holds ends at `end`, if that is known.
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw, end: Option<Time>) {
         match &mut self.state {
             State::Windows(windows) => windows.promise_again(frame(limit), now, key, draw.cost),
-            State::Holdings(holdings) => holdings.name(key, draw, key.at + hold(limit).length),
+            State::Holdings(holdings) => holdings.name(key, draw, end.unwrap_or(key.at + hold(limit).length)),
         }
     }
 
-    pub(crate) fn withdraw(&mut self, key: Key) -> bool {
+    /// Until when `key` holds something, unless that is settled or renewed before.
+    pub(crate) fn lease(&self, key: Key) -> Option<Time> {
+        match &self.state {
+            State::Windows(_) => None,
+            State::Holdings(holdings) => holdings.end_of(key),
+        }
+    }
+
+    pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
         self.take_back_probe(key);
         match &mut self.state {
-            State::Windows(windows) => windows.withdraw(key),
+            State::Windows(windows) => windows.withdraw(frame(limit), key),
             State::Holdings(holdings) => holdings.withdraw(key),
         }
     }
 
     /// Learns what became of the call of `key`.
-    pub(crate) fn correct(&mut self, limit: &Limit, key: Key, (charged, actual): (Credit, Credit), made: bool) {
+    pub(crate) fn correct(&mut self, limit: &Limit, key: Key, (charged, actual): (Credit, Credit)) {
         match &mut self.state {
-            State::Windows(windows) => windows.correct(frame(limit), key.at, charged, actual, made),
+            State::Windows(windows) => windows.correct(frame(limit), key.at, charged, actual),
             State::Holdings(holdings) if hold(limit).until_settled => drop(holdings.release(key)),
             State::Holdings(holdings) => holdings.correct(key, actual),
         }
@@ -165,9 +175,9 @@ impl Counter {
         }
     }
 
-    pub(crate) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         match &mut self.state {
-            State::Windows(windows) => windows.advance(now),
+            State::Windows(windows) => windows.advance(frame(limit), now),
             State::Holdings(holdings) => holdings.advance(now),
         }
         self.freeze.take_if(|freeze| freeze.is_over(now));
@@ -233,8 +243,27 @@ impl Counter {
         self.freeze.take_if(|freeze| freeze.is_forgotten(now));
     }
 
+    /// Goes on under a limit whose windows are cut by another clock.
+    pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
+        match &mut self.state {
+            State::Windows(windows) => windows.cut_anew(now, frame(from), frame(to)),
+            State::Holdings(_) => {}
+        }
+    }
+
     /// The same under a limit of another size. What was taken counts for as long as it would have, or would now.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
+        if let (State::Holdings(holdings), Some(more)) = (&self.state, from.counts_longer_as(to)) {
+            // What may have left it is no more than it can have let in.
+            let most = from.full().times(more.nanos().div_ceil(from.period().nanos()).saturating_add(1));
+            let most = most.min(from.rate().credit(to.capacity()));
+            let state = State::Holdings(holdings.lengthened(more, most));
+            return Counter { state, freeze: self.freeze }.carried_over(now, from, to);
+        }
+        self.carried_over(now, from, to)
+    }
+
+    fn carried_over(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let mut taken = self.taken(from, now, &[], Time::ORIGIN);
         taken.spans.iter_mut().for_each(|span| span.until_nanos = span.until_nanos.max(span.from_nanos));
@@ -242,12 +271,12 @@ impl Counter {
         match &self.state {
             State::Windows(windows) => {
                 for (key, cost) in windows.promised() {
-                    counter.promise_again(to, now, key, Draw { cost: up(cost), tier: 0 });
+                    counter.promise_again(to, now, key, Draw { cost: up(cost), tier: 0 }, None);
                 }
             }
             State::Holdings(holdings) => {
-                for (key, draw, _) in holdings.named() {
-                    counter.promise_again(to, now, key, Draw { cost: up(draw.cost), ..draw });
+                for (key, draw, end) in holdings.named() {
+                    counter.promise_again(to, now, key, Draw { cost: up(draw.cost), ..draw }, Some(end));
                 }
             }
         }
@@ -283,35 +312,4 @@ fn renewable(limit: &Limit, holdings: &Holdings, renewed: Time) -> Vec<Block> {
         all.renew(limit, key, draw, until);
     }
     all.blocks()
-}
-
-/// Adds what may be granted to what is taken: to the first blocks, which are `known`, and to those of windows that others may open.
-fn add(limit: &Limit, blocks: &mut Vec<Block>, known: usize, granted: &Unknown) {
-    let Unknown { from, until, credit } = *granted;
-    let Some(release) = limit.release(until) else { return };
-    if !limit.is_by_use() {
-        return blocks.push(Block { from, until: release, credit });
-    }
-    // It is within the windows that there are, or opens others between them.
-    let mut free = from;
-    let mut opened = Vec::new();
-    for (index, block) in blocks.iter_mut().enumerate().filter(|(_, block)| block.meets(from, until)) {
-        if free < block.from {
-            opened.push((free, block.from));
-        }
-        block.credit += credit;
-        if index >= known {
-            // Nobody has opened this one yet: whatever is granted here may be what does.
-            let latest = until.min(block.from + limit.period());
-            block.until = block.until.max(limit.release(latest).unwrap_or(latest));
-        }
-        // A window that was opened at once may have ended, and another begun, before this one surely ends.
-        free = block.until.min(block.from + limit.period());
-    }
-    if free <= until {
-        opened.push((free, until));
-    }
-    for (from, until) in opened {
-        blocks.push(Block { from, until: limit.release(until).unwrap_or(until), credit });
-    }
 }

@@ -50,6 +50,11 @@ pub enum Event<R> {
     },
     /// What was last said to the request of this id has reached no client.
     Undelivered(PermitId),
+    /// The wall clock turns out to have shown something else at the origin of time: it was set, or time has passed that nobody noticed.
+    WallClock {
+        /// In nanoseconds since 1970.
+        unix_at_origin: u64,
+    },
     /// This scheduler gives the resource up: nothing is granted from now on.
     HandOver,
 }

@@ -5,6 +5,7 @@
 //! with those of the time of the call, corrected by what was learned since, so that the calls of one round trip are one lesson.
 
 use crate::bill::Bill;
+use crate::bucket::Bucket;
 use crate::command::{Announcement, Command};
 use crate::observation::{Observation, Reading, Scope, Verdict};
 use crate::permits::Granted;
@@ -121,17 +122,26 @@ impl<R: Clone> Scheduler<R> {
         let mut longest = Span::ZERO;
         let mut voids = false;
         for limit in limits {
-            if let Some(charge) = bill.key_of(*limit) {
-                let until = now + retry_after.unwrap_or(KEY_PAUSE);
-                self.ledger.keys.touch(now, charge, |bucket, _| bucket.freeze_until(until));
-                continue;
-            }
-            let book = self.ledger.book_mut(*limit);
-            let pause = retry_after.unwrap_or_else(|| book.next_pause(now));
-            book.bucket.freeze_until(now + pause);
-            voids |= book.bucket.promises_between(now + self.resource.horizon(), now + pause);
+            let begin = |bucket: &mut Bucket, pause: Span| {
+                bucket.freeze_until(now + pause);
+                bucket.promises_between(now + self.resource.horizon(), now + pause)
+            };
+            let pause = match bill.key_of(*limit) {
+                Some(charge) => {
+                    let pause = retry_after.unwrap_or(KEY_PAUSE);
+                    voids |= self.ledger.keys.touch(now, charge, |bucket, _| begin(bucket, pause));
+                    pause
+                }
+                None => {
+                    let book = self.ledger.book_mut(*limit);
+                    let pause = retry_after.unwrap_or_else(|| book.next_pause(now));
+                    voids |= begin(&mut book.bucket, pause);
+                    pause
+                }
+            };
             longest = longest.max(pause);
         }
+        self.hasten_mark();
         // Starts within the horizon have been told already, and can't be called back.
         if voids {
             self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
@@ -166,6 +176,7 @@ impl<R: Clone> Scheduler<R> {
                 None => self.ledger.book_mut(*limit).spend_until(now + span),
             }
         }
+        self.hasten_mark();
         for slot in self.everybody() {
             if let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) {
                 self.turn_away(slot, refusal);

@@ -13,7 +13,9 @@ use crate::key_budgets::{KeyBudgets, KeyDemand};
 use crate::limit::Limit;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
+use crate::shape::Shape;
 use crate::spec::OnStoreLoss;
+use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Reverse;
@@ -60,7 +62,8 @@ pub(crate) struct Fence {
     keys: KeyDemand,
     /// Whether somebody could start if there were more budget.
     wanting: bool,
-    /// Whether the next mark is to come soon: somebody could start if there were more of a key, or waits to be told.
+    /// Whether the next mark is to come soon: somebody could start if there were more of a key, waits to be told, or a successor
+    /// has to know what has happened since the latest one.
     wanting_soon: bool,
     /// What may be granted although the store does not answer.
     ride: Option<Budget>,
@@ -164,14 +167,27 @@ impl Budget {
             self.left[id.index()] -= credit(resource, id, amount);
         }
     }
+
+    fn give_back(&mut self, resource: &Resource, amounts: impl Iterator<Item = (LimitId, Amount)>) {
+        amounts.for_each(|(id, amount)| self.left[id.index()] += credit(resource, id, amount));
+    }
 }
 
 /// What a mark allows.
 #[derive(Clone, Debug)]
 struct Open {
     number: MarkNumber,
+    /// The serial number of the last start before it.
+    behind: u64,
     budget: Budget,
     keys: KeysCovered,
+}
+
+impl Open {
+    /// Whether the start of `key` was charged to it.
+    fn charged(&self, key: Key) -> bool {
+        self.behind < key.serial && key.at <= self.budget.until
+    }
 }
 
 /// What requests that are there could be granted this very moment, by limit.
@@ -272,6 +288,11 @@ impl Fence {
         }
     }
 
+    /// The next mark is not to be later than it can be.
+    pub(crate) fn hasten(&mut self) {
+        self.wanting_soon = true;
+    }
+
     /// What keys were granted under the latest mark.
     pub(crate) fn key_demand(&self) -> &KeyDemand {
         &self.keys
@@ -314,12 +335,13 @@ impl Fence {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Notes that a call is over which took up room until it was settled: another may have its place under the same marks.
-    pub(crate) fn release(&mut self, resource: &Resource, bill: &Bill) {
-        for budget in self.open.iter_mut().map(|open| &mut open.budget) {
-            for (id, amount) in bill.iter().filter(|(id, _)| resource.limits()[id.index()].is_until_settled()) {
-                budget.left[id.index()] += credit(resource, id, amount);
-            }
+    /// Notes that the call of `key` is over, which has held its `places` until now: another may have them under the same marks.
+    ///
+    /// A mark counts each place of a call until whoever starts as near could hold it: the call was held when the mark was taken, or was
+    /// charged to it since. A call whose lease has ended may be in no later mark, so that it has no place to give back.
+    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+        for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
+            open.budget.give_back(resource, bill.iter().filter(|(limit, _)| places.has(*limit)));
         }
     }
 
@@ -328,11 +350,24 @@ impl Fence {
         self.open.len() == MAX_OPEN
     }
 
-    /// Opens the next mark, before which so many pages are written.
+    /// Notes that the permit of `key` has come back unused: another may have what it was charged under the same marks, and its `places`.
+    ///
+    /// A mark's budget bounds what is used under it, and what was never used is no part of that. Marks that were taken
+    /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
+    pub(crate) fn give_back(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+        for open in self.open.iter_mut().filter(|open| open.charged(key)) {
+            let rest = bill.iter().filter(|(limit, _)| !places.has(*limit));
+            open.budget.give_back(resource, rest);
+            open.keys.budgets.give_back(resource, bill);
+        }
+        self.release(resource, key, bill, places);
+    }
+
+    /// Opens the next mark, behind the start with this serial number, before which so many pages are written.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
-        now: Time,
+        (now, behind): (Time, u64),
         at_once: &AtOnce,
         keys: &KeysCovered,
         pages: usize,
@@ -341,6 +376,7 @@ impl Fence {
         let (until, budget) = (now + NEAR, self.next_budgets(resource, now, at_once));
         self.open.push_back(Open {
             number: self.latest,
+            behind,
             budget: Budget { until, left: budget.clone() },
             keys: keys.clone(),
         });

@@ -5,16 +5,25 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Where windows begin and end.
+/// Where windows begin and end that the wall clock cuts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
-    /// None where there is one window for ever.
-    alignment: Option<Alignment>,
+    cut: Cut,
     length: Span,
     /// What the wall clock showed at the origin of time, in nanoseconds since 1970.
     unix_at_origin: u64,
     /// How far from a window's ends starts stay away, because calls arrive later than they start and clocks differ.
     guard: Span,
+}
+
+/// By what time is cut.
+#[derive(Clone, Debug, PartialEq)]
+enum Cut {
+    /// By nothing: there is one window for ever.
+    Never,
+    Epoch,
+    Day(TimeZone),
+    Month(TimeZone),
 }
 
 /// From its start on, and before its end.
@@ -38,13 +47,16 @@ impl Window {
 }
 
 impl Frame {
-    pub(crate) fn new(alignment: Option<Alignment>, length: Span, unix_at_origin: u64, guard: Span) -> Self {
-        Frame { alignment, length, unix_at_origin, guard }
-    }
-
-    /// Whether windows begin when they are first used.
-    pub(crate) fn is_by_use(&self) -> bool {
-        self.alignment == Some(Alignment::FirstUse)
+    /// How windows are cut that begin so; none where they begin when they are first used.
+    pub(crate) fn new(alignment: Option<&Alignment>, length: Span, unix_at_origin: u64, guard: Span) -> Option<Self> {
+        let cut = match alignment {
+            None => Cut::Never,
+            Some(Alignment::FirstUse) => return None,
+            Some(Alignment::Epoch) => Cut::Epoch,
+            Some(Alignment::Day(zone)) => Cut::Day(zone.clone()),
+            Some(Alignment::Month(zone)) => Cut::Month(zone.clone()),
+        };
+        Some(Frame { cut, length, unix_at_origin, guard })
     }
 
     /// The same when the wall clock showed something else at the origin of time.
@@ -52,28 +64,29 @@ impl Frame {
         Frame { unix_at_origin, ..self }
     }
 
-    /// How long a window may last at the upstream that begins when it is first used, seen from the start of the call that opens it.
-    pub(crate) fn lasting(&self) -> Span {
-        self.length + self.guard
+    /// The number of the group of so many windows that `time` is in, its beginning and its end; none where not all windows are of one
+    /// length.
+    pub(crate) fn group(&self, time: Time, windows: u64) -> Option<(u64, Time, Time)> {
+        let length = match &self.cut {
+            Cut::Epoch => u128::from(self.length.nanos()) * u128::from(windows),
+            Cut::Never | Cut::Day(_) | Cut::Month(_) => return None,
+        };
+        let number = (u128::from(self.unix_at_origin) + u128::from(time.nanos())) / length;
+        let behind = self.at((number + 1) * length);
+        Some((u64::try_from(number).ok()?, self.at(number * length), behind))
     }
 
-    /// When the window has surely ended in which something starts at `time`.
-    pub(crate) fn release(&self, time: Time) -> Time {
-        self.window(time).map_or(time + self.lasting(), |window| window.ends)
-    }
-
-    /// The window that `time` is in; none where windows begin when they are first used.
-    pub(crate) fn window(&self, time: Time) -> Option<Window> {
-        match &self.alignment {
-            None => Some(Window::FOR_EVER),
-            Some(Alignment::FirstUse) => None,
-            Some(Alignment::Epoch) => Some(self.since_epoch(time)),
-            Some(Alignment::Day(zone)) => self.calendar(
+    /// The window that `time` is in.
+    pub(crate) fn window(&self, time: Time) -> Window {
+        match &self.cut {
+            Cut::Never => Window::FOR_EVER,
+            Cut::Epoch => self.since_epoch(time),
+            Cut::Day(zone) => self.calendar(
                 time,
                 |at| Some((at.start_of_day().ok()?, at.tomorrow().ok()?.start_of_day().ok()?)),
                 zone,
             ),
-            Some(Alignment::Month(zone)) => self.calendar(
+            Cut::Month(zone) => self.calendar(
                 time,
                 |at| {
                     let first = at.first_of_month().ok()?;
@@ -104,19 +117,14 @@ impl Frame {
     }
 
     /// A time zone's days are 23 to 25 hours long, or whatever its law says. What no calendar has is one window for ever.
-    fn calendar(
-        &self,
-        time: Time,
-        bounds: impl Fn(&Zoned) -> Option<(Zoned, Zoned)>,
-        zone: &TimeZone,
-    ) -> Option<Window> {
+    fn calendar(&self, time: Time, bounds: impl Fn(&Zoned) -> Option<(Zoned, Zoned)>, zone: &TimeZone) -> Window {
         let unix = i128::from(self.unix_at_origin) + i128::from(time.nanos());
         let found = Timestamp::from_nanosecond(unix).ok().and_then(|at| bounds(&at.to_zoned(zone.clone())));
         let nanos = |at: &Zoned| u128::try_from(at.timestamp().as_nanosecond()).unwrap_or(0);
-        Some(match found {
+        match found {
             Some((starts, ends)) => Window { starts: self.at(nanos(&starts)), ends: self.at(nanos(&ends)) },
             None => Window::FOR_EVER,
-        })
+        }
     }
 
     /// What was before the origin was then.
@@ -164,17 +172,14 @@ mod tests {
             for (alignment, unit) in
                 [(Alignment::Day(zone.clone()), Unit::Day), (Alignment::Month(zone.clone()), Unit::Month)]
             {
-                let frame = Frame::new(Some(alignment), Span::from_secs(1), unix, Span::ZERO);
+                let frame = Frame::new(Some(&alignment), Span::from_secs(1), unix, Span::ZERO).unwrap();
                 let mut time = Time::ORIGIN + Span::from_secs(2 * 86_400);
                 while time < end {
-                    let window = frame.window(time).unwrap();
-                    assert!(
-                        window.has(time) && frame.window(window.starts) == Some(window),
-                        "{zone:?} {unit:?} {time}"
-                    );
+                    let window = frame.window(time);
+                    assert!(window.has(time) && frame.window(window.starts) == window, "{zone:?} {unit:?} {time}");
                     let last = window.ends - Span::from_nanos(1);
-                    assert_eq!(frame.window(last), Some(window), "{zone:?} {unit:?} {time}");
-                    let next = frame.window(window.ends).unwrap();
+                    assert_eq!(frame.window(last), window, "{zone:?} {unit:?} {time}");
+                    let next = frame.window(window.ends);
                     assert_eq!(next.starts, window.ends, "{zone:?} {unit:?} {time}");
                     let civil = |time: Time| {
                         Timestamp::from_nanosecond(i128::from(unix) + i128::from(time.nanos()))
@@ -196,9 +201,11 @@ mod tests {
 
     #[test]
     fn windows_since_the_epoch() {
-        let frame = Frame::new(Some(Alignment::Epoch), Span::from_secs(10), 1_795_000_003 * SECOND, Span::ZERO);
-        let window = |starts: u64, ends: u64| {
-            Some(Window { starts: Time::from_nanos(starts * SECOND), ends: Time::from_nanos(ends * SECOND) })
+        let frame =
+            Frame::new(Some(&Alignment::Epoch), Span::from_secs(10), 1_795_000_003 * SECOND, Span::ZERO).unwrap();
+        let window = |starts: u64, ends: u64| Window {
+            starts: Time::from_nanos(starts * SECOND),
+            ends: Time::from_nanos(ends * SECOND),
         };
         for (at, expected) in [(0, window(0, 7)), (6, window(0, 7)), (7, window(7, 17)), (17, window(17, 27))] {
             assert_eq!(frame.window(Time::from_nanos(at * SECOND)), expected, "at {at} s");

@@ -6,7 +6,7 @@ use crate::taken::Block;
 use crate::timeline::{Draw, Key};
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Of a limit with more changes ahead than these, ends are rounded up, so that many fall together.
@@ -43,6 +43,8 @@ pub(crate) struct Holdings {
     last_rise: Time,
     /// When each ends that is known by name.
     ends: BTreeSet<(Time, Key)>,
+    /// When something last ended, as far as is known.
+    last_over: Option<Time>,
     /// All before this is in the total.
     now: Time,
 }
@@ -51,7 +53,9 @@ impl Holdings {
     /// What is held by others from `now` on.
     pub(crate) fn with(now: Time, blocks: &[Block]) -> Self {
         let others_until = blocks.iter().map(|block| block.until).max().unwrap_or(now);
-        let mut holdings = Holdings { now, others_until, ..Holdings::default() };
+        // What is held by others may have been more a moment ago.
+        let last_over = (!blocks.is_empty()).then_some(now);
+        let mut holdings = Holdings { now, others_until, last_over, ..Holdings::default() };
         blocks.iter().for_each(|block| holdings.hold(block.from, block.until, block.credit));
         holdings
     }
@@ -113,6 +117,11 @@ impl Holdings {
         self.ends.insert((until, key));
     }
 
+    /// When what `key` holds ends, if it is known by name.
+    pub(crate) fn end_of(&self, key: Key) -> Option<Time> {
+        self.held.get(&key).map(|holding| holding.until)
+    }
+
     /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, key: Key) -> bool {
         key.at > self.now && self.release(key).is_some()
@@ -172,6 +181,9 @@ impl Holdings {
     pub(crate) fn advance(&mut self, now: Time) {
         let now = now.max(self.now);
         while let Some(entry) = self.steps.first_entry().filter(|entry| *entry.key() <= now) {
+            if *entry.get() < Credit::ZERO {
+                self.last_over = Some(*entry.key());
+            }
             self.total += entry.remove();
         }
         let started = self.held.range((Excluded(last_at(self.now)), Included(last_at(now))));
@@ -245,6 +257,55 @@ impl Holdings {
         blocks.push(Block { from, until: Time::NEVER, credit: held });
         blocks.retain(|block| block.credit > Credit::ZERO && block.from < block.until);
         blocks
+    }
+
+    /// The same if whatever is held were held for so much `more`. What was held and is over is not known any more: until it would be
+    /// over as well, there may be as much of it as `most` in all.
+    pub(crate) fn lengthened(&self, more: Span, most: Credit) -> Self {
+        let (mut longer, mut nameless) = (self.clone(), self.clone());
+        for (key, holding) in &self.held {
+            nameless.release(*key);
+            longer.last_until(*key, holding.until + more);
+        }
+        for Block { until, credit, .. } in nameless.parts() {
+            longer.hold(until, until + more, credit);
+        }
+        let unknown = (most - longer.total).max(Credit::ZERO);
+        if let Some(last) = self.last_over {
+            longer.hold(self.now, last + more, unknown);
+        }
+        longer
+    }
+
+    /// What `key` holds ends at `until`.
+    fn last_until(&mut self, key: Key, until: Time) {
+        let Some(holding) = self.held.get_mut(&key) else { return };
+        let (cost, before) = (holding.cost, std::mem::replace(&mut holding.until, until));
+        self.ends.remove(&(before, key));
+        self.ends.insert((until, key));
+        self.hold(before, until, cost);
+    }
+
+    /// What is held, part by part, where what began first ends first.
+    fn parts(&self) -> Vec<Block> {
+        let (mut open, mut parts) = (VecDeque::from([(self.now, self.total)]), Vec::new());
+        for (time, change) in &self.steps {
+            if *change > Credit::ZERO {
+                open.push_back((*time, *change));
+            }
+            let mut ending = -*change;
+            while ending > Credit::ZERO
+                && let Some((from, held)) = open.pop_front()
+            {
+                let credit = held.min(ending);
+                parts.push(Block { from, until: *time, credit });
+                ending -= credit;
+                if held > credit {
+                    open.push_front((from, held - credit));
+                }
+            }
+        }
+        parts
     }
 
     /// Changes what is held in this time, as far as it is ahead.

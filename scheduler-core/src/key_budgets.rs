@@ -84,6 +84,14 @@ impl KeyBudgets {
             *left.entry(charge.name()).or_insert(others[charge.limit.index()]) -= credit(resource, charge);
         }
     }
+
+    /// What was charged is there again.
+    pub(crate) fn give_back(&mut self, resource: &Resource, bill: &Bill) {
+        let Some(Budgets { left, .. }) = &mut self.0 else { return };
+        for charge in listed(resource, bill) {
+            left.entry(charge.name()).and_modify(|left| *left += credit(resource, charge));
+        }
+    }
 }
 
 /// What the latest mark allows of each key that it lists, and what was granted since.

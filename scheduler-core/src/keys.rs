@@ -81,6 +81,8 @@ pub(crate) struct Keys {
     due: BTreeSet<(Time, Slot)>,
     /// Buckets with promises, or below zero.
     owing: BTreeSet<Slot>,
+    /// When freezes of buckets end, by what was heard of each.
+    frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
@@ -101,6 +103,7 @@ impl Keys {
             others: vec![Others::Full; limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
+            frozen: BTreeSet::new(),
             in_use: BTreeSet::new(),
             pages: KeyPages::default(),
             swept: 0,
@@ -177,6 +180,7 @@ impl Keys {
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+        self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if known.owes(limit, now) {
             self.owing.insert(slot);
         }
@@ -185,6 +189,13 @@ impl Keys {
             self.in_use.insert(slot);
         }
         done
+    }
+
+    /// Buckets that are frozen, with the ends of their freezes, the last first.
+    pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        self.frozen = self.frozen.split_off(&(now, Slot::FIRST));
+        let known = |(until, slot): &(Time, Slot)| Some((*until, self.buckets.get(*slot)?));
+        self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
     }
 
     /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.
@@ -287,6 +298,11 @@ impl Keys {
         let others = |(before, to): (&Option<LimitId>, &Limit)| {
             let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
             let was = &self.limits[before.index()];
+            if was.counts_longer_as(to).is_some() {
+                // Nobody knows what keys have taken that were forgotten a moment ago.
+                let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
+                return Others::Empty(known.max(now - was.period()));
+            }
             match &self.others[before.index()] {
                 Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),
                 others if !to.has_tokens() => others.clone(),
@@ -306,7 +322,20 @@ impl Keys {
         }
     }
 
-    /// No page tells of any bucket as it is under other limits.
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        let before = self.limits.clone();
+        self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
+        let known = self.buckets.iter_mut().map(|known| (known.limit.index(), &mut known.bucket));
+        let others = self.others.iter_mut().enumerate().filter_map(|(index, others)| match others {
+            Others::Like(bucket) => Some((index, bucket)),
+            Others::Full | Others::Empty(_) => None,
+        });
+        known.chain(others).for_each(|(index, bucket)| bucket.anchor(now, &before[index], &self.limits[index]));
+        self.leave_all_pages();
+    }
+
+    /// No page tells of any bucket as it is any more.
     fn leave_all_pages(&mut self) {
         self.pages.clear();
         let limits = &self.limits;

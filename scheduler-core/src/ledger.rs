@@ -134,6 +134,10 @@ impl Ledger {
         self.keys.empty(now, is_meant);
     }
 
+    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.iter()
+    }
+
     pub(crate) fn book(&self, limit: LimitId) -> &Book {
         &self.books[limit.index()]
     }
@@ -173,6 +177,12 @@ impl Ledger {
         self.keys.change(now, resource, succession);
         let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
         new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
+    }
+
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        self.books.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.keys.anchor(now, unix_at_origin);
     }
 
     /// Whether there is stock that is not proven yet.
@@ -269,14 +279,18 @@ impl Ledger {
         })
     }
 
-    /// The call of `key` goes on to hold what is counted already.
-    pub(crate) fn resume_holding(&mut self, now: Time, key: Key, bill: &Bill) {
-        let limits: Vec<bool> = self.books.iter().map(|book| book.limit.is_until_settled()).collect();
-        for account in accounts(bill).filter(|account| limits[account.limit().index()]) {
-            self.touch(now, account, |bucket, limit| {
-                bucket.promise_again(limit, now, key, limit.draw(account.amount(), 0));
-            });
-        }
+    /// Of each limit that the call of `key` holds a place of, when its lease ends.
+    pub(crate) fn leases(&self, now: Time, key: Key, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
+        let holding = |account: &Account| self.book(account.limit()).limit.is_until_settled();
+        accounts(bill).filter(holding).filter_map(move |account| {
+            let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            Some((account.limit(), end))
+        })
+    }
+
+    /// When the last lease of the call of `key` ends, or else its start.
+    pub(crate) fn end(&self, now: Time, key: Key, bill: &Bill) -> Time {
+        self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 
     /// The limit without keys that can pay for its part only after `latest`.
@@ -346,11 +360,15 @@ impl Ledger {
         latest
     }
 
-    /// Commits a start whose cost the levels have in them already.
-    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
-        for account in accounts(bill) {
+    /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
+    /// the places that its call still holds.
+    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier, leases: &[(LimitId, Time)]) {
+        let lease = |limit| leases.iter().find(|(leased, _)| *leased == limit).map(|(_, end)| *end);
+        let lasting = |limit| key.at > now || lease(limit).is_some_and(|end| end > now);
+        for account in accounts(bill).filter(|account| lasting(account.limit())) {
             self.touch(now, account, |bucket, limit| {
-                bucket.promise_again(limit, now, key, limit.draw(account.amount(), tier));
+                let draw = limit.draw(account.amount(), tier);
+                bucket.promise_again(limit, now, key, draw, lease(account.limit()));
             });
         }
     }

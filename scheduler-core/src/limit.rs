@@ -2,7 +2,7 @@
 
 use crate::credit::{Credit, Rate};
 use crate::frame::Frame;
-use crate::spec::{Algorithm, Alignment, LimitSpec, Margin};
+use crate::spec::{Algorithm, LimitSpec, Margin};
 use crate::timeline::Draw;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -43,12 +43,14 @@ pub(crate) struct Hold {
 impl Counting {
     /// For how long calls count in one way or the other, and where starts are to stay away from the ends of windows by `guard`.
     fn new(spec: &LimitSpec, guard: Span) -> Self {
-        let frame = |alignment: &Option<Alignment>| Frame::new(alignment.clone(), spec.period, 0, guard);
+        // No window that begins with its first call has more than any stretch of time as long as it.
+        let sliding = Counting::Holding(Hold { length: spec.period + guard, until_settled: false });
+        let cut = |alignment| Frame::new(alignment, spec.period, 0, guard).map(Counting::Windows);
         match &spec.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
-            Algorithm::FixedWindow(alignment) => Counting::Windows(frame(&Some(alignment.clone()))),
-            Algorithm::Quota(alignment) => Counting::Windows(frame(alignment)),
-            Algorithm::SlidingWindow => Counting::Holding(Hold { length: spec.period + guard, until_settled: false }),
+            Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
+            Algorithm::Quota(alignment) => cut(alignment.as_ref()).unwrap_or(sliding),
+            Algorithm::SlidingWindow => sliding,
             Algorithm::Concurrency => Counting::Holding(Hold { length: spec.period, until_settled: true }),
         }
     }
@@ -211,11 +213,6 @@ impl Limit {
         self.counting == Counting::Tokens
     }
 
-    /// Whether its windows begin when they are first used.
-    pub(crate) fn is_by_use(&self) -> bool {
-        matches!(&self.counting, Counting::Windows(frame) if frame.is_by_use())
-    }
-
     /// Whether calls take up room until they are settled.
     pub(crate) fn is_until_settled(&self) -> bool {
         matches!(&self.counting, Counting::Holding(hold) if hold.until_settled)
@@ -239,8 +236,18 @@ impl Limit {
     pub(crate) fn release(&self, time: Time) -> Option<Time> {
         match &self.counting {
             Counting::Tokens => None,
-            Counting::Windows(frame) => Some(frame.release(time)),
+            Counting::Windows(frame) => Some(frame.window(time).ends),
             Counting::Holding(hold) => Some(time + hold.length),
+        }
+    }
+
+    /// How much longer calls count under `other`, where both are sliding windows.
+    pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
+        match (&self.counting, &other.counting) {
+            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
+                Some(others.length.saturating_sub(own.length))
+            }
+            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
         }
     }
 

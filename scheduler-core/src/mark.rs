@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
-use crate::snapshot::{KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
+use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Mark {
     pub levels: Vec<LevelMark>,
     /// The buckets of keys.
     pub keys: KeyMarks,
+    /// What the upstream has asked to wait with.
+    pub freezes: Vec<FreezeMark>,
     /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
     pub budget: Vec<u64>,
     /// What the store has to hold before this mark: pages that it names.
@@ -82,12 +84,13 @@ impl<R: Clone> Scheduler<R> {
         }
         let fence = self.fence.as_mut()?;
         self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
-        let new = fence.open(&self.resource, now, &at_once, &keys, pages.len());
+        let new = fence.open(&self.resource, (now, self.serial), &at_once, &keys, pages.len());
         let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
         let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
         let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
-        let keys = self.fenced_keys(now, &keys);
-        Some(Mark { number: new.number, levels: levels.collect(), keys, budget: budget.collect(), pages })
+        let (levels, budget) = (levels.collect(), budget.collect());
+        let (keys, freezes) = (self.fenced_keys(now, &keys), self.freeze_marks(now));
+        Some(Mark { number: new.number, levels, keys, freezes, budget, pages })
     }
 
     /// Until when a successor gives keys nothing: those with far promises each; the others until near starts are past.
@@ -150,6 +153,13 @@ impl<R: Clone> Scheduler<R> {
         }
         if self.waiting() > 0 {
             self.change_plan();
+        }
+    }
+
+    /// A successor has to know soon what has just happened.
+    pub(crate) fn hasten_mark(&mut self) {
+        if let Some(fence) = &mut self.fence {
+            fence.hasten();
         }
     }
 

@@ -81,10 +81,10 @@ impl<R: Clone> Scheduler<R> {
         while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
             if let Some((slot, granted)) = self.untold(&id) {
                 let bill = &self.permits.get(slot).bill;
+                let end = self.ledger.end(now, granted.key, bill);
                 self.ledger.withdraw(granted.key, bill);
                 self.shadows.correct(now, granted.key, bill, None);
-                let ends = granted.key.at + self.resource.held_for(bill);
-                self.permits.take_back(slot, ends);
+                self.permits.take_back(slot, end);
                 self.change_plan();
             }
             self.refuse(to, Some(id), Refusal::Unavailable);

@@ -15,7 +15,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// How long an id is known after its start: long enough for calls that take minutes to settle.
+/// How long an id is known after its start, or after the end of its lease: long enough for calls that take minutes to settle.
 pub(crate) const RETENTION: Span = Span::from_secs(300);
 /// How long it is known at least, when the bound of remembered permits presses.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
@@ -26,7 +26,7 @@ pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
     pub(crate) state: State<R>,
-    /// Others that started in the same second: the one before it in their list, and the one behind.
+    /// Others that end in the same second: the one before it in their list, and the one behind.
     before: Option<Slot>,
     next: Option<Slot>,
 }
@@ -91,17 +91,17 @@ impl Granted {
     }
 }
 
-/// Permits by id, and by the second in which they started: they are forgotten by the second.
+/// Permits by id, and by the second in which they end: they are forgotten by the second.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
     /// The last of each second's; it leads to the others.
-    by_start: BTreeMap<u64, Slot>,
-    /// Those that take nothing, in the order in which they began to, and since when. They are not in `by_start`.
+    by_end: BTreeMap<u64, Slot>,
+    /// Those that take nothing, in the order in which they began to, and since when. They are not in `by_end`.
     idle: VecDeque<(Time, Slot)>,
-    /// Those whose calls go on and on, and when somebody last said so.
+    /// Those that were renewed, and when they end now.
     renewed: BTreeMap<Slot, Time>,
     bound: usize,
 }
@@ -109,8 +109,8 @@ pub(crate) struct Permits<R> {
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        let (by_start, idle, renewed) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Permits { permits, bills, by_id, by_start, idle, renewed, bound }
+        let (by_end, idle, renewed) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
+        Permits { permits, bills, by_id, by_end, idle, renewed, bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -176,36 +176,36 @@ impl<R> Permits<R> {
         permit
     }
 
-    /// Starts the clock of retention for a permit.
-    pub(crate) fn started(&mut self, slot: Slot, at: Time) {
+    /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time) {
         if self.get(slot).is_idle() {
-            return self.set_aside(slot, at);
+            return self.set_aside(slot, end);
         }
-        let next = self.by_start.insert(second_after(at), slot);
+        let next = self.by_end.insert(second_after(end), slot);
         let permit = self.get_mut(slot);
         (permit.before, permit.next) = (None, next);
         next.into_iter().for_each(|next| self.get_mut(next).before = Some(slot));
     }
 
-    /// Gives a permit back whose clock of retention `started` at this time, and starts it anew.
-    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, started: Time) {
+    /// Gives a permit back that was to `end` at this time: it is remembered for a while from now on.
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, end: Time) {
         let was_idle = self.get(slot).is_idle();
         self.get_mut(slot).state = State::Returned;
         if !was_idle {
-            self.unlist(slot, started);
+            self.unlist(slot, end);
             self.set_aside(slot, now);
         }
     }
 
-    /// Forgets a permit whose clock of retention `started` at this time.
-    pub(crate) fn take_back(&mut self, slot: Slot, started: Time) {
-        self.unlist(slot, started);
+    /// Forgets a permit that was to `end` at this time.
+    pub(crate) fn take_back(&mut self, slot: Slot, end: Time) {
+        self.unlist(slot, end);
         self.remove(slot);
     }
 
-    /// Keeps a permit for as long from `at` on as if it had started then.
-    pub(crate) fn renewed(&mut self, slot: Slot, at: Time) {
-        self.renewed.insert(slot, at);
+    /// The lease of a permit that has started ends only at `end`.
+    pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
+        self.renewed.insert(slot, end);
     }
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
@@ -216,7 +216,7 @@ impl<R> Permits<R> {
         self.busy() < self.bound
     }
 
-    /// Forgets permits that started before `now` less the retention.
+    /// Forgets permits that ended before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
         self.forget(now, RETENTION);
         while let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) {
@@ -226,7 +226,7 @@ impl<R> Permits<R> {
 
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        let started = self.by_start.first_key_value().map(|(second, _)| end_of(*second));
+        let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
         let idle = self.idle.front().map(|(since, _)| *since);
         Some(started.into_iter().chain(idle).min()? + RETENTION)
     }
@@ -279,30 +279,30 @@ impl<R> Permits<R> {
         }
         let second = self.led_by(slot, second_after(started));
         match next {
-            Some(next) => self.by_start.insert(second, next),
-            None => self.by_start.remove(&second),
+            Some(next) => self.by_end.insert(second, next),
+            None => self.by_end.remove(&second),
         };
     }
 
     /// The second whose list begins with this one: the expected one, unless it was renewed or the limits have changed since.
     fn led_by(&self, slot: Slot, expected: u64) -> u64 {
-        if self.by_start.get(&expected) == Some(&slot) {
+        if self.by_end.get(&expected) == Some(&slot) {
             return expected;
         }
-        let found = self.by_start.iter().find(|(_, first)| **first == slot);
+        let found = self.by_end.iter().find(|(_, first)| **first == slot);
         *found.expect("the first of a list leads it").0
     }
 
     fn forget(&mut self, now: Time, retention: Span) {
-        while let Some(entry) = self.by_start.first_entry() {
+        while let Some(entry) = self.by_end.first_entry() {
             if end_of(*entry.key()) + retention > now {
                 return;
             }
             let mut next = Some(entry.remove());
             while let Some(slot) = next {
                 next = self.get(slot).next;
-                match self.renewed.remove(&slot).filter(|at| *at + retention > now) {
-                    Some(at) => self.started(slot, at),
+                match self.renewed.remove(&slot).filter(|end| *end + retention > now) {
+                    Some(end) => self.started(slot, end),
                     None => drop(self.remove(slot)),
                 }
             }

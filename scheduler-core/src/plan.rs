@@ -223,7 +223,7 @@ impl<R: Clone> Scheduler<R> {
         self.dismiss(waiting.aside);
         self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);
         self.forget_deadline(slot, &waiting);
-        let key = Key { at: offer.at, serial: waiting.place.serial };
+        let key = Key { at: offer.at, serial: self.next_serial() };
         let (limited_by, class) = (offer.limited_by, waiting.class);
         let granted = Granted { key, limited_by, class, settled: false, told: true };
         self.commit(now, slot, granted, tier);

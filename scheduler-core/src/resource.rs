@@ -126,19 +126,15 @@ impl Resource {
         bill.charged().any(|limit| self.limits[limit.index()].is_until_settled())
     }
 
-    /// For how long its call is waited for that takes up room until it is settled.
-    pub(crate) fn held_for(&self, bill: &Bill) -> Span {
-        self.leases(bill).max().unwrap_or(Span::ZERO)
-    }
-
     /// How soon a place that its call takes up is free again if nobody hears of the call; none where it takes up no place.
     pub(crate) fn lease(&self, bill: &Bill) -> Option<Span> {
-        self.leases(bill).min()
+        self.leases(bill).map(|(_, lease)| lease).min()
     }
 
-    fn leases(&self, bill: &Bill) -> impl Iterator<Item = Span> {
-        let limits = bill.charged().map(|limit| &self.limits[limit.index()]);
-        limits.filter(|limit| limit.is_until_settled()).map(Limit::period)
+    /// The limits that take up room until the call is settled, and how long a lease of each is.
+    pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
+        let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
+        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.period()))
     }
 
     /// Those charges of a bill that take up room until the call is settled.

@@ -218,6 +218,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
+            Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
@@ -290,11 +291,11 @@ impl<R: Clone> Scheduler<R> {
             fence.charge(&self.resource, &permit.bill, granted.key.at);
         }
         permit.state = State::Granted(granted);
-        let ends = granted.key.at + self.resource.held_for(&permit.bill);
         if granted.told {
             self.delivery.tell(now, slot, granted.key.serial);
         }
-        self.permits.started(slot, ends);
+        let end = self.ledger.end(now, granted.key, &permit.bill);
+        self.permits.started(slot, end);
         self.counters.granted += 1;
     }
 
@@ -305,6 +306,17 @@ impl<R: Clone> Scheduler<R> {
     /// Everybody who waits: those in the lines, the first first, and those at gates.
     pub(crate) fn everybody(&self) -> Vec<Slot> {
         self.lines.iter().flat_map(Line::iter).chain(self.parked.values().copied()).collect()
+    }
+
+    /// Cuts windows by a wall clock that showed something else at the origin of time. What was taken counts in all that it meets.
+    fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        if unix_at_origin == self.resource.unix_at_origin() {
+            return;
+        }
+        self.resource = self.resource.clone().at_unix(unix_at_origin);
+        self.ledger.anchor(now, unix_at_origin);
+        self.shadows.anchor(now, unix_at_origin);
+        self.change_plan();
     }
 
     /// Everybody who waits is sent elsewhere.

@@ -7,6 +7,7 @@ use crate::observation::Observation;
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
@@ -87,15 +88,19 @@ impl<R: Clone> Scheduler<R> {
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.stir(slot);
+        let places = self.places(now, granted.key, slot);
         let permit = self.permits.get(slot);
+        if let Some(fence) = &mut self.fence {
+            fence.give_back(&self.resource, granted.key, &permit.bill, places);
+        }
+        let end = self.ledger.end(now, granted.key, &permit.bill);
         if granted.is_promised(now) {
             self.ledger.withdraw(granted.key, &permit.bill);
         } else {
             self.ledger.correct(now, granted.key, &permit.bill, &Bill::new(), false);
         }
         self.shadows.correct(now, granted.key, &permit.bill, None);
-        let started = granted.key.at + self.resource.held_for(&permit.bill);
-        self.permits.give_back(now, slot, started);
+        self.permits.give_back(now, slot, end);
         self.counters.returned += 1;
         self.change_plan();
     }
@@ -108,8 +113,13 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         self.stir(slot);
+        let mut lapsed = self.resource.held_part(&bill);
+        self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, &lapsed, now);
+        }
         let fits = self.ledger.renew(now, granted.key, &bill);
-        self.permits.renewed(slot, now);
+        self.permits.renewed(slot, self.ledger.end(now, granted.key, &bill));
         self.change_plan();
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
@@ -138,9 +148,9 @@ impl<R: Clone> Scheduler<R> {
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &bill, now);
         }
-        let held_for = self.resource.held_for(&bill);
+        let end = self.ledger.end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
-        self.permits.started(slot, now + held_for);
+        self.permits.started(slot, end);
         self.change_plan();
         Ok(())
     }
@@ -149,6 +159,7 @@ impl<R: Clone> Scheduler<R> {
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
         let tier = self.tier(granted.class);
         self.stir(slot);
+        let places = self.places(now, granted.key, slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(Granted { settled: true, ..granted });
         if granted.is_promised(now) {
@@ -162,12 +173,21 @@ impl<R: Clone> Scheduler<R> {
         let corrected = *actual != *permit.bill || self.resource.frees_when_settled(&permit.bill);
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
-            fence.release(&self.resource, &permit.bill);
+            fence.release(&self.resource, granted.key, &permit.bill, places);
         }
         self.counters.settled += 1;
         if corrected {
             self.change_plan();
         }
+    }
+
+    /// The limits that the call of `key` holds a place of which nobody else has had.
+    fn places(&self, now: Time, key: Key, slot: Slot) -> Shape {
+        if key.at > now {
+            return Shape::default();
+        }
+        let leases = self.ledger.leases(now, key, &self.permits.get(slot).bill);
+        leases.fold(Shape::default(), |shape, (limit, _)| shape.with(limit))
     }
 
     /// Whether `id` is known and not given back.

@@ -61,6 +61,14 @@ impl Shadows {
         before.resource = Arc::clone(after);
     }
 
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        if let Some(Observer { resource, ledger, .. }) = &mut self.0 {
+            *resource = Arc::new((**resource).clone().at_unix(unix_at_origin));
+            ledger.anchor(now, unix_at_origin);
+        }
+    }
+
     /// A call with this bill was granted a start, and would have come no later than `latest`.
     fn see(&mut self, now: Time, key: Key, bill: &Bill, latest: Time) {
         let (Some(observer), Some(bill)) = (&mut self.0, bill.shadow()) else { return };

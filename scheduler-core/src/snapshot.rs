@@ -4,6 +4,7 @@ use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
 use crate::fence::NEAR;
+pub use crate::freeze::FreezeMark;
 use crate::key_budgets::told;
 pub use crate::key_pages::PageId;
 use crate::keys::KeyBucket;
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub levels: Vec<LevelMark>,
     /// Those of keys.
     pub keys: KeyMarks,
+    /// What the upstream has asked to wait with.
+    pub freezes: Vec<FreezeMark>,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
     /// Pages that are to be written before it.
@@ -141,6 +144,9 @@ pub struct PermitMark {
     pub bill: Vec<(Name, Amount)>,
     /// What it was charged, by limit and key.
     pub keyed: Vec<(Name, String, Amount)>,
+    /// Of the limits that its call holds a place of, when its lease ends, in nanoseconds from the snapshot on. Where that is left
+    /// out, it was never renewed.
+    pub held_until: Vec<(Name, i64)>,
     /// What became of it.
     pub fate: Fate,
 }
@@ -164,7 +170,8 @@ impl<R: Clone> Scheduler<R> {
         let permits = self.latest_permits(now, most);
         let listed = Listed::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
-        Snapshot { levels: self.levels_beside(now, &listed), keys: self.key_marks(now), permits, new_pages }
+        let (levels, keys) = (self.levels_beside(now, &listed), self.key_marks(now));
+        Snapshot { levels, keys, freezes: self.freeze_marks(now), permits, new_pages }
     }
 
     /// The buckets of keys, the lowest first where there are too many to list.
@@ -238,6 +245,9 @@ impl<R: Clone> Scheduler<R> {
             scheduler.restore_level(then, mark);
         }
         scheduler.restore_keys(then, &snapshot.keys);
+        for mark in &snapshot.freezes {
+            scheduler.restore_freeze(then, mark);
+        }
         for mark in &snapshot.permits {
             scheduler.restore_permit(then, mark);
         }
@@ -292,19 +302,21 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn permit_mark(&self, now: Time, permit: &Permit<R>) -> Option<PermitMark> {
-        let (start, class, fate) = match &permit.state {
+        let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
-            State::Returned => (now, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) => (granted.key.at, granted.class, fate(granted)),
+            State::Returned => (None, self.resource.default_class(), Fate::Returned),
+            State::Granted(granted) => (Some(granted.key), granted.class, fate(granted)),
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
         let name = |id: LimitId| self.resource.limits()[id.index()].name().clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
+        let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
         Some(PermitMark {
+            held_until: leases.map(|(id, end)| (name(id), signed_nanos(now, end))).collect(),
             id: permit.id.clone(),
-            start_nanos: signed_nanos(now, start),
+            start_nanos: signed_nanos(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
             keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
@@ -391,14 +403,22 @@ impl<R: Clone> Scheduler<R> {
         let bill = self.known_part(mark);
         let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, told: true };
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
-        let held_for = self.resource.held_for(&bill);
-        if mark.fate != Fate::Returned && key.at > then {
-            self.ledger.promise_again(then, key, &bill, self.tier(class));
-        } else if mark.fate == Fate::Open && key.at + held_for > then {
-            self.ledger.resume_holding(then, key, &bill);
+        let leases = self.leases_of(then, mark, key, &bill);
+        if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
+            self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
         }
         let slot = self.permits.insert(mark.id.clone(), bill, state);
-        self.permits.started(slot, key.at + held_for);
+        self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
+    }
+
+    /// When the leases of a permit end.
+    fn leases_of(&self, then: Time, mark: &PermitMark, key: Key, bill: &Bill) -> Vec<(LimitId, Time)> {
+        let lease = |(limit, period): (LimitId, Span)| {
+            let name = self.resource.limits()[limit.index()].name();
+            let told = mark.held_until.iter().find(|(held, _)| held == name);
+            (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
+        };
+        self.resource.leases(bill).map(lease).collect()
     }
 
     /// What was charged to limits that are there still, and have buckets of the same kind.

@@ -195,7 +195,7 @@ pub enum Alignment {
     /// At multiples of the period since 1970.
     #[default]
     Epoch,
-    /// With the first call after the last one has ended.
+    /// With the first call after the last one has ended. It is counted as a sliding window, of which no such window has more.
     FirstUse,
     /// Every midnight of a time zone.
     Day(TimeZone),

@@ -6,33 +6,33 @@ use crate::limit::Limit;
 use crate::taken::Block;
 use crate::timeline::{Draw, Key};
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Windows that are looked through one by one for an estimate; beyond, all are as long as the first.
 const MOST_WALKED: usize = 64;
 
-/// A window in which something starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Windows in one group. Of tens of thousands of windows ahead few are looked at one by one: those of the first group and the last.
+const GROUP: u64 = 128;
+
+/// A window of which something is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Used {
-    window: Window,
-    /// The last start in it.
-    last: Time,
+    ends: Time,
     starts: usize,
     taken: Credit,
-    /// The first start whose call was surely made, where the window began with its first start: the upstream's began no later. Until
-    /// that is known it may have been with any of the starts, for a call that was never made opens no window.
-    made: Option<Time>,
-    /// It does not end before, because others may have opened it.
-    until: Time,
 }
 
 /// The windows of one bucket that have not ended.
 ///
-/// Guarantees that no window holds more than the limit has, whatever is committed later. Where windows begin when they are
-/// first used, they are taken to last until the upstream's has surely ended.
+/// Guarantees that no window holds more than the limit has, whatever is committed later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
-    used: VecDeque<Used>,
+    /// By when they begin.
+    used: BTreeMap<Time, Used>,
+    /// What is taken of all of them.
+    total: Credit,
+    /// By number, the least that is taken of any window of a group all of whose windows are used.
+    groups: BTreeMap<u64, Credit>,
     promised: BTreeMap<Key, Credit>,
     /// What somebody may have taken in one of several windows: it counts in each that it meets.
     anywhere: Vec<Block>,
@@ -46,55 +46,72 @@ impl Windows {
         windows
     }
 
-    /// Notes that so much is taken in this time.
+    /// Notes that so much is taken in this time: it counts until the end of every window that it meets.
     fn take(&mut self, frame: &Frame, block: Block) {
-        match frame.window(block.from) {
-            None => self.take_by_use(frame, block),
-            Some(window) if block.until <= window.ends => {
-                self.used_in(window).taken += block.credit;
-            }
-            Some(_) => self.anywhere.push(block),
+        if block.until <= frame.window(block.from).ends {
+            self.change(frame, block.from, |used| used.taken += block.credit);
+        } else {
+            let until = frame.window(block.until - Span::from_nanos(1)).ends;
+            self.anywhere.push(Block { until, ..block });
         }
     }
 
-    /// The window that begins when it is first used may have begun at any time in the block, and so may all that it meets.
-    fn take_by_use(&mut self, frame: &Frame, block: Block) {
-        let mut window = Window { starts: block.from, ends: block.until };
-        let mut taken = block.credit;
-        self.used.retain(|used| {
-            let meets = block.meets(used.window.starts, used.window.ends);
-            if meets {
-                window =
-                    Window { starts: window.starts.min(used.window.starts), ends: window.ends.max(used.window.ends) };
-                taken += used.taken;
-            }
-            !meets
+    /// Changes what is known of the window at `at`; one of which nothing is taken by any start is forgotten.
+    fn change(&mut self, frame: &Frame, at: Time, change: impl FnOnce(&mut Used)) {
+        let known = self.known_at(at).map(|(window, _)| window);
+        let window = known.unwrap_or_else(|| frame.window(at));
+        let fresh = Used { ends: window.ends, starts: 0, taken: Credit::ZERO };
+        let used = self.used.entry(window.starts).or_insert(fresh);
+        let before = used.taken;
+        change(used);
+        self.total += used.taken - before;
+        if used.starts == 0 && used.taken == Credit::ZERO {
+            self.used.remove(&window.starts);
+        }
+        self.sum_up(frame, window.starts);
+    }
+
+    /// Looks again at the group of the window that begins at `at`.
+    fn sum_up(&mut self, frame: &Frame, at: Time) {
+        let Some((number, first, behind)) = frame.group(at, GROUP) else { return };
+        let windows = self.used.range(first..behind).map(|(_, used)| used.taken);
+        let (count, least) = windows.fold((0, None), |(count, least), taken| {
+            (count + 1, Some(least.map_or(taken, |least: Credit| least.min(taken))))
         });
-        let last = (window.ends - frame.lasting()).max(window.starts);
-        let place = self.used.partition_point(|used| used.window.ends <= window.starts);
-        self.used.insert(place, Used { window, last, starts: 1, taken, made: None, until: window.ends });
+        match least.filter(|_| count == GROUP) {
+            Some(least) => drop(self.groups.insert(number, least)),
+            None => drop(self.groups.remove(&number)),
+        }
     }
 
-    /// What is known of this window of the frame.
-    fn used_in(&mut self, window: Window) -> &mut Used {
-        let place = self.used.partition_point(|used| used.window.ends <= window.starts);
-        if self.used.get(place).is_none_or(|used| used.window != window) {
-            let (starts, until) = (window.starts, Time::ORIGIN);
-            let used = Used { window, last: starts, starts: 1, taken: Credit::ZERO, made: Some(starts), until };
-            self.used.insert(place, used);
-        }
-        &mut self.used[place]
+    /// The window at `time`, if something is taken of it.
+    fn known_at(&self, time: Time) -> Option<(Window, Used)> {
+        let (starts, used) = self.used.range(..=time).next_back()?;
+        let window = Window { starts: *starts, ends: used.ends };
+        window.has(time).then_some((window, *used))
     }
 
     /// The earliest time from `from` on at which `draw` can be committed.
     pub(crate) fn earliest(&self, limit: &Limit, frame: &Frame, mut from: Time, draw: Draw) -> Time {
         while from < Time::NEVER {
-            match self.try_from(limit, frame, from, draw) {
-                Ok(start) => return start,
-                Err(later) => from = later,
+            if let Some(behind) = self.full_until(limit, frame, from, draw) {
+                from = behind;
+                continue;
+            }
+            let (window, taken) = self.window_at(frame, from);
+            match start_within(limit, window, frame.guard(), taken, from, draw) {
+                Some(start) => return start,
+                None => from = window.ends,
             }
         }
         Time::NEVER
+    }
+
+    /// The end of the group that `from` is in, if none of its windows has room for `draw`.
+    fn full_until(&self, limit: &Limit, frame: &Frame, from: Time, draw: Draw) -> Option<Time> {
+        let (number, _, behind) = frame.group(from, GROUP)?;
+        let least = self.groups.get(&number)?;
+        (*least + draw.cost > limit.full().max(draw.cost)).then_some(behind)
     }
 
     /// Commits a start at a time that [`Windows::earliest`] found.
@@ -107,10 +124,8 @@ impl Windows {
 
     /// Commits a start that is counted already, if it is known where.
     pub(crate) fn promise_again(&mut self, frame: &Frame, now: Time, key: Key, cost: Credit) {
-        let place = self.used.partition_point(|used| used.window.ends <= key.at);
-        if let Some(used) = self.used.get_mut(place).filter(|used| used.window.has(key.at) && used.taken >= cost) {
-            used.starts += 1;
-            used.last = used.last.max(key.at);
+        if self.known_at(key.at).is_some_and(|(_, used)| used.taken >= cost) {
+            self.change(frame, key.at, |used| used.starts += 1);
             self.promised.insert(key, cost);
         } else {
             self.commit(frame, now, key, cost);
@@ -119,50 +134,40 @@ impl Windows {
 
     /// Takes this much of the window at `at`.
     pub(crate) fn spend(&mut self, frame: &Frame, at: Time, cost: Credit) {
-        let place = self.used.partition_point(|used| used.window.ends <= at);
-        match self.used.get_mut(place) {
-            Some(used) if used.window.has(at) => used.add(frame, at, cost),
-            Some(next) if frame.is_by_use() && next.window.starts < at + frame.lasting() => {
-                next.begin_earlier(at, cost);
-            }
-            Some(_) | None => self.used.insert(place, Used::begin(frame, at, cost)),
-        }
+        self.change(frame, at, |used| {
+            used.starts += 1;
+            used.taken += cost;
+        });
     }
 
     /// Takes a promised start back; false if it is past or unknown.
-    pub(crate) fn withdraw(&mut self, key: Key) -> bool {
+    pub(crate) fn withdraw(&mut self, frame: &Frame, key: Key) -> bool {
         let Some(cost) = self.promised.remove(&key) else { return false };
-        let place = self.used.partition_point(|used| used.window.ends <= key.at);
-        let used = self.used.get_mut(place).expect("a promise is in a window");
-        used.taken -= cost;
-        used.starts -= 1;
-        if used.starts == 0 {
-            self.used.remove(place);
-        }
+        self.change(frame, key.at, |used| {
+            used.starts -= 1;
+            used.taken -= cost;
+        });
         true
     }
 
     /// Turns promises whose time has come into tokens spent, and forgets windows that have ended.
-    pub(crate) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, frame: &Frame, now: Time) {
         while self.promised.first_key_value().is_some_and(|(key, _)| key.at <= now) {
             self.promised.pop_first();
         }
-        while self.used.front().is_some_and(|used| used.window.ends <= now) {
-            self.used.pop_front();
+        while let Some(entry) = self.used.first_entry().filter(|entry| entry.get().ends <= now) {
+            let (starts, Used { taken, .. }) = entry.remove_entry();
+            self.total -= taken;
+            self.sum_up(frame, starts);
         }
         self.anywhere.retain(|block| block.until > now);
     }
 
-    /// Learns what became of a call that was charged at `since`: it took this much, or was not made.
-    pub(crate) fn correct(&mut self, frame: &Frame, since: Time, charged: Credit, actual: Credit, made: bool) {
-        let place = self.used.partition_point(|used| used.window.ends <= since);
+    /// Learns that a call which was charged at `since` took this much.
+    pub(crate) fn correct(&mut self, frame: &Frame, since: Time, charged: Credit, actual: Credit) {
         // What was not used in a window that has ended is of no use in another.
-        if let Some(used) = self.used.get_mut(place).filter(|used| used.window.has(since)) {
-            used.taken = (used.taken + actual - charged).max(Credit::ZERO);
-            // What costs nothing of a limit opens no window of it.
-            if made && actual > Credit::ZERO {
-                used.confirm(frame, since);
-            }
+        if self.known_at(since).is_some() {
+            self.change(frame, since, |used| used.taken = (used.taken + actual - charged).max(Credit::ZERO));
         }
     }
 
@@ -170,8 +175,8 @@ impl Windows {
     pub(crate) fn level(&self, limit: &Limit, frame: &Frame, now: Time) -> Credit {
         let (window, taken) = self.window_at(frame, now);
         let current = limit.full() - taken;
-        let later = self.used.iter().filter(|used| used.window.starts >= window.ends).map(|used| used.taken);
-        let later = later.fold(Credit::ZERO, |sum, taken| sum + taken);
+        let until = self.used.range(..window.ends).fold(Credit::ZERO, |sum, (_, used)| sum + used.taken);
+        let later = self.total - until;
         if later > Credit::ZERO { current.min(Credit::ZERO) - later } else { current }
     }
 
@@ -216,7 +221,7 @@ impl Windows {
 
     /// When the last window ends of which something is taken.
     pub(crate) fn end(&self) -> Option<Time> {
-        let used = self.used.back().map(|used| used.window.ends);
+        let used = self.used.last_key_value().map(|(_, used)| used.ends);
         used.into_iter().chain(self.anywhere.iter().map(|block| block.until)).max()
     }
 
@@ -227,87 +232,37 @@ impl Windows {
 
     /// Whether all is as if nobody had ever been there.
     pub(crate) fn is_unused(&self, now: Time) -> bool {
-        self.used.iter().all(|used| used.window.ends <= now) && self.anywhere.iter().all(|block| block.until <= now)
+        self.end().is_none_or(|end| end <= now)
     }
 
-    /// What is taken, window by window, and of several; where others may start until `latest`, windows last until those that they may
-    /// have opened have ended.
-    pub(crate) fn blocks(&self, frame: &Frame, latest: Time) -> (Vec<Block>, &[Block]) {
-        let block = |used: &Used| {
-            let Window { starts, ends } = used.window;
-            let opened = latest.min(starts + frame.length()) + frame.lasting();
-            let until = if used.made.is_some() || latest < starts { ends } else { ends.max(opened) };
-            Block { from: starts, until, credit: used.taken }
-        };
+    /// Goes on with windows that are cut otherwise: what is promised is in the one of its start, what was taken in all that it meets.
+    pub(crate) fn cut_anew(&mut self, now: Time, from: &Frame, to: &Frame) {
+        let promised: Vec<(Key, Credit)> = self.promised().collect();
+        for (key, _) in &promised {
+            self.withdraw(from, *key);
+        }
+        let (mut blocks, anywhere) = self.blocks();
+        blocks.extend(anywhere);
+        *self = Windows::with(to, &blocks);
+        promised.iter().for_each(|(key, cost)| self.commit(to, now, *key, *cost));
+    }
+
+    /// What is taken, window by window, and of several.
+    pub(crate) fn blocks(&self) -> (Vec<Block>, &[Block]) {
+        let block = |(starts, used): (&Time, &Used)| Block { from: *starts, until: used.ends, credit: used.taken };
         (self.used.iter().map(block).collect(), &self.anywhere)
     }
 
     /// The window at `time`, and what is taken of it.
     fn window_at(&self, frame: &Frame, time: Time) -> (Window, Credit) {
-        let place = self.used.partition_point(|used| used.window.ends <= time);
-        let used = self.used.get(place).filter(|used| used.window.has(time));
-        let fresh = || frame.window(time).unwrap_or(Window { starts: time, ends: time + frame.lasting() });
-        let (window, taken) = used.map_or_else(|| (fresh(), Credit::ZERO), |used| (used.window, used.taken));
+        let known = self.known_at(time).map(|(window, used)| (window, used.taken));
+        let (window, taken) = known.unwrap_or_else(|| (frame.window(time), Credit::ZERO));
         (window, taken + self.anywhere_in(window))
     }
 
     fn anywhere_in(&self, window: Window) -> Credit {
         let met = self.anywhere.iter().filter(|block| block.meets(window.starts, window.ends));
         met.fold(Credit::ZERO, |sum, block| sum + block.credit)
-    }
-
-    /// A start in the window at `from`; otherwise the time from which on to look again.
-    fn try_from(&self, limit: &Limit, frame: &Frame, from: Time, draw: Draw) -> Result<Time, Time> {
-        if frame.window(from).is_some() {
-            let (window, taken) = self.window_at(frame, from);
-            return start_within(limit, window, frame.guard(), taken, from, draw).ok_or(window.ends);
-        }
-        let place = self.used.partition_point(|used| used.window.ends <= from);
-        match self.used.get(place) {
-            Some(used) if used.window.has(from) => {
-                // What starts late has to arrive before the window ends that began with the first call.
-                let surely = Window { ends: used.window.starts + frame.length() - frame.guard(), ..used.window };
-                let start = start_within(limit, surely, Span::ZERO, used.taken, from, draw).ok_or(used.window.ends)?;
-                let next = self.used.get(place + 1).map_or(Time::NEVER, |next| next.window.starts);
-                if used.made.is_some() || start + frame.lasting() <= next { Ok(start) } else { Err(used.window.ends) }
-            }
-            Some(next) if from + frame.lasting() > next.window.starts => Err(next.window.starts),
-            Some(_) | None => Ok(from),
-        }
-    }
-}
-
-impl Used {
-    fn begin(frame: &Frame, at: Time, cost: Credit) -> Self {
-        let window = frame.window(at);
-        let made = window.map(|window| window.starts);
-        let window = window.unwrap_or(Window { starts: at, ends: at + frame.lasting() });
-        Used { window, last: at, starts: 1, taken: cost, made, until: Time::ORIGIN }
-    }
-
-    fn add(&mut self, frame: &Frame, at: Time, cost: Credit) {
-        self.taken += cost;
-        self.starts += 1;
-        self.last = self.last.max(at);
-        if self.made.is_none() {
-            self.window.ends = self.window.ends.max(self.last + frame.lasting());
-        }
-    }
-
-    /// A call that was not to start before the window did so all the same.
-    fn begin_earlier(&mut self, at: Time, cost: Credit) {
-        self.window.starts = at;
-        self.until = self.window.ends;
-        self.taken += cost;
-        self.starts += 1;
-    }
-
-    /// A call that started at `since` was made.
-    fn confirm(&mut self, frame: &Frame, since: Time) {
-        if frame.is_by_use() && self.made.is_none_or(|made| since < made) {
-            self.made = Some(since);
-            self.window.ends = self.until.max(since + frame.lasting());
-        }
     }
 }
 
@@ -348,7 +303,7 @@ mod tests {
     }
 
     fn frame(alignment: Alignment, guard: u64) -> Frame {
-        Frame::new(Some(alignment), Span::from_secs(1), 0, Span::from_millis(guard))
+        Frame::new(Some(&alignment), Span::from_secs(1), 0, Span::from_millis(guard)).unwrap()
     }
 
     fn at(millis: u64) -> Time {
@@ -376,12 +331,6 @@ mod tests {
         let asks = [(300, 6, 0), (300, 5, 0), (300, 4, 0), (300, 1, 0), (1500, 5, 0), (0, 10, 0)];
         assert_eq!(starts(Alignment::Epoch, 0, &asks), [300, 1000, 300, 1000, 2000, 3000]);
         assert_eq!(starts(Alignment::Epoch, 50, &asks), [300, 1050, 300, 1050, 2050, 3050], "away from the ends");
-        assert_eq!(starts(Alignment::FirstUse, 0, &asks), [300, 1300, 300, 1300, 2300, 3300]);
-        assert_eq!(
-            starts(Alignment::FirstUse, 50, &asks),
-            [300, 1350, 300, 1350, 2400, 3450],
-            "the upstream's begins later"
-        );
     }
 
     #[test]
@@ -389,19 +338,6 @@ mod tests {
         // Six may be taken at once by the lower class, and the other four one by one as a quarter of the window passes.
         let asks = [(0, 6, 1), (0, 1, 1), (0, 1, 1), (0, 2, 0), (0, 1, 1)];
         assert_eq!(starts(Alignment::Epoch, 0, &asks), [0, 250, 500, 0, 1000]);
-    }
-
-    #[test]
-    fn a_window_that_begins_when_it_is_used_lasts_until_the_upstreams_has_surely_ended() {
-        let (limit, frame, mut windows) = (limit(), frame(Alignment::FirstUse, 0), Windows::default());
-        let one = draw(1, 0).cost;
-        for (serial, millis) in [(1, 0), (2, 600)] {
-            windows.commit(&frame, at(millis), Key { at: at(millis), serial }, one);
-        }
-        let next = |windows: &Windows| windows.earliest(&limit, &frame, at(700), draw(10, 0));
-        assert_eq!(next(&windows), at(1600), "the first call may never have been made");
-        windows.correct(&frame, at(0), one, one, true);
-        assert_eq!(next(&windows), at(1000), "it was");
     }
 
     #[derive(Clone, Debug)]
@@ -431,12 +367,12 @@ mod tests {
         )
     }
 
-    /// Whether an upstream that cuts time so takes all these calls.
-    fn takes_all(alignment: &Alignment, mut made: Vec<(u64, u64)>) -> bool {
+    /// Whether an upstream takes all these calls.
+    fn takes_all(mut made: Vec<(u64, u64)>) -> bool {
         made.sort_unstable();
         let (mut began, mut left) = (None, 10);
         made.into_iter().all(|(at, tokens)| {
-            let begins = if *alignment == Alignment::Epoch { at / 1000 * 1000 } else { at };
+            let begins = at / 1000 * 1000;
             if began.is_none_or(|began| at >= began + 1000) {
                 (began, left) = (Some(begins), 10);
             }
@@ -446,30 +382,55 @@ mod tests {
         })
     }
 
+    /// Groups of windows are left out, and nothing else: a start is the first of all that there are.
+    #[test]
+    fn the_first_window_with_room_is_found_beyond_many() {
+        let (limit, frame, mut windows) = (limit(), frame(Alignment::Epoch, 0), Windows::default());
+        let count = 5 * GROUP;
+        let full = |number: u64| if number % 37 == 5 { 7 } else { 9 };
+        for number in 0..count {
+            let key = Key { at: at(number * 1000), serial: number + 1 };
+            windows.commit(&frame, Time::ORIGIN, key, draw(full(number), 0).cost);
+        }
+        for number in (0..count).step_by(11) {
+            let next = (number..count).find(|later| full(*later) == 7).unwrap_or(count);
+            assert_eq!(windows.earliest(&limit, &frame, at(number * 1000), draw(3, 0)), at(next * 1000), "{number}");
+        }
+        // What is given back is found again.
+        let freed = 3 * GROUP + 1;
+        assert!(windows.withdraw(&frame, Key { at: at(freed * 1000), serial: freed + 1 }));
+        assert_eq!(windows.earliest(&limit, &frame, at(0), draw(10, 0)), at(freed * 1000));
+        assert_eq!(windows.level(&limit, &frame, at(0)), draw(0, 0).cost - taken(&windows, 1));
+    }
+
+    /// What is taken of all windows but so many.
+    fn taken(windows: &Windows, but: usize) -> Credit {
+        windows.blocks().0.iter().skip(but).fold(Credit::ZERO, |sum, block| sum + block.credit)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
         #[test]
-        fn no_upstream_is_ever_asked_for_more(calls in calls(), first_use in any::<bool>()) {
-            let alignment = if first_use { Alignment::FirstUse } else { Alignment::Epoch };
-            let (limit, frame, mut windows) = (limit(), frame(alignment.clone(), 0), Windows::default());
+        fn no_upstream_is_ever_asked_for_more(calls in calls()) {
+            let (limit, frame, mut windows) = (limit(), frame(Alignment::Epoch, 0), Windows::default());
             let (mut now, mut made, mut settles) = (0, Vec::new(), Vec::<(u64, u64, Credit)>::new());
             for (number, call) in calls.iter().enumerate() {
                 now += call.pause;
                 settles.sort_unstable();
                 while let Some((when, start, cost)) = settles.first().copied().filter(|(when, ..)| *when <= now) {
-                    windows.advance(at(when));
-                    windows.correct(&frame, at(start), cost, cost, true);
+                    windows.advance(&frame, at(when));
+                    windows.correct(&frame, at(start), cost, cost);
                     settles.remove(0);
                 }
-                windows.advance(at(now));
+                windows.advance(&frame, at(now));
                 let draw = draw(call.tokens, 0);
                 let start = windows.earliest(&limit, &frame, at(now), draw);
                 let key = Key { at: start, serial: number as u64 + 1 };
                 windows.commit(&frame, at(now), key, draw.cost);
                 let start = start.nanos() / 1_000_000;
                 match call.fate {
-                    Fate::Withdrawn if start > now => prop_assert!(windows.withdraw(key)),
+                    Fate::Withdrawn if start > now => prop_assert!(windows.withdraw(&frame, key)),
                     Fate::NeverMade => {}
                     Fate::Settled(after) => {
                         made.push((start, call.tokens));
@@ -478,7 +439,7 @@ mod tests {
                     Fate::Made | Fate::Withdrawn => made.push((start, call.tokens)),
                 }
             }
-            prop_assert!(takes_all(&alignment, made.clone()), "{alignment:?} {made:?}");
+            prop_assert!(takes_all(made.clone()), "{made:?}");
         }
     }
 }

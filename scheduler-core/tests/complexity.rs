@@ -13,7 +13,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::spec::ResourceSpec;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec, ResourceSpec};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
@@ -141,4 +141,24 @@ fn one_reserves_what_fits_between_and_gives_it_back() {
             world.settle(moment(number), &id, Outcome::Unused);
         },
     );
+}
+
+/// So many reservations that leave something in each of thousands of windows ahead, of no use to one that takes more.
+fn windows(count: usize) -> World {
+    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
+    let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]));
+    for _ in 0..count / 10 {
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 6.0)]));
+    }
+    world
+}
+
+#[test]
+fn one_reserves_behind_ten_thousand_windows_and_gives_it_back() {
+    check(windows, |world, number| {
+        let id = format!("a{number}");
+        world.ask(moment(number), &wish(Mode::Reserve, &[("requests", 5.0)]).named(&id));
+        world.settle(moment(number), &id, Outcome::Unused);
+        assert!(world.scheduler.limit_status(moment(number))[0].level < 0.0);
+    });
 }

@@ -12,7 +12,7 @@ use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
-use rampmeter_scheduler_core::spec::{Algorithm, Learn, LimitSpec, Margin, ResourceSpec, Start};
+use rampmeter_scheduler_core::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, Start};
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
@@ -139,6 +139,21 @@ fn promised_starts_within_a_freeze_are_void() {
         "
         0    wait a                    -> a@0
         0    answered a 429 after=500  -> a:settled
+        ",
+    );
+}
+
+#[test]
+fn promised_starts_within_a_freeze_of_their_key_are_void() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    play(
+        &resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]),
+        "
+        0    reserve a requests=10 guild:x  -> a@0
+        0    reserve b guild:x              -> b@100
+        0    answered a 429 after=500       -> frozen+500 a:settled
+        0    reserve c requests=10 guild:y  -> c@0
+        0    answered c 429 after=500       -> c:settled
         ",
     );
 }

@@ -352,7 +352,8 @@ impl Writer {
 }
 
 fn snapshot(mark: &Mark) -> Snapshot {
-    Snapshot { levels: mark.levels.clone(), keys: mark.keys.clone(), ..Snapshot::default() }
+    let (levels, keys, freezes) = (mark.levels.clone(), mark.keys.clone(), mark.freezes.clone());
+    Snapshot { levels, keys, freezes, ..Snapshot::default() }
 }
 
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
@@ -690,5 +691,83 @@ fn a_crash_leaves_thousands_of_keys_what_they_have() {
             }
         }
         assert!(gets(&mut play, "another", 12), "{algorithm:?}");
+    }
+}
+
+/// Two in flight, each for a second unless it is renewed.
+fn two_in_flight() -> ResourceSpec {
+    let mut spec = spec();
+    spec.limits[0] = LimitSpec {
+        algorithm: Algorithm::Concurrency,
+        capacity: whole(2),
+        period: span(1_000),
+        ..spec.limits[0].clone()
+    };
+    spec
+}
+
+fn at_most_two(play: &Play) {
+    let lowest = lowest(&play.judged.limits[0], &play.calls(0, None));
+    assert!(lowest >= 0, "{lowest}: {:?}", play.calls(0, None));
+}
+
+/// A call whose lease had ended when a mark was taken has no place in it that another could have.
+#[test]
+fn a_call_that_is_over_frees_no_place_of_a_mark_that_never_counted_it() {
+    let mut play = Play::new(two_in_flight());
+    let ask = |play: &mut Play| {
+        let now = play.now;
+        play.leader().ask(now, [1, 0, 0], 0, Mode::Allow);
+    };
+    ask(&mut play);
+    play.pass(span(1_500));
+    while play.now.since(play.store.taken) > span(20) {
+        play.pass(span(5));
+    }
+    let now = play.now;
+    assert_eq!(play.leader().world.settle(now, &permit_id(0, 0), Outcome::Used(Vec::new())), Said::Settled);
+    (0..2).for_each(|_| ask(&mut play));
+    play.take_over(Span::ZERO, true);
+    (0..2).for_each(|_| ask(&mut play));
+    at_most_two(&play);
+}
+
+/// A call that is renewed when its lease has ended takes a place that marks until then did not count.
+#[test]
+fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
+    let mut world = World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), 1, Time::ORIGIN).fenced());
+    let mark = |world: &mut World, now: Time| {
+        let mark = world.scheduler.mark(now).unwrap();
+        world.handle(now, Event::Marked(mark.number));
+    };
+    let ask = |world: &mut World, now: Time| {
+        let request = world.ask(now, &wish(Mode::Allow, &[("a", 1.0)]).named(&format!("p{}", world.asked)));
+        world.start(request).is_some()
+    };
+    let [start, late] = [0, 1_500].map(|at| Time::ORIGIN + span(at));
+    mark(&mut world, start);
+    assert!(ask(&mut world, start));
+    world.run_until(late);
+    mark(&mut world, late);
+    world.settle(late, "p0", Outcome::Extend(None));
+    world.settle(late, "p0", Outcome::Used(Vec::new()));
+    let granted = (0..3).filter(|_| ask(&mut world, late)).count();
+    assert_eq!(granted, 1, "the mark has room for one call beside those that it counts");
+}
+
+/// What was never used of a mark is there for others.
+#[test]
+fn what_is_returned_may_be_granted_again_under_the_same_mark() {
+    for spec in [spec(), by_the_hour(Algorithm::TokenBucket, 24), two_in_flight()] {
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+        let mark = world.scheduler.mark(Time::ORIGIN).unwrap();
+        world.handle(Time::ORIGIN, Event::Marked(mark.number));
+        for round in 0..100 {
+            let id = format!("p{round}");
+            let mode = if round % 2 == 0 { Mode::Allow } else { Mode::Wait };
+            let request = world.ask(Time::ORIGIN, &wish_of(mode, [1, 1, 1], 0).named(&id));
+            assert!(world.start(request).is_some(), "{round}");
+            assert_eq!(world.settle(Time::ORIGIN, &id, Outcome::Unused), Said::Settled);
+        }
     }
 }

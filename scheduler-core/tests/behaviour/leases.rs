@@ -1,6 +1,6 @@
 //! Calls in flight that go on: they keep their places, also with a scheduler that was not there when they began.
 
-use crate::common::{World, limit, ms, play, play_on, resource, span};
+use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -131,5 +131,100 @@ fn who_is_counted_anew_takes_from_what_the_mark_allows() {
         0    allow b                -> b@0
         0    allow c                ->
         ",
+    );
+}
+
+/// Four in flight, each for 20 s unless it is renewed.
+fn four() -> ResourceSpec {
+    resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(20_000)) }])
+}
+
+#[test]
+fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
+    let mut before = play(
+        &four(),
+        "
+        0     allow a requests=3     -> a@0
+        0     allow b                -> b@0
+        6000  extend a               -> a:settled
+        6000  extend b               -> b:settled
+        ",
+    );
+    let snapshot = before.scheduler.snapshot(ms(6_600), usize::MAX);
+    play_on(
+        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), 2, ms(6_600), ms(6_600), &snapshot)),
+        "
+        6600  levels                 -> requests=0
+        6600  used a                 -> a:settled
+        6600  levels                 -> requests=3
+        6600  allow c requests=3     -> c@6600
+        25900 levels                 -> requests=0
+        26000 levels                 -> requests=1
+        ",
+    );
+}
+
+/// What a record of the build before does not say of a renewal may count for longer, and never for less.
+#[test]
+fn a_call_whose_end_no_record_tells_keeps_its_place() {
+    let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:settled");
+    let mut snapshot = before.scheduler.snapshot(ms(7_000), usize::MAX);
+    snapshot.permits.iter_mut().for_each(|permit| permit.held_until.clear());
+    play_on(
+        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), 2, ms(7_000), ms(7_000), &snapshot)),
+        "
+        7000  extend a               -> a:settled
+        25000 levels                 -> requests=2
+        26500 levels                 -> requests=3
+        27000 levels                 -> requests=4
+        ",
+    );
+}
+
+#[test]
+fn other_limits_leave_renewed_calls_their_ends() {
+    let mut five = four();
+    five.limits[0].capacity = amount(5.0);
+    play_under(
+        &four(),
+        &[("five", five)],
+        "
+        0     allow a requests=4     -> a@0
+        6000  extend a               -> a:settled
+        7000  limits five            ->
+        21000 levels                 -> requests=1
+        21000 used a                 -> a:settled
+        21000 levels                 -> requests=5
+        ",
+    );
+}
+
+#[test]
+fn a_call_is_remembered_as_long_as_it_is_renewed() {
+    let long = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0, span(900_000)) };
+    play(
+        &resource(vec![long]),
+        "
+        0       allow a              -> a@0
+        600000  extend a             -> a:settled
+        # The first lease is over for longer than an id is remembered behind it.
+        1300000 extend a             -> a:settled
+        2100000 extend a             -> a:settled
+        2900000 extend a             -> a:settled
+        2900000 levels               -> requests=1
+        2900000 used a               -> a:settled
+        ",
+    );
+}
+
+/// Windows are those of the wall clock; a call lasts as long as it does, whatever clocks on the wall show.
+#[test]
+fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
+    let mut before = play(&four(), "0 allow a requests=4 -> a@0");
+    let snapshot = Snapshot { permits: Vec::new(), ..before.scheduler.snapshot(ms(1_000), 0) };
+    let ahead = Resource::new(&four()).unwrap().at_unix(800_000_000);
+    play_on(
+        World::of(Scheduler::restore(ahead, 2, ms(1_000), ms(1_000), &snapshot)),
+        "19900 levels -> requests=0\n 20000 levels -> requests=4",
     );
 }

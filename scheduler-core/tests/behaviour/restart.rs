@@ -4,11 +4,11 @@ use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resourc
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
-use rampmeter_scheduler_core::spec::{ResourceSpec, Start};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, Start};
 
 /// A successor at `now`, for a world whose last word was spoken at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
@@ -345,4 +345,77 @@ fn a_snapshot_says_what_was_charged() {
         snapshot.permits.iter().map(|mark| (mark.id.as_str(), mark.start_nanos, &mark.bill[..])).collect();
     let charged = |units| [(name("requests"), amount(units))];
     assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
+}
+
+/// What a successor is told by a graceful stop at `then`, by a mark that was taken then, and by a record of the build before.
+fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
+    let mut stopped = play(spec, before);
+    let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);
+    let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced());
+    let mut crashed = marked(fenced, 0);
+    crashed = play_on(crashed, before);
+    let mark = crashed.scheduler.mark(ms(then)).unwrap();
+    let (levels, keys, freezes) = (mark.levels, mark.keys, mark.freezes);
+    let old = Snapshot { freezes: Vec::new(), ..whole.clone() };
+    [whole, Snapshot { levels, keys, freezes, ..Snapshot::default() }, old]
+}
+
+fn marked(mut world: World, now: u64) -> World {
+    let mark = world.scheduler.mark(ms(now)).unwrap();
+    world.handle(ms(now), Event::Marked(mark.number));
+    world
+}
+
+/// One, of which every key of a label has as much.
+fn by_key(spec: ResourceSpec) -> ResourceSpec {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    resource(spec.limits.into_iter().map(|limit| LimitSpec { applies: applies.clone(), ..limit }).collect())
+}
+
+#[test]
+fn a_freeze_survives_a_hand_over_and_a_crash() {
+    let window = Algorithm::FixedWindow(Alignment::Epoch);
+    for algorithm in [Algorithm::TokenBucket, window, Algorithm::SlidingWindow, Algorithm::Concurrency] {
+        let shared = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1_000)) }]);
+        for spec in [shared.clone(), by_key(shared)] {
+            let before = "0 wait a guild:x -> a@0\n 0 answered a 429 after=9000 -> a:settled";
+            for (number, snapshot) in told(&spec, before, 100).iter().enumerate() {
+                let mut after = restored(&spec, ms(5_000), ms(100), snapshot);
+                let wish = |id| {
+                    let mut wish = wish(Mode::Reserve, &[]).named(id);
+                    wish.labels.push(("guild", "x"));
+                    wish
+                };
+                let [first, second] = ["b", "c"].map(|id| after.ask(ms(5_000), &wish(id)));
+                let starts = [first, second].map(|request| after.start(request));
+                // One goes first, and the other when nobody has said for two seconds how that went.
+                let frozen = [Some(ms(9_000)), Some(ms(11_000))];
+                assert_eq!(starts == frozen, number < 2, "{number}: {starts:?} {spec:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_spent_quota_survives_a_hand_over_and_a_crash() {
+    let spec = ten_per_second();
+    let before = "0 wait a -> a@0\n 0 answered a 403 after=60000 -> a:settled";
+    let [stopped, crashed, old] = told(&spec, before, 100);
+    for snapshot in [stopped, crashed] {
+        play_on(
+            restored(&spec, ms(5_000), ms(100), &snapshot),
+            "5000 reserve b -> b:quota_spent+55000\n 60000 reserve b -> b@60000",
+        );
+    }
+    play_on(restored(&spec, ms(5_000), ms(100), &old), "5000 reserve b -> b@5000");
+}
+
+#[test]
+fn a_freeze_is_in_a_mark_within_a_fifth_of_a_second() {
+    for answer in ["429 after=9000", "403 after=9000"] {
+        let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
+        let mut world = play_on(marked(fenced, 0), "0 allow a -> a@0");
+        world = play_on(marked(world, 250), &format!("400 answered a {answer} -> a:settled"));
+        assert!(world.scheduler.next_mark() <= Some(ms(450)), "{answer}: {:?}", world.scheduler.next_mark());
+    }
 }

@@ -8,7 +8,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Applies, LimitSpec, ResourceSpec, Unmatched};
+use rampmeter_scheduler_core::spec::{Algorithm, Applies, LimitSpec, ResourceSpec, Unmatched};
 use std::collections::BTreeMap;
 
 /// A limit of requests under another name.
@@ -454,4 +454,59 @@ fn a_change_with_many_permits_out() {
     world.handle(ms(1), Event::Limits(Box::new(Resource::new(&other).unwrap())));
     assert_eq!(world.scheduler.remembered(), 100_000);
     assert_eq!(world.scheduler.limit_status(ms(1))[0].level, 5.0);
+}
+
+/// Of a sliding window, what is held ends later, and what has left it may not have left the longer one.
+#[test]
+fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
+    let sliding = |period| LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) };
+    let longer = resource(vec![sliding(10_000)]);
+    play_under(
+        &resource(vec![sliding(1_000)]),
+        &[("longer", longer.clone())],
+        "
+        0     reserve a requests=4     -> a@0
+        800   reserve b requests=3     -> b@800
+        900   reserve c requests=6     -> c@1000
+        900   limits longer            ->
+        # Of all it is known that they count.
+        9999  levels                   -> requests=-3
+        10000 levels                   -> requests=1
+        10800 levels                   -> requests=4
+        11000 levels                   -> requests=10
+        ",
+    );
+    play_under(
+        &resource(vec![sliding(1_000)]),
+        &[("longer", longer.clone())],
+        "
+        0     reserve a requests=4     -> a@0
+        800   reserve b requests=3     -> b@800
+        1200  limits longer            ->
+        # How much it was that ended at 1000, nobody knows any more.
+        1200  levels                   -> requests=0
+        9999  levels                   -> requests=0
+        10000 levels                   -> requests=7
+        10800 levels                   -> requests=10
+        ",
+    );
+    play_under(&resource(vec![sliding(1_000)]), &[("longer", longer)], "0 limits longer ->\n 0 levels -> requests=10");
+}
+
+#[test]
+fn keys_of_a_sliding_window_that_becomes_longer_may_have_been_used() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let sliding = |period| {
+        let algorithm = Algorithm::SlidingWindow;
+        resource(vec![LimitSpec { algorithm, applies: applies.clone(), ..limit("requests", 10.0, span(period)) }])
+    };
+    play_under(
+        &sliding(1_000),
+        &[("longer", sliding(10_000))],
+        "
+        0     reserve a requests=4 guild:x   -> a@0
+        5000  limits longer                  ->
+        5000  reserve b requests=7 guild:x   -> b@14000
+        ",
+    );
 }

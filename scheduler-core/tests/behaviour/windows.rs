@@ -85,6 +85,63 @@ fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
     );
 }
 
+/// A predecessor whose clock was three seconds behind may have taken all of its window at the end of it.
+#[test]
+fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
+    let spec = resource(vec![LimitSpec {
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        ..limit("requests", 10.0, span(10_000))
+    }]);
+    let mut before = play(&spec, "9000 reserve a requests=10 -> a@9000");
+    let snapshot = before.scheduler.snapshot(ms(9_500), 0);
+    let ahead = Resource::new(&spec).unwrap().at_unix(3_000_000_000);
+    play_on(
+        World::of(Scheduler::restore(ahead, 2, ms(9_500), ms(9_500), &snapshot)),
+        "
+        10100 reserve b                -> b@17000
+        17000 reserve c requests=9     -> c@17000
+        ",
+    );
+}
+
+/// Whatever was taken may have been in any window that it meets under the other clock; promises are in that of their start.
+#[test]
+fn windows_follow_a_clock_that_is_set_and_nothing_that_was_taken_is_forgotten() {
+    let spec =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(10_000)) };
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    for spec in [spec.clone(), LimitSpec { applies, ..spec }] {
+        play(
+            &resource(vec![spec]),
+            "
+            9000  reserve a requests=6 guild:x   -> a@9000
+            9000  reserve b requests=7 guild:x   -> b@10000
+            9100  clock 3000                     ->
+            # The first window is from 7 s to 17 s now: what was taken may have been before it, and counts.
+            9100  reserve c requests=4 guild:x   -> c@17000
+            17000 reserve d requests=6 guild:x   -> d@17000
+            17000 reserve e guild:x              -> e@27000
+            ",
+        );
+    }
+}
+
+#[test]
+fn a_promise_that_another_clock_has_put_into_another_window_can_be_given_back() {
+    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
+    play(
+        &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(10_000)) }]),
+        "
+        1000  reserve a requests=10    -> a@1000
+        1000  reserve b requests=10    -> b@10000
+        1000  clock 3000               ->
+        1000  unused b                 -> b:settled
+        7000  reserve c requests=10    -> c@17000
+        1000000 levels                 -> requests=10
+        ",
+    );
+}
+
 #[test]
 fn a_window_that_begins_with_its_first_call() {
     play(

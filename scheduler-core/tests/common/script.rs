@@ -13,6 +13,7 @@
 //! | `delivered` | all that was answered has come through |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `undelivered`, then a name | the last answer to the request of this name has reached no client |
+//! | `clock`, then milliseconds | the wall clock turns out to have shown that at the beginning of time |
 //! | `levels` | the levels of all limits are answered |
 //! | `left`, then a name | what is left of the limits of this permit is answered |
 //! | `limits`, then a name | there are the limits of this name from now on |
@@ -83,6 +84,10 @@ impl Player<'_> {
         self.world.run_until(now);
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
+            ["clock", shown] => {
+                let unix_at_origin = millis(shown).nanos();
+                self.world.handle(now, Event::WallClock { unix_at_origin });
+            }
             ["levels"] => return self.levels(now),
             ["left", id] => return self.left(now, id),
             ["limits", set] => {

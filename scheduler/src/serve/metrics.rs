@@ -148,6 +148,12 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
     );
     let epochs = reports.iter().map(|report| (resource(report), Gauge(report.status.epoch as f64)));
     registry.register("epoch", "Grows with every change of leader", Samples(epochs.collect()));
+    let ahead = reports.iter().map(|report| (resource(report), Gauge(report.tally.clock_ahead_secs)));
+    registry.register(
+        "clock_ahead_seconds",
+        "How far the clock of this machine is ahead of that of NATS, by which windows are cut",
+        Samples(ahead.collect()),
+    );
     let mut count = |name: &str, help: &str, of: fn(&Report) -> u64| {
         let counts = reports.iter().map(|report| (resource(report), Counter(of(report))));
         registry.register(name, help, Samples(counts.collect()));

@@ -31,6 +31,7 @@ mod takeover;
 pub mod tally;
 pub mod tenure;
 mod undelivered;
+mod wall_clock;
 pub mod witness;
 
 use crate::config::{Config, Configured};

@@ -57,6 +57,13 @@ pub enum Order {
     Marked(MarkNumber),
     /// The store does not take marks.
     StoreLost,
+    /// Cut windows by a wall clock that showed this at the origin of time.
+    WallClock {
+        /// In nanoseconds since 1970.
+        unix_at_origin: u64,
+        /// How far the clock of this machine is ahead of it.
+        ahead_secs: f64,
+    },
     /// Hear what the provider of the limits says, or that it says nothing.
     Provider(ProviderNews),
     /// Go on under other rules.
@@ -523,6 +530,10 @@ impl PermitLoop {
             Order::StoreLost => {
                 self.tally.store_losses += 1;
                 self.handle(now, Event::StoreLost);
+            }
+            Order::WallClock { unix_at_origin, ahead_secs } => {
+                self.tally.clock_ahead_secs = ahead_secs;
+                self.handle(now, Event::WallClock { unix_at_origin });
             }
             Order::Provider(news) => self.hear_provider(now, news),
             Order::Rules(rules) => self.take_rules(now, rules),

@@ -6,8 +6,9 @@ use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
 use super::witness::{Sequel, note};
 use crate::store::{
     Found, FoundState, KeysRecord, LevelRecord, Moment, Pages, PermitRecord, Revision, StateRecord, StoreError,
+    freezes_of,
 };
-use rampmeter_protocol::clock::{unix_ms, unix_nanos_at_origin};
+use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::mark::MarkNumber;
@@ -43,10 +44,11 @@ impl Tenure {
             self.rules.reach(record.rules).await;
         }
         self.take_rules();
+        let unix_at_origin = self.office.store.unix_nanos_at_origin(self.office.clock).await?;
         let legacy = self.legacy(found).await?;
         let now = self.now();
-        // From here on time goes on as it does, whatever becomes of the clock on the wall.
-        let resource = self.resource.clone().at_unix(unix_nanos_at_origin(now));
+        // Windows are cut by the store's clock, and from here on time goes on as it does.
+        let resource = self.resource.clone().at_unix(unix_at_origin);
         // A long record keeps no other resource's marks and probes waiting.
         let mut core = tokio::task::spawn_blocking(move || restore(resource, now, legacy)).await?;
         let mark = core.mark(now).expect("a new fence is open for marks");
@@ -60,7 +62,7 @@ impl Tenure {
         if !listens {
             core.handle(now, Event::Marked(pending.mark.number));
         }
-        self.begin(core, state, revision, listening).await
+        self.begin(core, unix_at_origin, state, revision, listening).await
     }
 
     /// Deletes pages of former terms that the first record of this one does not name, beside the first permits.
@@ -87,6 +89,7 @@ impl Tenure {
     async fn begin(
         &mut self,
         core: Scheduler<ReplyTo>,
+        unix_at_origin: u64,
         state: StateRecord,
         revision: Revision,
         listening: Option<MarkNumber>,
@@ -114,6 +117,7 @@ impl Tenure {
             rules,
         };
         let running = self.office.permits.run(parts).await?;
+        self.watch_clock(&orders, unix_at_origin);
         let (ways, connects) = (Ways { orders, letters }, Some(self.connects()));
         Ok(Term { epoch, nonce, revision, ways, marks: pending, opened, running, connects })
     }
@@ -131,6 +135,7 @@ impl Tenure {
             permit_parts: 0,
             levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
             keys: KeysRecord::of(&pending.mark.keys),
+            freezes: freezes_of(&pending.mark.freezes),
             rules: pending.rules,
             server: self.office.store.server(),
         }

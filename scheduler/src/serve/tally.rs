@@ -113,6 +113,8 @@ pub struct Tally {
     pub store_losses: u64,
     /// Answers to requests that waited which have reached no client.
     pub undelivered: u64,
+    /// How far the clock of this machine is ahead of the store's, by which windows are cut.
+    pub clock_ahead_secs: f64,
     /// How often this process stood still.
     pub standstills: u64,
     /// How often the store turned out to be older than it should be.
@@ -135,6 +137,7 @@ impl Tally {
             marks: 0,
             store_losses: 0,
             undelivered: 0,
+            clock_ahead_secs: 0.0,
             standstills: 0,
             store_went_back: 0,
             provider_failures: ProviderFailures::default(),

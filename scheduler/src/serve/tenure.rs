@@ -14,6 +14,7 @@ use super::witness::{Witness, note};
 use crate::denials::Denials;
 use crate::store::{
     CLOCK_KEY, Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
+    freezes_of,
 };
 use anyhow::bail;
 use async_nats::Client;
@@ -401,6 +402,7 @@ impl Tenure {
             permit_parts,
             levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
             keys: KeysRecord::of(&handover.snapshot.keys),
+            freezes: freezes_of(&handover.snapshot.freezes),
             rules: handover.rules,
             server: self.office.store.server(),
         };

@@ -79,6 +79,7 @@ mod tests {
             permit_parts: 0,
             levels: Vec::new(),
             keys: KeysRecord::default(),
+            freezes: Vec::new(),
             rules: 0,
             server: None,
         }

@@ -6,6 +6,7 @@ use super::record::{PermitRecord, StateRecord};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Serialize;
@@ -29,6 +30,10 @@ const HISTORY: i64 = 2;
 const STATE_KEYS: &str = "state.";
 /// Written and read back to learn the store's time.
 pub(crate) const CLOCK_KEY: &str = "clock";
+/// How often that is done at most, to have a short round trip.
+const CLOCK_TRIES: usize = 4;
+/// One that tells the time well enough: a small part of how far starts stay away from the ends of windows.
+const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 
 /// The KV bucket with the state of all resources.
 #[derive(Clone, Debug)]
@@ -178,6 +183,31 @@ impl Store {
         let (Some(entry), Some(now)) = (entry, now) else { return Ok(Span::ZERO) };
         let nanos = (now.created - entry.created).whole_nanoseconds();
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+    }
+
+    /// What the wall clock of the store showed when `clock` was at the origin of time, in nanoseconds since 1970. It may have been half
+    /// of a round trip more or less: of a few the shortest counts.
+    ///
+    /// # Errors
+    /// If the store can't be read or written.
+    pub async fn unix_nanos_at_origin(&self, clock: Clock) -> Result<u64, StoreError> {
+        let mut best: Option<(Span, u64)> = None;
+        for _ in 0..CLOCK_TRIES {
+            let asked = clock.now();
+            let revision = within(self.bucket.put(CLOCK_KEY, "".into())).await?;
+            let took = clock.now().since(asked);
+            let entry = within(self.bucket.entry_for_revision(CLOCK_KEY, revision)).await?;
+            // Another that reads the clock may have written so often that this one is gone.
+            let Some(entry) = entry else { continue };
+            let unix = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
+            let middle = asked + Span::from_nanos(took.nanos() / 2);
+            let at_origin = unix.saturating_sub(middle.nanos());
+            best = best.into_iter().chain([(took, at_origin)]).min();
+            if took <= SHORT_ROUND_TRIP {
+                break;
+            }
+        }
+        best.map(|(_, at_origin)| at_origin).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
     /// Writes remembered permits, the first of them if there are too many, and says into how many

@@ -20,5 +20,5 @@ pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, StoreError, parse}
 pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
 pub use pages::Pages;
-pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord};
+pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord, freezes_of};
 pub use rules::{Edition, RuleStore};

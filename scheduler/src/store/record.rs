@@ -8,7 +8,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::snapshot::{
-    Fate, KeyMark, KeyMarks, LevelMark, OtherKeys, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+    Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, OtherKeys, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +38,10 @@ pub struct StateRecord {
     /// Those of keys.
     #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
     pub keys: KeysRecord,
+    /// What the upstream has asked to wait with: limit, key, until when in nanoseconds from the writing on, and whether that is a
+    /// spent quota.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub freezes: Vec<(Name, Option<String>, u64, bool)>,
     /// The edition of the rules under which it was written; 0 where there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
@@ -114,6 +118,9 @@ pub struct PermitRecord {
     /// By limit and key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     keyed: Vec<(Name, String, u64)>,
+    /// By limit, when the lease of a place ends that its call holds, in nanoseconds from the writing on.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    held_until: Vec<(Name, i64)>,
     fate: FateRecord,
 }
 
@@ -143,6 +150,7 @@ impl StateRecord {
         Snapshot {
             levels: levels.collect(),
             keys: self.keys.marks(pages),
+            freezes: self.freeze_marks(),
             permits: permits.iter().map(PermitRecord::mark).collect(),
             new_pages: Vec::new(),
         }
@@ -159,10 +167,27 @@ impl StateRecord {
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
             keys: self.keys.cautious_marks(pages),
+            freezes: self.freeze_marks(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
     }
+
+    fn freeze_marks(&self) -> Vec<FreezeMark> {
+        let mark = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeMark {
+            limit: limit.clone(),
+            key: key.clone(),
+            nanos: *nanos,
+            spent: *spent,
+        };
+        self.freezes.iter().map(mark).collect()
+    }
+}
+
+/// How freezes are written.
+#[must_use]
+pub fn freezes_of(marks: &[FreezeMark]) -> Vec<(Name, Option<String>, u64, bool)> {
+    marks.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), mark.nanos, mark.spent)).collect()
 }
 
 impl KeysRecord {
@@ -316,6 +341,7 @@ impl PermitRecord {
                 .iter()
                 .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
                 .collect(),
+            held_until: mark.held_until.clone(),
             fate: match mark.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
@@ -335,6 +361,7 @@ impl PermitRecord {
             class: self.class.clone(),
             bill: self.bill.iter().filter_map(charge).collect(),
             keyed: self.keyed.iter().filter_map(key_charge).collect(),
+            held_until: self.held_until.clone(),
             fate: match self.fate {
                 FateRecord::Open => Fate::Open,
                 FateRecord::Settled => Fate::Settled,
@@ -367,6 +394,7 @@ mod tests {
             permit_parts: 0,
             levels: vec![level],
             keys,
+            freezes: Vec::new(),
             rules: 0,
             server: None,
         };
@@ -404,6 +432,10 @@ mod tests {
                 others_empty_in: Some(2_500_000_000),
                 pages: Vec::new(),
             },
+            freezes: vec![
+                (name("per-minute"), None, 1_500_000_000, false),
+                (name("per-client"), Some("team-a".to_owned()), 2_000_000_000, true),
+            ],
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
@@ -413,9 +445,10 @@ mod tests {
             class: name("bulk"),
             bill: vec![(name("per-minute"), 1_000_000)],
             keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
+            held_until: vec![(name("in-flight"), 26_000_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }

@@ -13,6 +13,7 @@ mod rate;
 mod rolling;
 mod stalls;
 mod store;
+mod windows;
 
 /// The program, as it ships.
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");

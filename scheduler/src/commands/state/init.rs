@@ -100,6 +100,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         permit_parts: 0,
         levels: LevelRecord::all_of(&state.levels, &[]),
         keys: KeysRecord::of(&state.keys),
+        freezes: Vec::new(),
         rules: 0,
         server: store.server(),
     };

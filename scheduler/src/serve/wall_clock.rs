@@ -1,0 +1,124 @@
+//! The clock that cuts windows: that of the store, which all schedulers share.
+//!
+//! A leader has read it when it took over, and counts on by the monotonic clock. It reads it again when its own wall clock has parted
+//! from that, as after a suspend or a step, and once a minute, as the store's may have been set.
+
+use super::permit_loop::Order;
+use super::tenure::Tenure;
+use crate::store::Store;
+use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
+use rampmeter_protocol::lateness::LATENESS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How often the own wall clock is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often the store's is read whatever that shows.
+const READ: Span = Span::from_secs(60);
+/// Clocks that differ by less are the same: starts stay as far away from the ends of windows.
+const SAME: Span = LATENESS;
+
+/// The wall clocks at the origin of time, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+struct WallClocks {
+    store: u64,
+    own: u64,
+    read: Time,
+}
+
+impl Tenure {
+    /// Tells the loop when the store's clock turns out to have shown something else than `store` at the origin of time, for as long as
+    /// the loop is there.
+    pub(super) fn watch_clock(&self, orders: &mpsc::Sender<Order>, store: u64) {
+        let (clock, orders) = (self.office.clock, orders.downgrade());
+        let clocks = WallClocks { store, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
+        tokio::spawn(watch(self.resource.name().clone(), self.office.store.clone(), clock, orders, clocks));
+    }
+}
+
+async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<Order>, mut clocks: WallClocks) {
+    let mut news = true;
+    loop {
+        if news {
+            clocks.tell(&name);
+            let Some(orders) = orders.upgrade() else { return };
+            let order = Order::WallClock { unix_at_origin: clocks.store, ahead_secs: clocks.ahead_secs() };
+            if orders.send(order).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+        if orders.strong_count() == 0 {
+            return;
+        }
+        let now = clock.now();
+        news = clocks.are_due(now, unix_nanos_at_origin(now))
+            && match store.unix_nanos_at_origin(clock).await {
+                Ok(unix) => clocks.take(now, unix, unix_nanos_at_origin(now)),
+                Err(error) => {
+                    tracing::debug!(resource = %name, %error, "the store's clock could not be read");
+                    false
+                }
+            };
+    }
+}
+
+impl WallClocks {
+    /// Whether the store's clock is to be read again at `now`, when the own one showed `own` at the origin of time.
+    fn are_due(&self, now: Time, own: u64) -> bool {
+        differ(own, self.own) || now.since(self.read) >= READ
+    }
+
+    /// Takes what was read at `now`. Whether anything differs from before.
+    fn take(&mut self, now: Time, store: u64, own: u64) -> bool {
+        let (set, parted) = (differ(store, self.store), differ(own, self.own));
+        *self = WallClocks {
+            store: if set { store } else { self.store },
+            own: if parted { own } else { self.own },
+            read: now,
+        };
+        set || parted
+    }
+
+    /// How far the own clock is ahead of the store's.
+    fn ahead_secs(&self) -> f64 {
+        (i128::from(self.own) - i128::from(self.store)) as f64 / 1e9
+    }
+
+    fn tell(&self, name: &Name) {
+        if differ(self.own, self.store) {
+            let ahead = format!("{:+.3} s", self.ahead_secs());
+            tracing::warn!(resource = %name, %ahead, "the clock of this machine differs from that of NATS, by which windows are cut");
+        }
+    }
+}
+
+fn differ(one: u64, other: u64) -> bool {
+    one.abs_diff(other) > SAME.nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: u64 = 1_000_000;
+
+    #[test]
+    fn the_store_is_asked_when_the_own_clock_was_set_and_once_a_minute() {
+        let at = |secs| Time::ORIGIN + Span::from_secs(secs);
+        let mut clocks = WallClocks { store: 1_000 * MILLI, own: 4_000 * MILLI, read: at(0) };
+        assert!((clocks.ahead_secs() - 3.0).abs() < 1e-9);
+        for (secs, own, due) in
+            [(1, 4_000, false), (1, 4_050, false), (1, 4_051, true), (1, 3_900, true), (60, 4_000, true)]
+        {
+            assert_eq!(clocks.are_due(at(secs), own * MILLI), due, "{secs} s, {own} ms");
+        }
+        // A little is kept as it is, or windows would be cut anew all the time.
+        assert!(!clocks.take(at(60), 1_049 * MILLI, 4_000 * MILLI));
+        assert_eq!((clocks.store, clocks.read), (1_000 * MILLI, at(60)));
+        assert!(clocks.take(at(61), 1_060 * MILLI, 4_000 * MILLI));
+        assert_eq!(clocks.store, 1_060 * MILLI);
+    }
+}

@@ -1,0 +1,115 @@
+//! The leader changes between schedulers whose clocks are far apart: no window of the upstream has more than it holds.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use crate::RAMPMETER;
+use async_nats::Message;
+use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_tests::dice::Dice;
+use rampmeter_tests::fire::{Cycles, Run};
+use rampmeter_tests::pair::Pair;
+use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::watch;
+
+const CYCLES: Cycles = Cycles { usual: 12, long: 200 };
+/// Kills come at any point of a window.
+const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(500)..Duration::from_secs(8);
+/// How far the clocks of the two are off, in seconds.
+const CLOCKS: [i64; 2] = [3, -3];
+const CAPACITY: u64 = 100;
+const WINDOW: Duration = Duration::from_secs(10);
+/// Requests at once: so often a window is used up within a second.
+const ASKED: usize = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long they ask without a break, and how long the break is.
+const ASKING: std::ops::Range<Duration> = Duration::from_secs(3)..Duration::from_secs(7);
+const SILENT: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
+/// What a scheduler that was killed was asked, it does not answer.
+const LOST: Duration = Duration::from_millis(500);
+
+/// From asking to the start of a call that was granted.
+type Granted = (Time, Time);
+
+fn hub() -> String {
+    let (capacity, seconds) = (CAPACITY, WINDOW.as_secs());
+    format!(
+        "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"windows\"\nalgorithm = \"fixed-window\"\ncapacity = {capacity}\nperiod = \"{seconds}s\"\n"
+    )
+}
+
+/// Asks again and again for a while, and not at all for a while, until `stop` says so: what is taken late in one window and early in the
+/// next is of one window by another clock.
+async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
+    let mut granted = Vec::new();
+    let mut until = clock.now() + Span::from(dice.span(ASKING));
+    while !*stop.borrow() {
+        if until <= clock.now() {
+            let_pass(dice.span(SILENT), "nobody asks for a while").await;
+            until = clock.now() + Span::from(dice.span(ASKING));
+        }
+        let asked = clock.now();
+        let many = json!(vec![json!({"mode": "allow"}); ASKED]);
+        let mut answers = worker.send("permit", many.to_string()).await;
+        let mut missing = ASKED;
+        while missing > 0
+            && let Ok(answer) = tokio::time::timeout(LOST, answers.next()).await
+        {
+            let some = told(&answer);
+            missing = if some.is_empty() { 0 } else { missing.saturating_sub(some.len()) };
+            let delays = some.iter().filter_map(|answer| answer["delay_ms"].as_f64());
+            granted.extend(delays.map(|delay| (asked, clock.now() + Span::from_nanos((delay * 1e6) as u64))));
+        }
+        let_pass(PAUSE, "the next asks a little later").await;
+    }
+    granted
+}
+
+/// What one message answers: one request or several, or nothing where nobody is there.
+fn told(answer: &Message) -> Vec<Value> {
+    match serde_json::from_slice(&answer.payload) {
+        Ok(Value::Array(answers)) => answers,
+        Ok(answer) => vec![answer],
+        Err(_) => Vec::new(),
+    }
+}
+
+/// By window of this machine's clock, how many calls surely started in it.
+fn by_window(granted: &[Granted], unix_at_origin: u64) -> BTreeMap<u64, u64> {
+    let window = |at: Time| (unix_at_origin + at.nanos()) / Span::from(WINDOW).nanos();
+    let mut counts = BTreeMap::new();
+    for (asked, start) in granted.iter().filter(|(asked, start)| window(*asked) == window(*start)) {
+        assert!(asked <= start);
+        *counts.entry(window(*start)).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_are_seconds_apart() {
+    let run = Run::of("windows::clocks_that_are_seconds_apart");
+    run.tell();
+    let mut dice = run.dice();
+    let nats = nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &hub());
+    let mut pair = Pair::start_by(CLOCKS, RAMPMETER, &configuration).await;
+    let (clock, (stop, stopped)) = (Clock::start(), watch::channel(false));
+    let unix_at_origin = unix_nanos_at_origin(clock.now());
+    let asking = tokio::spawn(ask_on(Worker::connect(&nats, "hub").await, clock, run.dice(), stopped));
+    for _ in 0..CYCLES.count() {
+        let_pass(dice.span(BETWEEN), "kills come at any point of a window").await;
+        let leader = pair.leader().await;
+        pair.process_mut(leader).kill().await;
+        pair.process_mut(leader).restart();
+    }
+    stop.send_replace(true);
+    let counts = by_window(&asking.await.unwrap(), unix_at_origin);
+    assert!(counts.values().all(|count| *count <= CAPACITY), "{counts:?}");
+    // Nobody is kept from what there is either: what is lost with a leader is a part of a window.
+    assert!(counts.values().any(|count| *count > CAPACITY / 2), "{counts:?}");
+}
