@@ -8,6 +8,8 @@ use crate::time::{NANOS_PER_MILLI, Span, Time};
 
 /// How much later than promised a call may start: the margin of the scheduler pays for as much.
 pub const LATENESS: Span = Span::from_millis(50);
+/// Stamps are whole milliseconds: an answer may seem to be later by so much than it is, and no call starts before its time.
+const STAMP: Span = Span::from_millis(1);
 /// A base delay is forgotten after one to two of these: in so long, clocks that are kept by NTP part by up to 1 / 2000 of it.
 const MEMORY: Span = Span::from_secs(30);
 
@@ -43,7 +45,7 @@ pub struct OneWayDelay(i128);
 /// assert_eq!(base.start(quick, Span::from_secs(5), None), Ok(Span::from_secs(5)));
 /// // Sent three seconds before it came: of five seconds' delay two are left, and what was to start at once is not begun.
 /// let late = Stamped { asked: at(10), received: at(4001), at_ms: Some(8000), epoch: 1 };
-/// assert_eq!(base.start(late, Span::from_secs(5), None), Ok(Span::from_secs(2)));
+/// assert_eq!(base.start(late, Span::from_secs(5), None), Ok(Span::from_millis(2001)));
 /// assert!(base.start(late, Span::ZERO, None).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +67,9 @@ impl BaseDelay {
     pub fn start(&mut self, answer: Stamped, delay: Span, before: Option<OneWayDelay>) -> Result<Span, OneWayDelay> {
         let Some(way) = answer.one_way() else { return Ok(delay) };
         match self.hear(answer) {
-            Some(late) if late.saturating_sub(delay) <= LATENESS => Ok(delay.saturating_sub(late)),
+            Some(late) if late.saturating_sub(delay) <= LATENESS => {
+                Ok(delay.saturating_sub(late.saturating_sub(STAMP)))
+            }
             Some(_) | None if before.is_some_and(|before| way.is_like(before)) => {
                 (self.least, self.before) = (Some(way), None);
                 Ok(delay)
@@ -149,10 +153,10 @@ mod tests {
         let quick = (0, 1, 2, 0);
         check(&[quick, (10, 60, 61, 0)], &[Some(0), Some(0)]);
         // What is a little late has its delay shortened by that.
-        check(&[quick, (10, 20, 61, 100)], &[Some(0), Some(60)]);
+        check(&[quick, (10, 20, 61, 100)], &[Some(0), Some(61)]);
         check(&[quick, (10, 20, 71, 0), (10, 20, 72, 0)], &[Some(0), Some(0), None]);
         // Late by no more than its delay, it starts in time.
-        check(&[quick, (10, 20, 3021, 3000), (10, 20, 3072, 3000)], &[Some(0), Some(0), None]);
+        check(&[quick, (10, 20, 3021, 3000), (10, 20, 3072, 3000)], &[Some(0), Some(1), None]);
         // A long wait in line is not lateness.
         check(&[quick, (10, 30_000, 30_002, 0)], &[Some(0), Some(0)]);
     }

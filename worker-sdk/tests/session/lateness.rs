@@ -46,10 +46,10 @@ fn a_delay_is_shortened_by_what_its_answer_was_late() {
         1 answer 0 {"status":"granted","id":$1,"delay_ms":100,"at_ms":70000,"epoch":3}
         > 1 granted 1 starts 101ms
         41 answer 0 {"status":"granted","id":$2,"delay_ms":100,"at_ms":70010,"epoch":3}
-        > 41 granted 2 starts 111ms
+        > 41 granted 2 starts 112ms
         > 2000..2250 ask 1: 3 since=0 epoch=3
         4001 answer 0 {"status":"granted","id":$3,"delay_ms":10000,"at_ms":70010,"epoch":3}
-        > 4001 granted 3 starts 10.011s
+        > 4001 granted 3 starts 10.012s
         "#,
     );
 }
