@@ -23,6 +23,7 @@ pub mod reply;
 pub mod roster;
 pub mod rulebook;
 pub mod ruled;
+mod sending;
 mod standby;
 mod standing;
 mod takeover;
