@@ -24,6 +24,7 @@ pub mod reply;
 pub mod roster;
 pub mod rulebook;
 pub mod ruled;
+mod sending;
 pub mod stall_detector;
 mod standby;
 mod standing;

@@ -5,7 +5,7 @@ use super::ear::Ear;
 use super::letter::{Address, Doors, Letter};
 use super::provider_news::{ProviderNews, ProviderView};
 use super::purging::Purging;
-use super::reply::{Outbox, Outgoing, ReplyTo};
+use super::reply::{Outbox, ReplyTo};
 use super::ruled::{InForce, NewRules};
 use super::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
 use super::standing::Standing;
@@ -13,13 +13,11 @@ use super::tally::Tally;
 use super::undelivered::Undelivered;
 use crate::connection::round_trip;
 use crate::store::{MAX_PERMITS, Moment};
-use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
-use bytes::Bytes;
+use async_nats::{Client, Message, Subscriber};
 use futures::{FutureExt, StreamExt};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::event::Event as News;
-use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
@@ -29,12 +27,10 @@ use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
-use rampmeter_worker_sdk::inbox::Reply;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -42,7 +38,7 @@ use tokio::time::Sleep;
 /// enough to keep nobody waiting.
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
-const LONGEST_BURST: Span = Span::from_nanos(250_000);
+pub(super) const LONGEST_BURST: Span = Span::from_nanos(250_000);
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -142,11 +138,11 @@ pub struct Parts {
 
 /// The loop.
 pub struct PermitLoop {
-    client: Client,
+    pub(super) client: Client,
     subscription: Subscriber,
     probes: Subscriber,
     /// Where NATS says which answers have reached nobody.
-    reports: Subscriber,
+    pub(super) reports: Subscriber,
     pub(super) core: Scheduler<ReplyTo>,
     pub(super) ear: Ear,
     pub(super) clock: Clock,
@@ -331,29 +327,15 @@ impl PermitLoop {
         }
     }
 
-    /// Whether the next step of a walk along those who wait can be taken.
-    fn has_more_to_do(&self) -> bool {
-        self.may_answer() && (self.undelivered.walks() || !self.purges.is_empty())
-    }
-
-    fn may_answer(&self) -> bool {
+    pub(super) fn may_answer(&self) -> bool {
         self.is_connected() && self.standing != Standing::Rechecking
-    }
-
-    fn take_reports(&mut self, first: &Message) {
-        let began = self.clock.now();
-        self.take_report(began, first);
-        while self.clock.now().since(began) <= LONGEST_BURST {
-            let Some(Some(report)) = self.reports.next().now_or_never() else { return };
-            self.take_report(self.clock.now(), &report);
-        }
     }
 
     fn take_burst(&mut self, first: Letter) {
         let began = self.clock.now();
         let mut now = self.take(began, first);
         for _ in 1..BURST {
-            if self.standing == Standing::Rechecking || now.since(began) > LONGEST_BURST {
+            if self.standing == Standing::Rechecking || now.since(began) > LONGEST_BURST || self.took_reports() {
                 return;
             }
             let Some(letter) = self.next_letter() else { return };
@@ -362,11 +344,7 @@ impl PermitLoop {
     }
 
     /// What has come in. What this process asks goes first here: a burst begins with what came over NATS, wherever something did.
-    /// A report came before the letters that are there with it: whoever was cut off has asked again behind it.
     fn next_letter(&mut self) -> Option<Letter> {
-        while let Some(Some(report)) = self.reports.next().now_or_never() {
-            self.take_report(self.clock.now(), &report);
-        }
         let here = self.letters.try_recv().ok();
         here.or_else(|| Some(self.doors.letter(self.subscription.next().now_or_never()??)))
     }
@@ -413,19 +391,6 @@ impl PermitLoop {
         wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| {
             outbox.answer_waiting(to, waited, answer);
         });
-    }
-
-    /// The request that has waited for this answer. Those that are answered at once are most of the load, and spared the rest.
-    fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
-        match command {
-            Command::Grant(grant) if grant.repeated => {
-                self.undelivered.note_repeated(&grant.id);
-                None
-            }
-            Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
-            Command::Queued { id, .. } => Some(id.clone()),
-            Command::Refuse { .. } | Command::Settled { .. } | Command::Announce(_) => None,
-        }
     }
 
     /// Tells everybody.
@@ -547,33 +512,5 @@ impl PermitLoop {
     /// Where this loop's own messages come in again.
     pub(super) fn own_echo(&self) -> Address {
         Address::Subject(self.doors.echo.clone())
-    }
-
-    pub(super) async fn publish(&mut self) {
-        for Outgoing { to, waited, headers, payload } in self.outbox.drain() {
-            match to {
-                Address::Here(asker) => {
-                    if let (Err(TrySendError::Closed(_)), Some(id)) = (asker.try_send(Reply::Answer(payload)), waited) {
-                        self.undelivered.note_here(id);
-                    }
-                }
-                Address::Subject(subject) => {
-                    let report_to = waited.map(|id| self.undelivered.report_to(&id, &subject));
-                    send(&self.client, subject, report_to, headers, payload).await;
-                }
-            }
-        }
-    }
-}
-
-async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {
-    let sent = match (reply, headers) {
-        (None, None) => client.publish(to, payload).await,
-        (None, Some(headers)) => client.publish_with_headers(to, headers, payload).await,
-        (Some(reply), None) => client.publish_with_reply(to, reply, payload).await,
-        (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(to, reply, headers, payload).await,
-    };
-    if let Err(error) = sent {
-        tracing::warn!(%error, "an answer could not be sent");
     }
 }

@@ -3,9 +3,10 @@
 //! Every answer to a request that has waited carries a reply subject of this loop's own. The server answers a message that meets no
 //! subscription there, with *no responders*, and only on the connection that has sent it.
 
-use super::permit_loop::PermitLoop;
+use super::permit_loop::{LONGEST_BURST, PermitLoop};
 use super::reply::ReplyTo;
 use async_nats::{Message, StatusCode, Subject};
+use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
@@ -96,16 +97,34 @@ impl Undelivered {
             self.again = self.walk.replace(self.walk.unwrap_or_default()).is_some();
         }
     }
-
-    /// Whether others are still to be probed.
-    pub(super) fn walks(&self) -> bool {
-        self.walk.is_some()
-    }
 }
 
 impl PermitLoop {
+    /// Whether the next step of a walk along those who wait can be taken.
+    pub(super) fn has_more_to_do(&self) -> bool {
+        self.may_answer() && (self.undelivered.walk.is_some() || !self.purges.is_empty())
+    }
+
+    /// Takes the reports that have come in, for as long as a burst of messages may last.
+    pub(super) fn take_reports(&mut self, first: &Message) {
+        let began = self.clock.now();
+        self.take_report(began, first);
+        while self.clock.now().since(began) <= LONGEST_BURST {
+            let Some(Some(report)) = self.reports.next().now_or_never() else { return };
+            self.take_report(self.clock.now(), &report);
+        }
+    }
+
+    /// Takes reports if there are some. They came before the messages that are there with them: a client that was cut off has asked
+    /// again behind them.
+    pub(super) fn took_reports(&mut self) -> bool {
+        let Some(Some(report)) = self.reports.next().now_or_never() else { return false };
+        self.take_reports(&report);
+        true
+    }
+
     /// Takes a report of the server's.
-    pub(super) fn take_report(&mut self, now: Time, report: &Message) {
+    fn take_report(&mut self, now: Time, report: &Message) {
         let Some((id, inbox)) = self.undelivered.read(report) else { return };
         if self.undelivered.repeated.contains(&id) {
             return;

@@ -140,7 +140,7 @@ async fn ends_many() -> Result<(), String> {
     let took = clock.now().since(Clock::START);
     println!("{MANY} waits ended in {took}");
     assert_eq!(purged["ended"], MANY);
-    in_time("all waits", took, Span::from_millis(1500))
+    in_time("all waits", took, Span::from_secs(5))
 }
 
 #[tokio::test]
