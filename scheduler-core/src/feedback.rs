@@ -35,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
         let mut settled = None;
         let at = granted.key.at.min(now);
         match &observation.verdict {
-            Verdict::Passed => self.note_served(now, granted, at, bill),
+            Verdict::Passed => self.ledger.note_served(now, granted.key, at, bill),
             Verdict::Limited { scope, retry_after, others } => {
                 let limits = self.meant_by(bill, scope);
                 if !others {
@@ -52,10 +52,6 @@ impl<R: Clone> Scheduler<R> {
         for reading in &observation.readings {
             self.compare(now, at, bill, reading);
         }
-        // Most calls are served, and say no more than that.
-        if observation.is_rejection() || !observation.readings.is_empty() {
-            self.change_plan();
-        }
         settled
     }
 
@@ -63,14 +59,6 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
             self.ledger.book_mut(*limit).be_polled(now, asked, heard, *level);
-        }
-        self.change_plan();
-    }
-
-    /// Keeps limits as what was learned of them says now.
-    pub(crate) fn review(&mut self, now: Time) {
-        if self.ledger.review(now) {
-            self.change_plan();
         }
     }
 
@@ -135,26 +123,6 @@ impl<R: Clone> Scheduler<R> {
         // Starts within the horizon have been told already, and can't be called back.
         if voids {
             self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
-        }
-    }
-
-    /// Others may follow a probe that was served, or draw further on stock that nobody has seen.
-    fn note_served(&mut self, now: Time, granted: &Granted, at: Time, bill: &Bill) {
-        let mut matters = false;
-        for (limit, _) in bill.iter() {
-            let book = self.ledger.book_mut(limit);
-            matters |= book.bucket.freeze().is_some() || book.is_doubted();
-            book.bucket.thaw(granted.key);
-            book.note_served(at);
-        }
-        for charge in bill.keyed() {
-            if self.ledger.keys.bucket(now, charge).freeze().is_some() {
-                self.ledger.keys.touch(now, charge, |bucket, _| bucket.thaw(granted.key));
-                matters = true;
-            }
-        }
-        if matters {
-            self.change_plan();
         }
     }
 

@@ -144,9 +144,7 @@ impl<R: Clone> Scheduler<R> {
             // Who is held again has been held all the time.
             self.held.range_mut(before..).for_each(|held| held.since = since);
         }
-        if self.waiting() > 0 {
-            self.change_plan();
-        }
+        self.ledger.note_change();
     }
 
     pub(crate) fn doubt(&mut self) {
@@ -173,7 +171,6 @@ impl<R: Clone> Scheduler<R> {
         self.epoch = self.epoch.max(epoch);
         self.ledger.empty(now);
         self.doubt();
-        self.change_plan();
     }
 
     /// Whether the store allows this to be granted.
@@ -184,7 +181,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn store_lost(&mut self, now: Time) {
         let Some(fence) = &mut self.fence else { return };
         fence.store_lost(&self.resource, now);
-        self.change_plan();
+        self.ledger.note_change();
     }
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.

@@ -24,24 +24,25 @@ pub(crate) struct News {
     walked: Time,
     /// When everybody is told.
     regularly: Time,
+    /// Whether something has changed since then that others plan with.
+    changed: bool,
 }
 
 impl News {
     pub(crate) fn new(now: Time) -> Self {
-        News { walked: now, regularly: now + REGULARLY }
+        News { walked: now, regularly: now + REGULARLY, changed: false }
+    }
+
+    /// Notes whether something has changed that those who wait plan with.
+    pub(crate) fn note(&mut self, changed: bool) {
+        self.changed |= changed;
     }
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Something has changed that others plan with.
-    pub(crate) fn change_plan(&mut self) {
-        self.replan = self.waiting() > 0;
-        self.news_due |= self.replan;
-    }
-
     /// When those who wait are told how they stand.
     pub(crate) fn next_news(&self) -> Time {
-        if !self.news_due {
+        if !self.news.changed {
             return self.news.regularly;
         }
         let pause = Span::from_nanos(SOONEST.nanos() + FOR_EACH.nanos() * self.waiting() as u64);
@@ -53,8 +54,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn tell_news(&mut self, now: Time) {
         let everybody = self.news.regularly <= now;
         let regularly = if everybody { now + REGULARLY } else { self.news.regularly };
-        self.news = News { walked: now, regularly };
-        self.news_due = false;
+        self.news = News { walked: now, regularly, changed: false };
         let (mut ahead, mut backlog) = (0, Backlog::none(&self.resource));
         let mut news = Vec::new();
         for slot in self.lines.iter().flat_map(Line::iter) {
@@ -62,9 +62,6 @@ impl<R: Clone> Scheduler<R> {
             news.extend(self.news_of(now, slot, everybody, || (ahead, self.expected(now, permit, &backlog))));
             ahead += 1;
             backlog.add(&self.resource, &permit.bill);
-        }
-        for slot in self.between.values().copied() {
-            news.extend(self.news_of(now, slot, everybody, || self.outlook(now, slot)));
         }
         for gate in self.gates() {
             self.note_news_at_gate(now, gate, everybody, &mut news);

@@ -6,13 +6,12 @@
 
 use crate::bill::Bill;
 use crate::ledger::Backlog;
+use crate::limit_set::Kinds;
 use crate::line::Place;
 use crate::resource::Resource;
 use crate::scatter::scatter;
-use crate::shape::ShapeSet;
 use crate::slab::{Slab, Slot};
 use crate::virtual_time::VirtualTime;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// When somebody is served, beside the others of its class.
@@ -26,19 +25,14 @@ pub(crate) struct Turn {
     pub(crate) place: Place,
 }
 
-impl Turn {
-    /// Behind everybody's.
-    pub(crate) const LAST: Turn = Turn { tag: VirtualTime::MAX, returning: true, place: Place::LAST };
-}
-
 /// One who waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) turn: Turn,
     pub(crate) slot: Slot,
     pub(crate) bill: Arc<Bill>,
-    /// The limits that its bill charges.
-    pub(crate) shapes: ShapeSet,
+    /// Which limits its bill charges.
+    pub(crate) kind: Kinds,
 }
 
 type Link = Option<Slot>;
@@ -51,7 +45,7 @@ struct Node {
     priority: u64,
     /// Of the whole subtree.
     count: u32,
-    shapes: ShapeSet,
+    kinds: Kinds,
     backlog: Backlog,
 }
 
@@ -91,28 +85,13 @@ impl Order {
         self.root = self.merge(resource, before, after);
     }
 
-    /// Gives the turn of one who waits to another.
-    pub(crate) fn hand_turn(&mut self, turn: Turn, to: Slot) {
-        let mut link = self.root;
-        while let Some(node) = link.and_then(|link| self.nodes.get_mut(link)) {
-            match turn.cmp(&node.entry.turn) {
-                Ordering::Less => link = node.left,
-                Ordering::Greater => link = node.right,
-                Ordering::Equal => {
-                    node.entry.slot = to;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// The first whose limits are among `shapes`.
-    pub(crate) fn first_among(&self, shapes: ShapeSet) -> Option<&Entry> {
-        let mut node = self.node(self.root).filter(|node| node.shapes.meets(shapes))?;
+    /// The first of these kinds.
+    pub(crate) fn first_among(&self, kinds: Kinds) -> Option<&Entry> {
+        let mut node = self.node(self.root).filter(|node| node.kinds.meets(kinds))?;
         loop {
-            if let Some(left) = self.node(node.left).filter(|left| left.shapes.meets(shapes)) {
+            if let Some(left) = self.node(node.left).filter(|left| left.kinds.meets(kinds)) {
                 node = left;
-            } else if node.entry.shapes.meets(shapes) {
+            } else if node.entry.kind.meets(kinds) {
                 return Some(&node.entry);
             } else {
                 node = self.node(node.right)?;
@@ -211,21 +190,21 @@ impl Order {
         let node = self.nodes.get_mut(slot).expect("a slot in use");
         let mut backlog = std::mem::take(&mut node.backlog);
         backlog.reset_to(resource, &node.entry.bill);
-        let (mut count, mut shapes) = (1, node.entry.shapes);
+        let (mut count, mut kinds) = (1, node.entry.kind);
         for child in [left, right].into_iter().filter_map(|child| self.node(child)) {
             count += child.count;
-            shapes = shapes.and_also(child.shapes);
+            kinds = kinds.and_also(child.kinds);
             backlog.add_all(&child.backlog);
         }
         let node = self.nodes.get_mut(slot).expect("a slot in use");
         (node.left, node.right) = (left, right);
-        (node.count, node.shapes, node.backlog) = (count, shapes, backlog);
+        (node.count, node.kinds, node.backlog) = (count, kinds, backlog);
     }
 
     fn plant(&mut self, resource: &Resource, entry: Entry) -> Slot {
-        let (priority, shapes) = (scatter(entry.turn.place.serial), entry.shapes);
+        let (priority, kinds) = (scatter(entry.turn.place.serial), entry.kind);
         let backlog = Backlog::none(resource);
-        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, shapes, backlog });
+        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, kinds, backlog });
         self.link(resource, slot, None, None);
         slot
     }

@@ -18,7 +18,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -52,7 +52,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
 ///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
-///         max_wait: None, age: Span::ZERO, progress: false, client: None,
+///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
 ///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
@@ -69,18 +69,10 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) permits: Permits<R>,
     pub(crate) lines: Vec<Line>,
-    /// Those who stand at gates, by arrival.
-    pub(crate) parked: BTreeMap<Place, Slot>,
     /// When gates open, as far as is known.
     pub(crate) alarms: BTreeSet<(Time, Slot)>,
-    /// Gates where that may have changed.
-    pub(crate) stirred: Vec<Slot>,
-    /// Gates of quotas where that was so, and somebody may have to be refused.
-    pub(crate) rationed: Vec<Slot>,
-    /// Permits that have just come from gates.
-    pub(crate) admitted: Vec<Slot>,
-    /// Those who wait for several keys at once.
-    pub(crate) between: BTreeMap<(ClassId, Place), Slot>,
+    /// Gates of quotas that can't pay for the first there, which may have to be refused.
+    pub(crate) rationed: BTreeSet<Slot>,
     /// How many wait for each client and key.
     pub(crate) headcount: Headcount,
     /// In an order that does not depend on where permits are kept.
@@ -88,19 +80,13 @@ pub struct Scheduler<R> {
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
     pub(crate) estimates: Estimates,
-    /// Set by whatever may let a waiting request start earlier than planned.
-    pub(crate) replan: bool,
     pub(crate) next_plan: Option<Wakeup>,
     pub(crate) news: News,
-    /// Set by whatever may move the starts that others expect.
-    pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
     /// What the store allows to be granted; everything where there is none.
     pub(crate) fence: Option<Fence>,
     /// Those to be answered at once, as soon as the store allows it.
     pub(crate) held: VecDeque<Held<R>>,
-    /// Who has begun to wait with the last event.
-    pub(crate) newcomer: Option<Slot>,
     /// What limits have counted that are gone: calls that were granted under them may still name it.
     pub(crate) former_units: BTreeSet<Name>,
     /// Limits that are measured and not enforced.
@@ -146,26 +132,19 @@ impl<R: Clone> Scheduler<R> {
             epoch,
             ledger: Ledger::new(&resource, now),
             permits: Permits::new(resource.bounds().max_permits),
-            lines: resource.classes().iter().map(|_| Line::new(now)).collect(),
-            parked: BTreeMap::new(),
+            lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
             alarms: BTreeSet::new(),
-            stirred: Vec::new(),
-            rationed: Vec::new(),
-            admitted: Vec::new(),
-            between: BTreeMap::new(),
+            rationed: BTreeSet::new(),
             headcount: Headcount::default(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),
             estimates: Estimates::default(),
-            replan: false,
             next_plan: None,
             news: News::new(now),
-            news_due: false,
             handing_over: false,
             fence: None,
             held: VecDeque::new(),
-            newcomer: None,
             former_units: BTreeSet::new(),
             shadows: Shadows::new(&resource, now),
             commands: VecDeque::new(),
@@ -190,9 +169,8 @@ impl<R: Clone> Scheduler<R> {
         // 1. What was promised until now has been spent.
         self.ledger.advance(now);
         self.shadows.advance(now);
-        self.newcomer = None;
         if self.ledger.next_review().is_some_and(|review| review <= now) {
-            self.review(now);
+            self.ledger.review(now);
         }
         // 2. The event.
         match event {
@@ -211,7 +189,9 @@ impl<R: Clone> Scheduler<R> {
             Event::HandOver => self.hand_over(),
         }
         // 3. Whoever waits and can start, starts.
-        if self.replan || self.next_plan.is_some_and(|plan| plan.at <= now) {
+        let changed = self.ledger.take_change() && self.waiting() > 0;
+        self.news.note(changed);
+        if changed || self.next_plan.is_some_and(|plan| plan.at <= now) {
             self.plan(now);
         }
         // 4. The others are told how they stand.
@@ -240,7 +220,7 @@ impl<R: Clone> Scheduler<R> {
     /// How many requests wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lines.iter().map(Line::len).sum::<usize>() + self.parked.len()
+        self.lines.iter().map(Line::waiting).sum()
     }
 
     pub(crate) fn push(&mut self, command: Command<R>) {
@@ -270,7 +250,6 @@ impl<R: Clone> Scheduler<R> {
 
     /// Commits the permit in `slot` to `granted`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
-        self.stir(slot);
         let permit = self.permits.get_mut(slot);
         self.ledger.commit(now, granted.key, &permit.bill, tier);
         self.ledger.note_start(granted.key.at, &permit.bill);
@@ -289,7 +268,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// Everybody who waits: those in the lines, the first first, and those at gates.
     pub(crate) fn everybody(&self) -> Vec<Slot> {
-        self.lines.iter().flat_map(Line::iter).chain(self.parked.values().copied()).collect()
+        let aside = self.lines.iter().flat_map(|line| line.aside.values().copied());
+        self.lines.iter().flat_map(Line::iter).chain(aside).collect()
     }
 
     /// Everybody who waits is sent elsewhere.

@@ -70,7 +70,6 @@ impl<R: Clone> Scheduler<R> {
 
     /// Who asked is still answered: whoever cancels need not be who waits.
     fn cancel(&mut self, now: Time, slot: Slot) {
-        self.yield_turn(slot);
         let permit = self.permits.get_mut(slot);
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is cancelled")
@@ -81,12 +80,10 @@ impl<R: Clone> Scheduler<R> {
         self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
-        self.change_plan();
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
 
     fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
-        self.stir(slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Returned;
         if granted.is_promised(now) {
@@ -96,7 +93,6 @@ impl<R: Clone> Scheduler<R> {
         }
         self.shadows.correct(now, granted.key, &permit.bill, None);
         self.counters.returned += 1;
-        self.change_plan();
     }
 
     /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
@@ -106,10 +102,8 @@ impl<R: Clone> Scheduler<R> {
             return Ok(());
         }
         self.check_renewals(now)?;
-        self.stir(slot);
         let fits = self.ledger.renew(now, granted.key, &bill);
         self.permits.renewed(slot, now);
-        self.change_plan();
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
 
@@ -140,14 +134,12 @@ impl<R: Clone> Scheduler<R> {
         let held_for = self.resource.held_for(&bill);
         let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
         self.permits.started(slot, now + held_for);
-        self.change_plan();
         Ok(())
     }
 
     /// A call that was made before its start is spent now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
         let tier = self.tier(granted.class);
-        self.stir(slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(Granted { settled: true, ..granted });
         if granted.is_promised(now) {
@@ -158,15 +150,11 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.key, &permit.bill, actual, true);
         }
-        let corrected = *actual != *permit.bill || self.resource.frees_when_settled(&permit.bill);
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
             fence.release(&self.resource, &permit.bill);
         }
         self.counters.settled += 1;
-        if corrected {
-            self.change_plan();
-        }
     }
 
     /// Whether `id` is known and not given back.
