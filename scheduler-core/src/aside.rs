@@ -17,7 +17,6 @@ use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::Time;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<R> Waiting<R> {
@@ -56,17 +55,21 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a request that stops waiting out of its line, or from the gate where it stands.
     pub(crate) fn take_out(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.headcount.leave(&waiting.client, bill);
+        self.stop_waiting(slot, waiting, bill);
         match waiting.aside {
             Some(key) => self.leave_gate(key, waiting),
             None => self.lines[waiting.class.index()].leave(&self.resource, slot, waiting),
         }
-        self.release_keys(slot, bill);
         self.ledger.note_change();
     }
 
-    /// Keeps nothing of any key for a request that stops waiting.
-    pub(crate) fn release_keys(&mut self, slot: Slot, bill: &Bill) {
+    /// Forgets a request that stops waiting, but for its place in line: no key keeps anything for it.
+    pub(crate) fn stop_waiting(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+        self.headcount.leave(&waiting.client, bill);
+        self.news.enlist(waiting.place, slot, false);
+        if let Some(deadline) = waiting.deadline {
+            self.deadlines.remove(&(deadline, waiting.place, slot));
+        }
         for charge in bill.keyed() {
             if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key)
                 && let Some(gate) = self.ledger.keys.gate_mut(key)
@@ -199,12 +202,6 @@ impl<R: Clone> Scheduler<R> {
             let rate = self.resource.limits()[charge.limit.index()].rate();
             gate.through(class).backlog + kept.map_or(Credit::ZERO, |amount| rate.credit(amount))
         })
-    }
-
-    /// The gates where somebody stands.
-    pub(crate) fn gates(&self) -> BTreeSet<Slot> {
-        let aside = self.lines.iter().flat_map(|line| line.aside.values());
-        aside.filter_map(|slot| self.permits.get(*slot).waiting().aside).collect()
     }
 
     /// The first at a gate, if a request stands there.

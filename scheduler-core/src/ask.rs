@@ -81,6 +81,7 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
+                self.news.enlist(waiting.place, slot, ask.progress);
                 self.tell(now, slot);
             }
         }
@@ -209,6 +210,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting =
             Box::new(Waiting { to, class, place, client, standing, deadline, progress, told: None, aside: None, call });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
+        self.news.enlist(place, slot, progress);
         let goes = self.enter_line(slot) || self.may_pass(class, alone);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
@@ -255,14 +257,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.remove(slot);
         let State::Waiting(waiting) = permit.state else { unreachable!("only who waits is turned away") };
         self.take_out(slot, &waiting, &permit.bill);
-        self.forget_deadline(slot, &waiting);
         self.refuse(waiting.to, Some(permit.id), refusal);
-    }
-
-    pub(crate) fn forget_deadline(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        if let Some(deadline) = waiting.deadline {
-            self.deadlines.remove(&(deadline, waiting.place, slot));
-        }
     }
 
     /// How many are ahead of one who waits, and the start that they leave to it.

@@ -5,6 +5,7 @@ use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::line::Line;
 use crate::mark::Held;
+use crate::news::News;
 use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::Resource;
@@ -56,6 +57,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.remove_gates();
         self.lines.iter_mut().for_each(|line| *line = Line::new(resource, now));
         self.headcount = Headcount::default();
+        self.news = News::new(now);
         self.deadlines.clear();
         self.next_plan = None;
         let mut waiting = self.take_held(resource);

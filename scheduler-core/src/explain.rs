@@ -58,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(_) | State::Returned => None,
         };
         match gate {
-            Some((_, gate)) => gate.iter().take(count).map(|(slot, _)| self.explain_one(now, slot)).collect(),
+            Some((_, gate)) => gate.iter().take(count).map(|slot| self.explain_one(now, slot)).collect(),
             None => self.first_in_line(now, count),
         }
     }

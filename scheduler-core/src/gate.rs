@@ -107,9 +107,9 @@ impl Gate {
         self.crowds.keys().filter_map(of_class).map(|(stand, (slot, _))| (*stand, *slot))
     }
 
-    /// Everybody who stands here, the first first, with what each will take.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Credit)> {
-        self.line.values().copied()
+    /// Everybody who stands here, the first first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.line.values().map(|(slot, _)| *slot)
     }
 
     /// Those of this class and of more urgent ones.

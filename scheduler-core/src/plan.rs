@@ -201,9 +201,7 @@ impl<R: Clone> Scheduler<R> {
             Going::Passing => line.pass(&self.resource, slot, &waiting),
         }
         let bill = Arc::clone(&permit.bill);
-        self.release_keys(slot, &bill);
-        self.headcount.leave(&waiting.client, &bill);
-        self.forget_deadline(slot, &waiting);
+        self.stop_waiting(slot, &waiting, &bill);
         let key = Key { at: offer.at, serial: waiting.place.serial };
         let granted = Granted { key, limited_by: offer.limited_by, class: waiting.class, settled: false, moved: false };
         self.commit(now, slot, granted, tier);

@@ -195,7 +195,7 @@ impl<R: Clone> Scheduler<R> {
             self.plan(now);
         }
         // 4. The others are told how they stand.
-        if self.next_news() <= now {
+        if self.news.next() <= now {
             self.tell_news(now);
         }
         // 5. What nobody asks for any more is forgotten.
@@ -212,7 +212,7 @@ impl<R: Clone> Scheduler<R> {
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
+        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.news.next(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
         [self.next_plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
     }

@@ -77,7 +77,6 @@ impl<R: Clone> Scheduler<R> {
         let id = permit.id.clone();
         let bill = Arc::clone(&self.permits.get(slot).bill);
         self.take_out(slot, &waiting, &bill);
-        self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
