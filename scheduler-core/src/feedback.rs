@@ -11,6 +11,7 @@ use crate::permits::Granted;
 use crate::refusal::Refusal;
 use crate::resource::LimitId;
 use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::slab::Slot;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
@@ -126,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whoever waits for a quota that is gone is told so.
+    /// Whoever stands at a gate and needs a quota that is gone is told so; those in line are with the next plans.
     fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, span: Span) {
         for limit in limits {
             match bill.key_of(*limit) {
@@ -134,10 +135,9 @@ impl<R: Clone> Scheduler<R> {
                 None => self.ledger.book_mut(*limit).spend_until(now + span),
             }
         }
-        for slot in self.everybody() {
-            if let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) {
-                self.turn_away(slot, refusal);
-            }
+        let aside: Vec<Slot> = self.lines.iter().flat_map(|line| line.aside.values().copied()).collect();
+        for slot in aside {
+            self.turn_away_if_spent(now, slot);
         }
     }
 

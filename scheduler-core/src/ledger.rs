@@ -7,6 +7,7 @@ use crate::credit::Credit;
 use crate::keys::Keys;
 use crate::learner::{Learner, REVIEW};
 use crate::limit::{Limit, Tier};
+use crate::limit_set::LimitSet;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
@@ -267,6 +268,12 @@ impl Ledger {
             bucket.to_mut().commit(limit, from, key, limit.draw(amount, tier));
         }
         bucket.earliest(limit, from, limit.draw(charge.amount, tier))
+    }
+
+    /// Limits whose quota is gone by the upstream's word.
+    pub(crate) fn spent(&self, now: Time) -> LimitSet {
+        let spent = self.books.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+        spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
     /// When the last quota is reset of those of which too little is left for the bill.

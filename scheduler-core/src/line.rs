@@ -208,6 +208,11 @@ impl Line {
         self.order.first_among(self.sets.avoiding(blocked)).map(|entry| entry.slot)
     }
 
+    /// The first who needs `limit`.
+    pub(crate) fn first_needing(&self, limit: LimitId) -> Option<Slot> {
+        self.order.first_among(self.sets.needing(limit)).map(|entry| entry.slot)
+    }
+
     /// Whether nobody who needs the same limits is ahead.
     pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
         let first = self.order.first_among(waiting.standing.kind);

@@ -10,7 +10,6 @@ use crate::ledger::Offer;
 use crate::limit::Tier;
 use crate::limit_set::LimitSet;
 use crate::permits::{Granted, State};
-use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
@@ -23,6 +22,9 @@ const TIER_OF_PROMOTED: Tier = 0;
 
 /// How often those look again who wait until more is known of the stock.
 const LOOK: Span = Span::from_millis(50);
+
+/// So many are refused with one event because a quota is gone, which takes a few hundred microseconds.
+const MOST_REFUSED: usize = 256;
 
 /// Why somebody goes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,7 @@ impl Hold {
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         self.refuse_the_late(now);
+        let refuses_more = self.refuse_without_quota(now);
         self.look_at_keys(now);
         let mut holds = self.promote(now);
         for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
@@ -64,7 +67,9 @@ impl<R: Clone> Scheduler<R> {
         self.refuse_at_gates(now);
         self.look_at_keys(now);
         self.ledger.take_change();
-        self.next_plan = self.next_plan_after(now, &holds);
+        let next = self.next_plan_after(now, &holds);
+        let at_once = refuses_more.then_some(Wakeup { at: just_past(now), reason: Reason::Quota });
+        self.next_plan = next.into_iter().chain(at_once).min();
     }
 
     /// Starts those who have starved, or says what they are held for.
@@ -141,10 +146,29 @@ impl<R: Clone> Scheduler<R> {
 
     /// Refuses one that waits for good if a quota is spent that it needs. Whether that is so.
     pub(crate) fn turn_away_if_spent(&mut self, now: Time, slot: Slot) -> bool {
-        let Some((reset, limit)) = self.ledger.used_up(now, &self.permits.get(slot).bill) else { return false };
-        let retry_after = (reset < Time::NEVER).then(|| reset.since(now));
-        self.turn_away(slot, Refusal::QuotaSpent { limit, retry_after });
+        let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) else { return false };
+        self.turn_away(slot, refusal);
         true
+    }
+
+    /// Refuses those in line who need a quota that is gone by the upstream's word. Whether there are more than can be refused at once.
+    fn refuse_without_quota(&mut self, now: Time) -> bool {
+        let mut refused = 0;
+        for limit in self.ledger.spent(now).limits() {
+            for class in 0..self.lines.len() {
+                while let Some(slot) = self.lines[class].first_needing(limit) {
+                    if refused == MOST_REFUSED {
+                        return true;
+                    }
+                    // Beyond the bound of sets, one may be taken to need everything: it is judged when its turn comes.
+                    if !self.turn_away_if_spent(now, slot) {
+                        break;
+                    }
+                    refused += 1;
+                }
+            }
+        }
+        false
     }
 
     /// The start that one which waits could have now; it is refused for good if that is too late.

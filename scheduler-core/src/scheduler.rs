@@ -122,6 +122,8 @@ pub enum Reason {
     Review,
     /// Perhaps the stock is known better.
     Proof,
+    /// More have to be refused because a quota is gone.
+    Quota,
 }
 
 impl<R: Clone> Scheduler<R> {
