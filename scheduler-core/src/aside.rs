@@ -7,7 +7,7 @@
 
 use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
-use crate::gate::{Crowd, Gate, Stand};
+use crate::gate::{Gate, Stand};
 use crate::limit::Tier;
 use crate::line::Waiting;
 use crate::permits::Permit;
@@ -42,7 +42,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting = permit.waiting();
         let (class, place) = waiting.stand();
         let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
-        self.lines[class.index()].leave(&self.resource, slot, waiting);
+        self.lines[class.index()].leave(&self.resource, waiting);
         self.lines[class.index()].aside.insert(place, slot);
         self.note_keys(slot);
         self.permits.get_mut(slot).waiting_mut().aside = Some(key);
@@ -58,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
         self.stop_waiting(slot, waiting, bill);
         match waiting.aside {
             Some(key) => self.leave_gate(key, waiting),
-            None => self.lines[waiting.class.index()].leave(&self.resource, slot, waiting),
+            None => self.lines[waiting.class.index()].leave(&self.resource, waiting),
         }
         self.ledger.note_change();
     }
@@ -179,11 +179,6 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.keys.note(key);
             }
         }
-    }
-
-    /// The gate where one that waits stands, if it stands at one, and those before it there.
-    pub(crate) fn ahead_at_gate(&self, waiting: &Waiting<R>) -> Option<(Slot, Crowd)> {
-        self.gate_of(waiting).map(|(place, gate)| (place, gate.ahead_of(waiting.stand())))
     }
 
     /// The gate where one that waits stands, if it stands at one.

@@ -232,7 +232,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting = permit.waiting();
         let line = &mut self.lines[waiting.class.index()];
         line.join(&self.resource, slot, &permit.bill, waiting);
-        line.leads(waiting) || line.due_before(slot, waiting).is_none() && waiting.deadline.is_some()
+        line.leads(waiting) || line.due_before(waiting).is_none() && waiting.deadline.is_some()
     }
 
     fn plan_by(&mut self, wakeup: Wakeup) {
@@ -264,7 +264,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if let Some((gate, ahead)) = self.ahead_at_gate(waiting) {
+        if let Some((gate, ahead)) = self.gate_of(waiting).map(|(key, gate)| (key, gate.ahead_of(waiting.stand()))) {
             return (ahead.count as u64, self.expected_at_gate(now, permit, gate, ahead.backlog));
         }
         let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);

@@ -10,7 +10,7 @@ use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::rules::Call;
 use crate::slab::Slot;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is known of a waiting request beside its id and bill.
@@ -53,14 +53,11 @@ pub(crate) struct Standing {
     kind: Kinds,
 }
 
-/// A request with a deadline. Of one client's, those that need the same limits take their turns by deadline.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    client: Arc<str>,
-    kind: Kinds,
-    deadline: Time,
-    place: Place,
-    slot: Slot,
+/// By what a client's requests with deadlines take their turns, among those that need the same limits.
+type Urgency = (Arc<str>, Kinds, Time, Place);
+
+fn urgency<R>(waiting: &Waiting<R>) -> Option<Urgency> {
+    Some((Arc::clone(&waiting.client), waiting.standing.kind, waiting.deadline?, waiting.place))
 }
 
 /// The line of one class: clients share it fairly, each is served first come, first served.
@@ -73,7 +70,7 @@ pub(crate) struct Line {
     pub(crate) aside: BTreeMap<Place, Slot>,
     /// The turns of each client's, by arrival.
     turns: BTreeMap<(Arc<str>, Place), Turn>,
-    due: BTreeSet<Due>,
+    due: BTreeMap<Urgency, Slot>,
     clients: Clients,
     sets: LimitSets,
     /// By limit.
@@ -90,7 +87,7 @@ impl Line {
             places: BTreeMap::new(),
             aside: BTreeMap::new(),
             turns: BTreeMap::new(),
-            due: BTreeSet::new(),
+            due: BTreeMap::new(),
             clients: Clients::default(),
             sets: LimitSets::default(),
             paces: vec![Pace::new(now); limits],
@@ -118,19 +115,19 @@ impl Line {
         self.sets.enter(kind, set);
         self.places.insert((kind, waiting.place), slot);
         self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
-        self.due.extend(Due::of(slot, waiting));
+        self.due.extend(urgency(waiting).map(|urgency| (urgency, slot)));
     }
 
     /// Takes out one that was not served.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting);
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
         self.clients.give_up(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
 
     /// Takes out one that was served in its turn.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting);
+    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
         let Standing { turn, slice, set, .. } = waiting.standing;
         self.note_served(now, set);
         self.clients.serve(&waiting.client, set, slice, turn.tag);
@@ -142,14 +139,14 @@ impl Line {
     }
 
     /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
-    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
+    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
         self.note_served(now, waiting.standing.set);
-        self.pass(resource, slot, waiting);
+        self.pass(resource, waiting);
     }
 
     /// The same for one that has passed others who go on waiting for their turns: that their class was served is of no use to them.
-    pub(crate) fn pass<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting);
+    pub(crate) fn pass<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
         self.clients.promote(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
@@ -191,15 +188,15 @@ impl Line {
         standing.set.and(self.clients.held()).limits().filter_map(until).max()
     }
 
-    pub(crate) fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
+    pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let Standing { turn, kind, .. } = waiting.standing;
         let known = self.places.remove(&(kind, waiting.place));
         assert!(known.is_some(), "who leaves a line was in it");
         self.order.remove(resource, turn);
         self.sets.leave(kind);
         self.turns.remove(&(Arc::clone(&waiting.client), waiting.place));
-        if let Some(due) = Due::of(slot, waiting) {
-            self.due.remove(&due);
+        if let Some(urgency) = urgency(waiting) {
+            self.due.remove(&urgency);
         }
     }
 
@@ -220,10 +217,10 @@ impl Line {
     }
 
     /// Who takes the turn of `waiting`, if another of the same client has an earlier deadline.
-    pub(crate) fn due_before<R>(&self, slot: Slot, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = Due::of(slot, waiting)?;
-        let first = Due { deadline: Time::ORIGIN, place: Place::FIRST, slot: Slot::FIRST, ..own.clone() };
-        self.due.range(first..own).next().map(|due| due.slot)
+    pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
+        let own = urgency(waiting)?;
+        let first = (Arc::clone(&own.0), own.1, Time::ORIGIN, Place::FIRST);
+        self.due.range(first..own).next().map(|(_, slot)| *slot)
     }
 
     /// When the oldest of those who need the same limits goes ahead of everybody: it has waited for `max_starvation`, and so long no
@@ -297,12 +294,5 @@ impl Line {
     /// What all of them will take; nothing where nobody waits.
     pub(crate) fn backlog(&self) -> Option<&Backlog> {
         self.order.backlog()
-    }
-}
-
-impl Due {
-    fn of<R>(slot: Slot, waiting: &Waiting<R>) -> Option<Self> {
-        let (client, kind) = (Arc::clone(&waiting.client), waiting.standing.kind);
-        Some(Due { client, kind, deadline: waiting.deadline?, place: waiting.place, slot })
     }
 }

@@ -102,7 +102,7 @@ impl<R: Clone> Scheduler<R> {
     fn first_due(&mut self, class: ClassId, blocked: LimitSet) -> Option<Slot> {
         let line = &self.lines[class.index()];
         let first = line.first(blocked)?;
-        let Some(due) = line.due_before(first, self.permits.get(first).waiting()) else { return Some(first) };
+        let Some(due) = line.due_before(self.permits.get(first).waiting()) else { return Some(first) };
         self.swap_turns(class, first, due);
         Some(due)
     }
@@ -111,7 +111,7 @@ impl<R: Clone> Scheduler<R> {
         let line = &mut self.lines[class.index()];
         let [of_one, of_other] = [one, other].map(|slot| {
             let waiting = self.permits.get(slot).waiting();
-            line.take_out(&self.resource, slot, waiting);
+            line.take_out(&self.resource, waiting);
             waiting.standing
         });
         for (slot, standing) in [(one, of_other), (other, of_one)] {
@@ -220,9 +220,9 @@ impl<R: Clone> Scheduler<R> {
         };
         let line = &mut self.lines[waiting.class.index()];
         match going {
-            Going::InTurn => line.serve(&self.resource, now, slot, &waiting),
-            Going::Promoted => line.promote(&self.resource, now, slot, &waiting),
-            Going::Passing => line.pass(&self.resource, slot, &waiting),
+            Going::InTurn => line.serve(&self.resource, now, &waiting),
+            Going::Promoted => line.promote(&self.resource, now, &waiting),
+            Going::Passing => line.pass(&self.resource, &waiting),
         }
         let bill = Arc::clone(&permit.bill);
         self.stop_waiting(slot, &waiting, &bill);

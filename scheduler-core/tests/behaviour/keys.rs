@@ -271,6 +271,28 @@ fn who_waits_for_something_shared_lets_others_of_its_key_pass() {
 }
 
 #[test]
+fn who_comes_to_a_line_that_is_held_lets_others_of_its_key_pass() {
+    let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
+    let heavy = LimitSpec {
+        name: crate::common::name("heavy"),
+        applies: Applies { matching, ..Applies::default() },
+        ..limit("requests", 1.0, span(3_600_000))
+    };
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), heavy]),
+        "
+        1000  wait a client:x                       -> a@1000
+        1000  wait h client:z route:/heavy          -> h@1000
+        1000  wait b client:x route:/heavy          ->
+        1000  wait first client:y route:/heavy age=500 ->
+        1000  wait c client:x                       ->
+        # The key can pay for b, which finds another ahead of it.
+        2000                                        -> c@2000
+        ",
+    );
+}
+
+#[test]
 fn newcomers_and_binding_answers_come_behind_those_who_wait_for_the_same_key() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
