@@ -69,7 +69,7 @@ IN_CORE = [
     ("windows that others open end too soon", "counter.rs", "        if index >= known {", "        if false {"),
     ("buckets of keys are forgotten before they are full", "token_bucket.rs", "self.rest.is_none() && self.level_now(limit, now) >= limit.full()", "self.rest.is_none()"),
     ("promises of keys are never spent", "keys.rs", "known.bucket.advance(&self.limits[known.limit.index()], now);\n                self.due", "self.due"),
-    ("newcomers pass those at a gate", "aside.rs", "gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))\n                || ", "{ let _ = gate; false } || "),
+    ("newcomers pass those at a gate", "aside.rs", "gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))\n                || ", "({ let _ = gate; false }) || "),
     ("gates never open again", "aside.rs", "return self.set_alarm(key, just_past(latest));", "return;"),
     ("a limit that goes on begins anew", "ledger.rs", "let mut book = self.book(*before).clone();", "let mut book = self.book(*before).clone();\n                book.reset(now, limit.full(), Withheld::default());"),
     ("marks of former limits allow more", "fence.rs", "let trusted_from = MarkNumber(before.latest.0 + 1);", "let trusted_from = before.trusted_from;"),
