@@ -35,6 +35,7 @@ pub mod rate_limit;
 pub mod request;
 pub mod resources;
 pub mod settle;
+pub mod splitmix;
 pub mod status;
 pub mod subject;
 pub mod text;

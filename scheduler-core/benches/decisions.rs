@@ -99,6 +99,7 @@ impl World {
             age: Span::ZERO,
             progress: false,
             client: None,
+            call: None,
         };
         self.handle(Event::Ask(ask));
     }

@@ -1,37 +1,23 @@
-//! Standing aside: who waits for nothing but the bucket of its own key blocks nobody.
+//! Waiting for keys: a request that only the bucket of a key holds up waits in the queue of that key, its gate, and blocks no other.
 //!
-//! One that is first in the line of its class, and whose key can't pay yet, goes to the gate of that key. When the
-//! key can pay for the first there, that one takes its place in the line of its class again.
+//! There is one rule for which goes next: of each gate the first, once its key can pay for it beside what it keeps. That request
+//! takes its place in the line of its class. If another key holds it up there, it goes to that key's gate, and the key that it came
+//! from keeps what it needs for the time when the other can pay. Each key keeps something for one request only, the first of them in
+//! the order of gates: the first of all requests loses nothing that is kept for it, so that none waits for ever.
 
 use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
-use crate::gate::{Crowd, Gate, Stand};
-use crate::keys::Keys;
+use crate::gate::{Gate, Stand};
 use crate::limit::Tier;
-use crate::line::{Place, Waiting};
-use crate::resource::ClassId;
+use crate::line::Waiting;
+use crate::permits::Permit;
+use crate::plan::just_past;
+use crate::resource::{ClassId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
+use crate::timeline::Key;
 use rampmeter_protocol::time::Time;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// What a waiting request has to do with a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aside {
-    /// It stands at the gate of the bucket in this place.
-    Standing(Slot),
-    /// It stood there, and is in the line of its class again.
-    Admitted(Slot),
-    /// It waits for several keys at once.
-    Between,
-}
-
-/// The gates at buckets that `bill` charges.
-fn gated<'a>(keys: &'a Keys, bill: &'a Bill) -> impl Iterator<Item = Slot> + 'a {
-    let buckets = bill.keyed().filter_map(|charge| keys.find(charge.limit, &charge.key));
-    buckets.filter(|slot| keys.get(*slot).is_some_and(|known| known.gate.is_some()))
-}
 
 impl<R> Waiting<R> {
     pub(crate) fn stand(&self) -> Stand {
@@ -39,63 +25,146 @@ impl<R> Waiting<R> {
     }
 }
 
+/// Which requests have waited longer than those of their class are to wait.
+fn starved(resource: &Resource, now: Time) -> impl Fn(Stand) -> bool {
+    move |(class, place)| {
+        let most = resource.classes()[class.index()].max_starvation;
+        most.is_some_and(|most| place.arrived + most <= now)
+    }
+}
+
 impl<R: Clone> Scheduler<R> {
-    /// Sends the first in line to the gate of a key that holds it up. False if none does.
+    /// Sends a request from the line of its class to the gate of a key that holds it up. False if none does.
     pub(crate) fn stand_aside(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
-        let Some(gate) = self.obstacle(now, slot, tier) else { return false };
-        self.yield_turn(slot);
+        let Some(charge) = self.blocking_key(now, slot, tier).cloned() else { return false };
+        let key = self.ledger.keys.open(now, &charge);
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        self.lines[waiting.class.index()].leave(&self.resource, slot, waiting);
-        let (stand, before, turns) = (waiting.stand(), waiting.aside, waiting.turns.and_to(gate));
-        self.dismiss(before);
-        self.permits.get_mut(slot).waiting_mut().turns = turns;
-        if self.waits_between(turns) {
-            self.join_between(slot);
-            return true;
-        }
-        let cost = self.cost_at(gate, &self.permits.get(slot).bill);
-        self.gate(gate).join(stand, slot, cost);
-        self.permits.get_mut(slot).waiting_mut().aside = Some(Aside::Standing(gate));
-        self.parked.insert(stand.1, slot);
-        self.stirred.push(gate);
+        let (class, place) = waiting.stand();
+        let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
+        self.lines[class.index()].leave(&self.resource, waiting);
+        self.lines[class.index()].aside.insert(place, slot);
+        self.note_keys(slot);
+        self.permits.get_mut(slot).waiting_mut().aside = Some(key);
+        let gate = self.gate(key);
+        gate.release(slot);
+        gate.join((class, place), slot, cost);
+        self.ledger.keys.note(key);
         true
     }
 
-    /// Takes one that stops waiting out of its line, or from the gate where it stands.
+    /// Takes a request that stops waiting out of its line, or from the gate where it stands.
     pub(crate) fn take_out(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.stirred.extend(gated(&self.ledger.keys, bill));
-        self.headcount.leave(&waiting.client, bill);
+        self.stop_waiting(slot, waiting, bill);
         match waiting.aside {
-            Some(Aside::Standing(gate)) => self.leave_gate(gate, waiting),
-            Some(Aside::Between) => self.leave_between(waiting.stand()),
-            Some(Aside::Admitted(_)) | None => {
-                self.lines[waiting.class.index()].leave(&self.resource, slot, waiting);
-                self.dismiss(waiting.aside);
+            Some(key) => self.leave_gate(key, waiting),
+            None => self.lines[waiting.class.index()].leave(&self.resource, waiting),
+        }
+        self.ledger.note_change();
+    }
+
+    /// Forgets a request that stops waiting, but for its place in line: no key keeps anything for it.
+    pub(crate) fn stop_waiting(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+        self.headcount.leave(&waiting.client, bill);
+        self.news.enlist(waiting.place, slot, false);
+        if let Some(deadline) = waiting.deadline {
+            self.deadlines.remove(&(deadline, waiting.place, slot));
+        }
+        for charge in bill.keyed() {
+            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key)
+                && let Some(gate) = self.ledger.keys.gate_mut(key)
+            {
+                gate.release(slot);
+                self.ledger.keys.note(key);
             }
         }
     }
 
-    /// Notes that one has left the line of its class: the next of its key may follow.
-    pub(crate) fn dismiss(&mut self, aside: Option<Aside>) {
-        if let Some(Aside::Admitted(gate)) = aside {
-            self.gate(gate).dismiss();
-            self.stirred.push(gate);
+    /// Looks at each key where something has changed, or whose alarm goes off.
+    pub(crate) fn look_at_keys(&mut self, now: Time) {
+        let latest = now + self.resource.horizon();
+        while let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest)) {
+            self.look_at_key(now, key, latest);
         }
     }
 
-    /// Sends those back to the lines of their classes whose keys can pay within the horizon. Whether there were any.
-    pub(crate) fn open_gates(&mut self, now: Time) -> bool {
-        let mut opened = false;
-        while let Some((alarm, gate)) = self.alarms.first().copied() {
-            if alarm > now + self.resource.horizon() {
-                break;
-            }
-            self.alarms.remove(&(alarm, gate));
-            self.admit_first(now, gate);
-            opened = true;
+    /// Sends the first at a gate to the line of its class, or finds out when that may go. The next one is looked at when the first has
+    /// been, or with the next plan.
+    fn look_at_key(&mut self, now: Time, key: Slot, latest: Time) {
+        self.forget_alarm(key);
+        let Some((stand, first)) = self.first_at(now, key) else {
+            return self.ledger.keys.close_deserted(key);
+        };
+        let permit = self.permits.get(first);
+        let limit = self.ledger.keys.get(key).expect("a bucket with a gate stays").limit;
+        let charge = permit.bill.key_of(limit).expect("a request at a gate is charged for its key").clone();
+        let due = self.earliest_of_key(now, stand, &charge, self.tier(stand.0));
+        if due <= latest {
+            self.admit(now, key, stand, first);
+            return self.set_alarm(key, just_past(latest));
         }
-        opened
+        if self.resource.limits()[limit.index()].is_quota() {
+            self.rationed.insert(key);
+        }
+        self.set_alarm(key, due);
+    }
+
+    /// The first at a gate takes its place in the line of its class.
+    fn admit(&mut self, now: Time, key: Slot, stand: Stand, slot: Slot) {
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        let waiting = permit.waiting_mut();
+        waiting.aside = None;
+        let line = &mut self.lines[waiting.class.index()];
+        line.aside.remove(&waiting.place);
+        waiting.standing = line.stand(&self.resource, &waiting.client, waiting.place, &bill);
+        line.join(&self.resource, slot, &bill, waiting);
+        let kept = self.kept_before(now, stand, key).is_some();
+        let gate = self.gate(key);
+        gate.leave(stand);
+        if !kept {
+            gate.keep_for(stand, slot);
+        }
+    }
+
+    /// Refuses those who stand at gates of quotas that are spent: no request waits for one. Nothing may be held for others meanwhile.
+    pub(crate) fn refuse_at_gates(&mut self, now: Time) {
+        for key in std::mem::take(&mut self.rationed) {
+            while let Some((_, first)) = self.first_at(now, key)
+                && self.turn_away_if_spent(now, first)
+            {}
+        }
+    }
+
+    /// The first key that holds a request up: its bucket can't pay within the horizon, or others of the same key go before.
+    pub(crate) fn blocking_key(&self, now: Time, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
+        let permit = self.permits.get(slot);
+        let (stand, latest) = (permit.waiting().stand(), now + self.resource.horizon());
+        permit.bill.keyed().find(|charge| {
+            let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
+            gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))
+                || self.earliest_of_key(now, stand, charge, tier) > latest
+        })
+    }
+
+    /// The earliest start of a request that stands so which the bucket of a key can pay, beside what it keeps for another.
+    fn earliest_of_key(&self, now: Time, stand: Stand, charge: &KeyCharge, tier: Tier) -> Time {
+        let key = self.ledger.keys.find(charge.limit, &charge.key);
+        let Some(holder) = key.and_then(|key| self.kept_before(now, stand, key)) else {
+            return self.ledger.earliest_of_key(now, charge, tier, None);
+        };
+        let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
+        let its_tier = self.tier(waiting.class);
+        let start = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
+        let key = Key { at: start, serial: waiting.place.serial };
+        self.ledger.earliest_of_key(now, charge, tier, Some((key, kept, its_tier)))
+    }
+
+    /// The request for which a key keeps what it needs, if that waits for another key and goes before `stand`.
+    fn kept_before(&self, now: Time, stand: Stand, key: Slot) -> Option<&Permit<R>> {
+        let gate = self.ledger.keys.get(key)?.gate.as_ref()?;
+        let holder = self.permits.get(gate.claim_before(stand, starved(&self.resource, now))?);
+        holder.waiting().aside.map(|_| holder)
     }
 
     /// When the next gate opens.
@@ -103,167 +172,60 @@ impl<R: Clone> Scheduler<R> {
         self.alarms.first().map(|(alarm, _)| *alarm - self.resource.horizon())
     }
 
-    /// Notes that the buckets of keys which a permit is charged for are to change.
-    pub(crate) fn stir(&mut self, slot: Slot) {
-        self.stirred.extend(gated(&self.ledger.keys, &self.permits.get(slot).bill));
-    }
-
-    /// The gate where one that waits stands, if it stands at one, and those before it there.
-    pub(crate) fn ahead_at_gate(&self, waiting: &Waiting<R>) -> Option<(Slot, Crowd)> {
-        self.gate_of(waiting).map(|(place, gate)| (place, gate.ahead_of(waiting.stand())))
-    }
-
-    /// The gate where one that waits stands, if it stands at one.
-    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(Slot, &Gate)> {
-        let Some(Aside::Standing(place)) = waiting.aside else { return None };
-        Some((place, self.ledger.keys.get(place)?.gate.as_deref()?))
-    }
-
-    /// What those of this class and of more urgent ones will take who stand at the gate of a key.
-    pub(crate) fn crowd(&self, charge: &KeyCharge, class: ClassId) -> Credit {
-        let known = self.ledger.keys.known(charge);
-        known.and_then(|known| known.gate.as_ref()).map_or(Credit::ZERO, |gate| gate.through(class).backlog)
-    }
-
-    /// How many of each class stand at gates, and the first of them to have come.
-    pub(crate) fn crowds_at_gates(&self) -> Vec<(usize, Option<Place>)> {
-        let mut crowds = vec![(0, None); self.lines.len()];
-        for (place, slot) in &self.parked {
-            let (count, first) = &mut crowds[self.permits.get(*slot).waiting().class.index()];
-            *count += 1;
-            first.get_or_insert(*place);
-        }
-        crowds
-    }
-
-    /// The gates where somebody stands.
-    pub(crate) fn gates(&self) -> BTreeSet<Slot> {
-        let standing = |slot: &Slot| match self.permits.get(*slot).waiting().aside {
-            Some(Aside::Standing(gate)) => Some(gate),
-            Some(Aside::Admitted(_) | Aside::Between) | None => None,
-        };
-        self.parked.values().filter_map(standing).collect()
-    }
-
-    /// The gate of the first key that holds one up.
-    fn obstacle(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Slot> {
-        let blocking = self.blocking_key(now, slot, tier)?.clone();
-        Some(self.ledger.keys.open(now, &blocking))
-    }
-
-    /// The first key that holds one up: its bucket can't pay within the horizon, or others of the same key go before.
-    pub(crate) fn blocking_key(&self, now: Time, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
-        let permit = self.permits.get(slot);
-        let (stand, latest) = (permit.waiting().stand(), now + self.resource.horizon());
-        let starved = |stand| self.has_starved(now, stand);
-        permit.bill.keyed().find(|charge| {
-            let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
-            gate.is_some_and(|gate| gate.goes_before(stand, starved))
-                || self.ledger.earliest_of_key(now, charge, tier) > latest
-        })
-    }
-
-    /// The first at a gate goes to the line of its class.
-    fn admit_first(&mut self, now: Time, gate: Slot) {
-        let Some((stand, slot)) = self.first_at(now, gate) else { return };
-        self.gate(gate).alarm = None;
-        self.gate(gate).leave(stand);
-        self.gate(gate).admit(stand);
-        self.parked.remove(&stand.1);
-        self.join_again(slot, Some(Aside::Admitted(gate)));
-        self.admitted.push(slot);
-    }
-
-    /// One that stood aside goes to the line of its class.
-    pub(crate) fn join_again(&mut self, slot: Slot, aside: Option<Aside>) {
-        let permit = self.permits.get_mut(slot);
-        let bill = Arc::clone(&permit.bill);
-        let waiting = permit.waiting_mut();
-        let line = &mut self.lines[waiting.class.index()];
-        waiting.aside = aside;
-        waiting.standing = line.stand(&self.resource, &waiting.client, waiting.place, &bill);
-        line.join(&self.resource, slot, &bill, waiting);
-    }
-
-    /// Who came from a gate and still waits does so for something shared: others of its key need not.
-    pub(crate) fn let_others_follow(&mut self) {
-        for slot in std::mem::take(&mut self.admitted) {
-            if let Some(waiting) = self.permits.find_waiting(slot)
-                && matches!(waiting.aside, Some(Aside::Admitted(_)))
-            {
-                let aside = waiting.aside.take();
-                self.dismiss(aside);
+    /// Notes that the keys of a request are to be looked at.
+    fn note_keys(&mut self, slot: Slot) {
+        for charge in self.permits.get(slot).bill.keyed() {
+            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key) {
+                self.ledger.keys.note(key);
             }
         }
     }
 
-    /// Finds out when the first may go at gates where something has changed.
-    pub(crate) fn set_alarms(&mut self, now: Time) {
-        let mut stirred = std::mem::take(&mut self.stirred);
-        stirred.sort_unstable();
-        stirred.dedup();
-        for gate in stirred {
-            self.set_alarm(now, gate);
-            self.rationed.extend(self.is_at_quota(gate).then_some(gate));
+    /// The gate where one that waits stands, if it stands at one.
+    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(Slot, &Gate)> {
+        let key = waiting.aside?;
+        Some((key, self.ledger.keys.get(key)?.gate.as_deref()?))
+    }
+
+    /// What those of this class and of more urgent ones will take of a key, who stand at its gate or for whom it keeps something.
+    pub(crate) fn crowd(&self, charge: &KeyCharge, class: ClassId) -> Credit {
+        let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
+        gate.map_or(Credit::ZERO, |gate| {
+            let holder = gate.claim().filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
+            let kept =
+                holder.filter(|holder| holder.waiting().aside.is_some()).map(|holder| holder.bill.get(charge.limit));
+            let rate = self.resource.limits()[charge.limit.index()].rate();
+            gate.through(class).backlog + kept.map_or(Credit::ZERO, |amount| rate.credit(amount))
+        })
+    }
+
+    /// The first at a gate, if a request stands there.
+    fn first_at(&self, now: Time, key: Slot) -> Option<(Stand, Slot)> {
+        self.ledger.keys.get(key)?.gate.as_ref()?.first(starved(&self.resource, now))
+    }
+
+    fn leave_gate(&mut self, key: Slot, waiting: &Waiting<R>) {
+        self.gate(key).leave(waiting.stand());
+        self.lines[waiting.class.index()].aside.remove(&waiting.place);
+        self.ledger.keys.note(key);
+    }
+
+    fn next_alarm(&self, latest: Time) -> Option<Slot> {
+        self.alarms.first().filter(|(alarm, _)| *alarm <= latest).map(|(_, key)| *key)
+    }
+
+    fn set_alarm(&mut self, key: Slot, alarm: Time) {
+        self.gate(key).alarm = Some(alarm);
+        self.alarms.insert((alarm, key));
+    }
+
+    fn forget_alarm(&mut self, key: Slot) {
+        if let Some(before) = self.ledger.keys.gate_mut(key).and_then(|gate| gate.alarm.take()) {
+            self.alarms.remove(&(before, key));
         }
     }
 
-    /// Refuses those who stand at gates of quotas that are spent: nobody waits for one. Nothing may be held for others meanwhile.
-    pub(crate) fn refuse_at_gates(&mut self, now: Time) {
-        for gate in std::mem::take(&mut self.rationed) {
-            while let Some((_, first)) = self.first_at(now, gate)
-                && self.turn_away_if_spent(now, first)
-            {}
-        }
-        self.set_alarms(now);
-    }
-
-    fn is_at_quota(&self, gate: Slot) -> bool {
-        let known = self.ledger.keys.get(gate);
-        known.is_some_and(|known| self.resource.limits()[known.limit.index()].is_quota())
-    }
-
-    fn set_alarm(&mut self, now: Time, place: Slot) {
-        let Some(gate) = self.ledger.keys.get_mut(place).and_then(|known| known.gate.as_mut()) else { return };
-        if let Some(before) = gate.alarm.take() {
-            self.alarms.remove(&(before, place));
-        }
-        if gate.is_deserted() {
-            self.ledger.keys.get_mut(place).expect("a slot in use").gate = None;
-            return;
-        }
-        let Some((_, first)) = self.first_at(now, place) else { return };
-        let permit = self.permits.get(first);
-        let limit = self.ledger.keys.get(place).expect("a slot in use").limit;
-        let charge = permit.bill.key_of(limit).expect("who stands at a gate is charged for its key");
-        let alarm = self.ledger.earliest_of_key(now, charge, self.tier(permit.waiting().class));
-        self.gate(place).alarm = Some(alarm);
-        self.alarms.insert((alarm, place));
-    }
-
-    /// Who may go next at a gate.
-    fn first_at(&self, now: Time, place: Slot) -> Option<(Stand, Slot)> {
-        self.ledger.keys.get(place)?.gate.as_ref()?.first(|stand| self.has_starved(now, stand))
-    }
-
-    /// Whether one has waited longer than those of its class are to wait.
-    fn has_starved(&self, now: Time, (class, place): Stand) -> bool {
-        let most = self.resource.classes()[class.index()].max_starvation;
-        most.is_some_and(|most| place.arrived + most <= now)
-    }
-
-    fn leave_gate(&mut self, gate: Slot, waiting: &Waiting<R>) {
-        self.gate(gate).leave(waiting.stand());
-        self.parked.remove(&waiting.place);
-        self.stirred.push(gate);
-    }
-
-    fn cost_at(&self, gate: Slot, bill: &Bill) -> Credit {
-        let limit = self.ledger.keys.get(gate).expect("a bucket with a gate stays").limit;
-        self.resource.limits()[limit.index()].rate().credit(bill.get(limit))
-    }
-
-    fn gate(&mut self, place: Slot) -> &mut Gate {
-        self.ledger.keys.get_mut(place).expect("a bucket with a gate stays").gate.get_or_insert_default()
+    fn gate(&mut self, key: Slot) -> &mut Gate {
+        self.ledger.keys.get_mut(key).expect("a bucket with a gate stays").gate.get_or_insert_default()
     }
 }

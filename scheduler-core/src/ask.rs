@@ -1,7 +1,5 @@
 //! Asking for a permit.
 
-use crate::aside::Aside;
-use crate::between::Turns;
 use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
@@ -12,6 +10,7 @@ use crate::order::Ahead;
 use crate::permits::{Granted, Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
+use crate::rules::Call;
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
 use crate::spec::MAX_PERIOD;
@@ -88,6 +87,7 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
+                self.news.enlist(waiting.place, slot, ask.progress);
                 self.tell(now, slot);
             }
         }
@@ -109,7 +109,6 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.promise(now, ask, offer, now + latest);
         }
-        self.change_plan();
     }
 
     /// Waits for the turn; with nobody in line and a start within the horizon that is now.
@@ -151,10 +150,9 @@ impl<R: Clone> Scheduler<R> {
     fn offer_behind_line(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
-        if !self.parked.is_empty() || self.lines[..=class.index()].iter().any(|line| !line.is_empty()) {
+        if self.lines[..=class.index()].iter().any(|line| line.waiting() > 0) {
             let backlog = self.backlog_through(class);
-            let at_gate = |charge: &KeyCharge| self.crowd(charge, class) + self.backlog_between(charge, class);
-            behind = self.ledger.paid_behind(now, &backlog, at_gate, bill, tier);
+            behind = self.ledger.paid_behind(now, &backlog, |charge| self.crowd(charge, class), bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
@@ -205,20 +203,12 @@ impl<R: Clone> Scheduler<R> {
         self.headcount.join(&client, &ask.bill);
         let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
         let (to, class, progress) = (ask.to, ask.class, ask.progress);
-        let waiting = Box::new(Waiting {
-            to,
-            class,
-            place,
-            client,
-            standing,
-            deadline,
-            progress,
-            told: None,
-            aside: None,
-            call: None,
-            turns: Turns::default(),
-        });
+        // Most calls are what their bills tell, and take no more room.
+        let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));
+        let waiting =
+            Box::new(Waiting { to, class, place, client, standing, deadline, progress, told: None, aside: None, call });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
+        self.news.enlist(place, slot, progress);
         let goes = self.enter_line(slot) || self.may_pass(class, alone);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
@@ -228,11 +218,9 @@ impl<R: Clone> Scheduler<R> {
         if goes {
             self.plan(now);
         }
-        if self.lines[ask.class.index()].has(place) || self.parked.contains_key(&place) {
-            self.newcomer = Some(slot);
+        if self.permits.find_waiting(slot).is_some() {
             self.tell(now, slot);
-            let overtaken = self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty());
-            self.news_due |= overtaken;
+            self.news.note(self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty()));
         }
     }
 
@@ -242,7 +230,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting = permit.waiting();
         let line = &mut self.lines[waiting.class.index()];
         line.join(&self.resource, slot, &permit.bill, waiting);
-        line.leads(waiting) || line.due_before(slot, waiting).is_none() && waiting.deadline.is_some()
+        line.leads(waiting) || line.due_before(waiting).is_none() && waiting.deadline.is_some()
     }
 
     fn plan_by(&mut self, wakeup: Wakeup) {
@@ -270,28 +258,17 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a waiting request out of its line and forgets it. Where its answer would go, and its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
-        self.yield_turn(slot);
         let permit = self.permits.remove(slot);
         let State::Waiting(waiting) = permit.state else { unreachable!("only a request that waits is in line") };
         self.take_out(slot, &waiting, &permit.bill);
-        self.forget_deadline(slot, &waiting);
         (waiting.to, permit.id)
-    }
-
-    pub(crate) fn forget_deadline(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        if let Some(deadline) = waiting.deadline {
-            self.deadlines.remove(&(deadline, waiting.place, slot));
-        }
     }
 
     /// How many are ahead of one who waits, and the start that they leave to it.
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if waiting.aside == Some(Aside::Between) {
-            return (0, self.ledger.earliest(now, &permit.bill, self.tier(waiting.class)));
-        }
-        if let Some((gate, ahead)) = self.ahead_at_gate(waiting) {
+        if let Some((gate, ahead)) = self.gate_of(waiting).map(|(key, gate)| (key, gate.ahead_of(waiting.stand()))) {
             return (ahead.count as u64, self.expected_at_gate(now, permit, gate, ahead.backlog));
         }
         let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);

@@ -1,7 +1,7 @@
 //! What one call takes from each bucket.
 
+use crate::limit_set::LimitSet;
 use crate::resource::LimitId;
-use crate::shape::Shape;
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct Bill {
     /// Those by key, in the order of limits; here an amount may be zero.
     keyed: Vec<KeyCharge>,
     /// The limits that the call is for, whatever it takes from them.
-    reach: Shape,
+    reach: LimitSet,
     /// Of which kind the call is, where it is learned what each kind costs.
     kind: Option<Arc<str>>,
     /// What was estimated, where that is not what is charged.
@@ -101,7 +101,7 @@ impl Bill {
     }
 
     /// The limits that the call is for.
-    pub(crate) fn reached(&self) -> Shape {
+    pub(crate) fn reached(&self) -> LimitSet {
         self.reach
     }
 
@@ -124,7 +124,7 @@ impl Bill {
 
     /// Whether no limit is for the call.
     pub(crate) fn reaches_nothing(&self) -> bool {
-        self.reach == Shape::default()
+        self.reach == LimitSet::default()
     }
 
     /// What is charged to this limit alone.

@@ -5,6 +5,7 @@ use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::line::Line;
 use crate::mark::Held;
+use crate::news::News;
 use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::Resource;
@@ -16,9 +17,6 @@ use rampmeter_protocol::time::Time;
 
 /// Units of former limits that are remembered, far more than any resource has.
 const MAX_FORMER_UNITS: usize = 1024;
-
-/// A request that waited, and what it was for where that is known.
-type Asked<R> = (Ask<R>, Option<Box<Call>>);
 
 impl<R: Clone> Scheduler<R> {
     /// Goes on under `resource`, which differs in its limits alone.
@@ -45,39 +43,36 @@ impl<R: Clone> Scheduler<R> {
         }
         self.resource = resource;
         self.fence = self.fence.take().map(|fence| Fence::after(&fence, &self.resource));
-        for asked in waiting {
-            self.ask_under_change(now, asked);
+        for ask in waiting {
+            self.ask_under_change(now, ask);
         }
-        self.change_plan();
+        self.ledger.note_change();
     }
 
     /// Everybody who waits, class by class in the order of arrival, as asked anew.
-    fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Asked<R>> {
-        let slots = self.clear_lines(now);
+    fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
+        let slots = self.clear_lines(now, resource);
         let mut waiting = self.take_held(resource);
         for slot in slots {
             waiting.push(as_asked(now, self.permits.remove(slot)));
         }
         if !resource.charges_as(&self.resource) {
-            waiting.iter_mut().for_each(|(ask, call)| {
-                call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
-            });
+            for Ask { bill, call, .. } in &mut waiting {
+                call.get_or_insert_with(|| Box::new(Call::told_by(bill, &self.resource)));
+            }
         }
         waiting
     }
 
     /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
-    pub(crate) fn clear_lines(&mut self, now: Time) -> Vec<Slot> {
-        let mut slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
-        slots.extend(std::mem::take(&mut self.parked).into_values());
+    pub(crate) fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
+        let slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
         self.alarms.clear();
-        self.stirred.clear();
         self.rationed.clear();
-        self.admitted.clear();
         self.ledger.keys.remove_gates();
-        self.lines.iter_mut().for_each(|line| *line = Line::new(now));
-        self.between.clear();
+        self.lines.iter_mut().for_each(|line| *line = Line::new(resource, now));
         self.headcount = Headcount::default();
+        self.news = News::new(now);
         self.deadlines.clear();
         self.next_plan = None;
         slots
@@ -85,10 +80,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Those who are held for the store. What these calls are for is not known any more: where that matters, they are sent away to
     /// ask again at once.
-    fn take_held(&mut self, resource: &Resource) -> Vec<Asked<R>> {
+    fn take_held(&mut self, resource: &Resource) -> Vec<Ask<R>> {
         let held = std::mem::take(&mut self.held).into_iter().map(|Held { ask, .. }| ask);
         if resource.charges_as(&self.resource) {
-            return held.map(|ask| (ask, None)).collect();
+            return held.collect();
         }
         for ask in held {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
@@ -96,40 +91,25 @@ impl<R: Clone> Scheduler<R> {
         Vec::new()
     }
 
-    fn ask_under_change(&mut self, now: Time, (ask, call): Asked<R>) {
-        let refusal = match &call {
+    fn ask_under_change(&mut self, now: Time, ask: Ask<R>) {
+        let bill = match &ask.call {
             None => self.resource.unpayable(&ask.bill).map_or(Ok(ask.bill.clone()), Err),
-            Some(call) => self.resource.bill(&call.labels(), call.cost()),
-        };
-        match refusal {
-            Err(refusal) => self.refuse(ask.to, ask.id, refusal),
-            Ok(bill) => {
-                let bill = if call.is_some() { self.estimates.correct(&self.resource, bill) } else { bill };
-                self.newcomer = None;
-                self.ask(now, Ask { bill, ..ask });
-                if let Some(call) = call {
-                    self.remember_call(|| *call);
-                }
+            Some(call) => {
+                let bill = self.resource.bill(&call.labels(), call.cost());
+                bill.map(|bill| self.estimates.correct(&self.resource, bill))
             }
-        }
-    }
-
-    /// Remembers what the request is for that has just begun to wait, if the last event was one and it does: there may be other limits
-    /// before its turn comes. Without this, it is charged for as a call without labels then.
-    pub fn remember_call(&mut self, call: impl FnOnce() -> Call) {
-        let Some(slot) = self.newcomer.take().filter(|slot| self.permits.find_waiting(*slot).is_some()) else { return };
-        let call = call();
-        // Most calls are what their bills tell, and take no more room.
-        if call != Call::told_by(&self.permits.get(slot).bill, &self.resource) {
-            self.permits.get_mut(slot).waiting_mut().call = Some(Box::new(call));
+        };
+        match bill {
+            Err(refusal) => self.refuse(ask.to, ask.id, refusal),
+            Ok(bill) => self.ask(now, Ask { bill, ..ask }),
         }
     }
 }
 
 /// A request as it would be asked anew.
-fn as_asked<R>(now: Time, permit: Permit<R>) -> Asked<R> {
+fn as_asked<R>(now: Time, permit: Permit<R>) -> Ask<R> {
     let State::Waiting(waiting) = permit.state else { unreachable!("who is in line waits") };
-    let ask = Ask {
+    Ask {
         to: waiting.to,
         id: Some(permit.id),
         bill: (*permit.bill).clone(),
@@ -139,6 +119,6 @@ fn as_asked<R>(now: Time, permit: Permit<R>) -> Asked<R> {
         age: now.since(waiting.place.arrived),
         progress: waiting.progress,
         client: Some(waiting.client),
-    };
-    (ask, waiting.call)
+        call: waiting.call,
+    }
 }

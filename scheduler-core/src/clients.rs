@@ -1,11 +1,11 @@
 //! Who shares a class, and how much service each has had.
 
+use crate::limit_set::LimitSet;
 use crate::resource::LimitId;
-use crate::shape::Shape;
 use crate::virtual_time::{VirtualTime, Weight};
 use hashbrown::HashMap;
 use rampmeter_protocol::time::Span;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Idle clients that are remembered. Beyond this those who have had least begin anew.
@@ -19,7 +19,7 @@ const MOST_IDLE: usize = 100_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     /// The limits that somebody is held for.
-    held: Shape,
+    held: LimitSet,
     /// By limit.
     clocks: Vec<VirtualTime>,
     clients: HashMap<Arc<str>, Client>,
@@ -27,11 +27,13 @@ pub(crate) struct Clients {
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Client {
     /// Where its next request begins, unless the clock is further.
     end: VirtualTime,
     waiting: usize,
+    /// Slices before its last that were not used: where each ends, and begins.
+    unused: BTreeMap<VirtualTime, VirtualTime>,
 }
 
 /// The part of its client's service that a request stands for.
@@ -49,7 +51,7 @@ pub(crate) struct Slice {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newcomer {
     /// What it needs.
-    pub(crate) shape: Shape,
+    pub(crate) set: LimitSet,
     /// The first turn of those who wait for none but the same limits.
     pub(crate) first: Option<VirtualTime>,
     /// How long it takes up the limit that it burdens most.
@@ -61,8 +63,8 @@ pub(crate) struct Newcomer {
 impl Clients {
     /// The slice of a newcomer.
     pub(crate) fn join(&mut self, name: &Arc<str>, newcomer: Newcomer) -> Slice {
-        let Newcomer { shape, first, share, weight } = newcomer;
-        let clock = self.clock_for(shape).min(first.unwrap_or(VirtualTime::MAX));
+        let Newcomer { set, first, share, weight } = newcomer;
+        let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {
             self.idle.remove(&(client.end, Arc::clone(name)));
@@ -75,13 +77,13 @@ impl Clients {
     }
 
     /// Notes that a request was served in its turn, which began at `tag`. What nobody is held for does not count.
-    pub(crate) fn serve(&mut self, name: &Arc<str>, shape: Shape, slice: Slice, tag: VirtualTime) {
-        let contended = shape.and(self.held);
+    pub(crate) fn serve(&mut self, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
+        let contended = set.and(self.held);
         for limit in contended.limits() {
             let clock = self.clock_mut(limit);
             *clock = tag.max(*clock);
         }
-        self.leave(name, slice, contended != Shape::default());
+        self.leave(name, slice, contended != LimitSet::default());
     }
 
     /// Notes that a request was served before its turn.
@@ -89,19 +91,19 @@ impl Clients {
         self.leave(name, slice, true);
     }
 
-    /// Notes that a request was not served: its slice is its client's again if it was the last.
+    /// Notes that a request was not served: its slice is its client's again once there is none behind it.
     pub(crate) fn give_up(&mut self, name: &Arc<str>, slice: Slice) {
         self.leave(name, slice, false);
     }
 
     /// Says which limits somebody is held for now. Where nobody was before, the clock goes on with the fastest: all are even.
-    pub(crate) fn hold(&mut self, held: Shape) {
+    pub(crate) fn hold(&mut self, held: LimitSet) {
         let fastest = self.fastest();
         held.without(self.held).limits().for_each(|limit| *self.clock_mut(limit) = fastest);
         self.held = held;
     }
 
-    pub(crate) fn held(&self) -> Shape {
+    pub(crate) fn held(&self) -> LimitSet {
         self.held
     }
 
@@ -115,8 +117,8 @@ impl Clients {
     }
 
     /// The slowest clock of what somebody is held for. Where nobody is, the fastest of all.
-    fn clock_for(&self, shape: Shape) -> VirtualTime {
-        let contended = shape.and(self.held).limits().map(|limit| self.clock(limit)).min();
+    fn clock_for(&self, set: LimitSet) -> VirtualTime {
+        let contended = set.and(self.held).limits().map(|limit| self.clock(limit)).min();
         contended.unwrap_or_else(|| self.fastest())
     }
 
@@ -135,10 +137,16 @@ impl Clients {
     fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
         let Some(client) = self.clients.get_mut(name) else { return };
         client.waiting -= 1;
-        if !counts && client.end == slice.end {
-            client.end = slice.before;
+        if counts {
+            client.unused = client.unused.split_off(&slice.end);
+        } else {
+            client.unused.insert(slice.end, slice.before);
+        }
+        while let Some(before) = client.unused.remove(&client.end) {
+            client.end = before;
         }
         if client.waiting == 0 {
+            client.unused.clear();
             self.idle.insert((client.end, Arc::clone(name)));
         }
         self.forget_the_even();
@@ -162,13 +170,13 @@ mod tests {
     #[test]
     fn beyond_the_bound_those_who_have_had_least_begin_anew() {
         let mut clients = Clients::default();
-        let shape = Shape::default().with(LimitId(0));
-        clients.hold(shape);
+        let set = LimitSet::default().with(LimitId(0));
+        clients.hold(set);
         for number in 0..=MOST_IDLE as u64 {
             let name = Arc::from(number.to_string());
-            let newcomer = Newcomer { shape, first: None, share: Span::from_nanos(number + 1), weight: Weight::ONE };
+            let newcomer = Newcomer { set, first: None, share: Span::from_nanos(number + 1), weight: Weight::ONE };
             let slice = clients.join(&name, newcomer);
-            clients.serve(&name, shape, slice, slice.begin);
+            clients.serve(&name, set, slice, slice.begin);
         }
         assert_eq!((clients.idle.len(), clients.clients.len()), (MOST_IDLE, MOST_IDLE));
         assert!(!clients.clients.contains_key("0") && clients.clients.contains_key("1"));

@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
         while told.pop_front_if(|told| told.at <= until).is_some() {}
         *is_watched = true;
         if std::mem::take(is_held_up) {
-            self.change_plan();
+            self.ledger.note_change();
         }
     }
 

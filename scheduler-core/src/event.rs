@@ -4,6 +4,7 @@ use crate::bill::Bill;
 use crate::mark::MarkNumber;
 use crate::observation::Observation;
 use crate::resource::{ClassId, LimitId, Resource};
+use crate::rules::Call;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
@@ -81,6 +82,9 @@ pub struct Ask<R> {
     /// With whom it shares what its class gets: the value of the label that the resource shares by. Those without one
     /// are one client together.
     pub client: Option<Arc<str>>,
+    /// What the call is for, so that it can be charged under other limits while it waits. Without it, it is charged as a call without
+    /// labels then.
+    pub call: Option<Box<Call>>,
 }
 
 /// How the call of a permit went.

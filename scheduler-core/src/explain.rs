@@ -58,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(_) | State::Returned => None,
         };
         match gate {
-            Some((_, gate)) => gate.iter().take(count).map(|(slot, _)| self.explain_one(now, slot)).collect(),
+            Some((_, gate)) => gate.iter().take(count).map(|slot| self.explain_one(now, slot)).collect(),
             None => self.first_in_line(now, count),
         }
     }
@@ -66,7 +66,7 @@ impl<R: Clone> Scheduler<R> {
     /// The first in line, and then the first of those who stand aside.
     fn first_of_all(&self, now: Time, count: usize) -> Vec<Explained> {
         let mut first = self.first_in_line(now, count);
-        let aside = self.parked.values().take(count - first.len());
+        let aside = self.lines.iter().flat_map(|line| line.aside.values()).take(count - first.len());
         first.extend(aside.map(|slot| self.explain_one(now, *slot)));
         first
     }

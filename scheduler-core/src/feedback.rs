@@ -12,6 +12,7 @@ use crate::permits::Granted;
 use crate::refusal::Refusal;
 use crate::resource::LimitId;
 use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::slab::Slot;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
@@ -36,7 +37,7 @@ impl<R: Clone> Scheduler<R> {
         let mut settled = None;
         let at = granted.key.at.min(now);
         match &observation.verdict {
-            Verdict::Passed => self.note_served(now, granted, at, bill),
+            Verdict::Passed => self.ledger.note_served(now, granted.key, at, bill),
             Verdict::Limited { scope, retry_after, others } => {
                 let limits = self.meant_by(bill, scope);
                 if !others {
@@ -53,10 +54,6 @@ impl<R: Clone> Scheduler<R> {
         for reading in &observation.readings {
             self.compare(now, at, bill, reading);
         }
-        // Most calls are served, and say no more than that.
-        if observation.is_rejection() || !observation.readings.is_empty() {
-            self.change_plan();
-        }
         settled
     }
 
@@ -64,14 +61,6 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
             self.ledger.book_mut(*limit).be_polled(now, asked, heard, *level);
-        }
-        self.change_plan();
-    }
-
-    /// Keeps limits as what was learned of them says now.
-    pub(crate) fn review(&mut self, now: Time) {
-        if self.ledger.review(now) {
-            self.change_plan();
         }
     }
 
@@ -148,27 +137,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Others may follow a probe that was served, or draw further on stock that nobody has seen.
-    fn note_served(&mut self, now: Time, granted: &Granted, at: Time, bill: &Bill) {
-        let mut matters = false;
-        for (limit, _) in bill.iter() {
-            let book = self.ledger.book_mut(limit);
-            matters |= book.bucket.freeze().is_some() || book.is_doubted();
-            book.bucket.thaw(granted.key);
-            book.note_served(at);
-        }
-        for charge in bill.keyed() {
-            if self.ledger.keys.bucket(now, charge).freeze().is_some() {
-                self.ledger.keys.touch(now, charge, |bucket, _| bucket.thaw(granted.key));
-                matters = true;
-            }
-        }
-        if matters {
-            self.change_plan();
-        }
-    }
-
-    /// Whoever waits for a quota that is gone is told so.
+    /// Whoever stands at a gate and needs a quota that is gone is told so; those in line are with the next plans.
     fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, span: Span) {
         for limit in limits {
             match bill.key_of(*limit) {
@@ -177,10 +146,9 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.hasten_mark();
-        for slot in self.everybody() {
-            if let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) {
-                self.turn_away(slot, refusal);
-            }
+        let aside: Vec<Slot> = self.lines.iter().flat_map(|line| line.aside.values().copied()).collect();
+        for slot in aside {
+            self.turn_away_if_spent(now, slot);
         }
     }
 

@@ -11,9 +11,9 @@ use crate::bill::{Bill, KeyName};
 use crate::credit::Credit;
 use crate::key_budgets::{KeyBudgets, KeyDemand};
 use crate::limit::Limit;
+use crate::limit_set::LimitSet;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
-use crate::shape::Shape;
 use crate::spec::OnStoreLoss;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
@@ -339,7 +339,7 @@ impl Fence {
     ///
     /// A mark counts each place of a call until whoever starts as near could hold it: the call was held when the mark was taken, or was
     /// charged to it since. A call whose lease has ended may be in no later mark, so that it has no place to give back.
-    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: LimitSet) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
             open.budget.give_back(resource, bill.iter().filter(|(limit, _)| places.has(*limit)));
         }
@@ -354,7 +354,7 @@ impl Fence {
     ///
     /// A mark's budget bounds what is used under it, and what was never used is no part of that. Marks that were taken
     /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
-    pub(crate) fn give_back(&mut self, resource: &Resource, key: Key, bill: &Bill, places: Shape) {
+    pub(crate) fn give_back(&mut self, resource: &Resource, key: Key, bill: &Bill, places: LimitSet) {
         for open in self.open.iter_mut().filter(|open| open.charged(key)) {
             let rest = bill.iter().filter(|(limit, _)| !places.has(*limit));
             open.budget.give_back(resource, rest);

@@ -44,15 +44,15 @@ fn rank(stand: Stand, starved: impl Fn(Stand) -> bool) -> (bool, Option<ClassId>
     if starved(stand) { (false, None, place) } else { (true, Some(class), place) }
 }
 
-/// The line of one key's bucket. Who stands in it blocks nobody else; the first goes back to the line of its class when the bucket
-/// can pay for it, and the next one when that has started.
+/// The queue of one key's bucket. A request in it blocks no other key; the first goes back to the line of its class when the bucket
+/// can pay for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
     line: BTreeMap<Stand, (Slot, Credit)>,
     /// All in line, by class.
     crowds: BTreeMap<ClassId, Crowd>,
-    /// Who has gone back to the line of its class.
-    admitted: Option<Stand>,
+    /// A request that was first here and may wait for another key now. Later ones start only if it finds what it needs all the same.
+    claim: Option<(Stand, Slot)>,
     /// When the first may go, as far as is known.
     pub(crate) alarm: Option<Time>,
 }
@@ -70,26 +70,35 @@ impl Gate {
         *crowd = crowd.without(cost);
     }
 
-    /// Notes that one who stood here is in the line of its class again.
-    pub(crate) fn admit(&mut self, stand: Stand) {
-        self.admitted = Some(stand);
+    /// Keeps for the request in `slot` what it needs, and for no other any more.
+    pub(crate) fn keep_for(&mut self, stand: Stand, slot: Slot) {
+        self.claim = Some((stand, slot));
     }
 
-    /// Notes that the one in the line of its class has left that.
-    pub(crate) fn dismiss(&mut self) {
-        self.admitted = None;
+    /// Keeps nothing for the request in `slot` any more.
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self.claim.take_if(|(_, holder)| *holder == slot);
     }
 
-    /// The first who may go, if it is anybody's turn.
+    /// The request for which something is kept, if it goes before `stand`.
+    pub(crate) fn claim_before(&self, stand: Stand, starved: impl Fn(Stand) -> bool) -> Option<Slot> {
+        let before = |(other, _): &(Stand, Slot)| rank(*other, &starved) < rank(stand, &starved);
+        self.claim.filter(before).map(|(_, slot)| slot)
+    }
+
+    /// The request for which something is kept.
+    pub(crate) fn claim(&self) -> Option<(Stand, Slot)> {
+        self.claim
+    }
+
+    /// The first here.
     pub(crate) fn first(&self, starved: impl Fn(Stand) -> bool) -> Option<(Stand, Slot)> {
-        let first = self.firsts().min_by_key(|(stand, _)| rank(*stand, &starved));
-        first.filter(|_| self.admitted.is_none())
+        self.firsts().min_by_key(|(stand, _)| rank(*stand, &starved))
     }
 
-    /// Whether somebody else goes before one that stands so.
+    /// Whether another that stands here goes before `stand`.
     pub(crate) fn goes_before(&self, stand: Stand, starved: impl Fn(Stand) -> bool) -> bool {
-        let others = self.firsts().map(|(first, _)| first).chain(self.admitted);
-        others.map(|other| rank(other, &starved)).any(|other| other < rank(stand, &starved))
+        self.first(&starved).is_some_and(|(first, _)| rank(first, &starved) < rank(stand, &starved))
     }
 
     /// The first of each class.
@@ -98,9 +107,9 @@ impl Gate {
         self.crowds.keys().filter_map(of_class).map(|(stand, (slot, _))| (*stand, *slot))
     }
 
-    /// Everybody who stands here, the first first, with what each will take.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, Credit)> {
-        self.line.values().copied()
+    /// Everybody who stands here, the first first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
+        self.line.values().map(|(slot, _)| *slot)
     }
 
     /// Those of this class and of more urgent ones.
@@ -118,8 +127,8 @@ impl Gate {
         Crowd { count: all.count - skipped.count, backlog: all.backlog - skipped.backlog }
     }
 
-    /// Whether nobody has anything to do with it.
+    /// Whether no request has anything to do with it.
     pub(crate) fn is_deserted(&self) -> bool {
-        self.line.is_empty() && self.admitted.is_none()
+        self.line.is_empty() && self.claim.is_none()
     }
 }

@@ -86,6 +86,10 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
+    /// Whether any has changed since this was last asked.
+    changed: bool,
+    /// Buckets with gates that have changed since they were last looked at.
+    noted: BTreeSet<Slot>,
     /// Where the sweep goes on.
     swept: usize,
     bound: usize,
@@ -106,6 +110,8 @@ impl Keys {
             frozen: BTreeSet::new(),
             in_use: BTreeSet::new(),
             pages: KeyPages::default(),
+            changed: false,
+            noted: BTreeSet::new(),
             swept: 0,
             bound: resource.bounds().max_keys,
         }
@@ -177,6 +183,19 @@ impl Keys {
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
         let slot = self.open(now, charge);
+        self.changed = true;
+        self.note(slot);
+        self.touch_unnoticed(now, charge, change)
+    }
+
+    /// The same for a change by which no waiting request may start earlier or later.
+    pub(crate) fn touch_unnoticed<T>(
+        &mut self,
+        now: Time,
+        charge: &KeyCharge,
+        change: impl FnOnce(&mut Bucket, &Limit) -> T,
+    ) -> T {
+        let slot = self.open(now, charge);
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
@@ -193,9 +212,44 @@ impl Keys {
 
     /// Buckets that are frozen, with the ends of their freezes, the last first.
     pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        self.frozen = self.frozen.split_off(&(now, Slot::FIRST));
+        while self.frozen.first().is_some_and(|(until, _)| *until < now) {
+            self.frozen.pop_first();
+        }
         let known = |(until, slot): &(Time, Slot)| Some((*until, self.buckets.get(*slot)?));
         self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
+    }
+
+    /// Notes that the gate of a bucket, if it has one, is to be looked at.
+    pub(crate) fn note(&mut self, slot: Slot) {
+        if self.get(slot).is_some_and(|known| known.gate.is_some()) {
+            self.noted.insert(slot);
+        }
+    }
+
+    /// Whether any bucket has changed since this was last asked.
+    pub(crate) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// A bucket whose gate is to be looked at.
+    pub(crate) fn take_noted(&mut self) -> Option<Slot> {
+        self.noted.pop_first()
+    }
+
+    /// Buckets are again as they were when they were last looked at.
+    pub(crate) fn forget_noted(&mut self) {
+        self.noted.clear();
+    }
+
+    pub(crate) fn gate_mut(&mut self, slot: Slot) -> Option<&mut Gate> {
+        self.get_mut(slot)?.gate.as_deref_mut()
+    }
+
+    /// Removes the gate of a bucket if no request has anything to do with it.
+    pub(crate) fn close_deserted(&mut self, slot: Slot) {
+        if let Some(known) = self.get_mut(slot) {
+            known.gate.take_if(|gate| gate.is_deserted());
+        }
     }
 
     /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.
@@ -363,6 +417,7 @@ impl Keys {
     /// Nobody waits for any bucket any more.
     pub(crate) fn remove_gates(&mut self) {
         self.buckets.iter_mut().for_each(|known| known.gate = None);
+        self.noted.clear();
     }
 
     /// Takes everything that is in stock.

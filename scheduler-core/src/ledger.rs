@@ -7,6 +7,7 @@ use crate::credit::Credit;
 use crate::keys::Keys;
 use crate::learner::{Learner, REVIEW};
 use crate::limit::{Limit, Tier};
+use crate::limit_set::LimitSet;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
@@ -41,6 +42,8 @@ pub(crate) struct Ledger {
     books: Vec<Book>,
     pub(crate) keys: Keys,
     reviewed: Time,
+    /// Whether a bucket without keys has changed since this was last asked.
+    changed: bool,
 }
 
 /// A bucket that a bill charges.
@@ -80,7 +83,7 @@ impl Ledger {
             resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
         }
         let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
-        Ledger { books: books.collect(), keys, reviewed: now }
+        Ledger { books: books.collect(), keys, reviewed: now, changed: false }
     }
 
     /// What a bucket says, from `now` on.
@@ -132,6 +135,7 @@ impl Ledger {
             bucket.debit(limit, now, stock);
         }
         self.keys.empty(now, is_meant);
+        self.changed = true;
     }
 
     pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
@@ -143,7 +147,34 @@ impl Ledger {
     }
 
     pub(crate) fn book_mut(&mut self, limit: LimitId) -> &mut Book {
+        self.changed = true;
         &mut self.books[limit.index()]
+    }
+
+    /// Notes a change that may let a waiting request start earlier or later.
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    pub(crate) fn take_change(&mut self) -> bool {
+        let keys = self.keys.take_change();
+        std::mem::take(&mut self.changed) || keys
+    }
+
+    /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
+    pub(crate) fn note_served(&mut self, now: Time, key: Key, at: Time, bill: &Bill) {
+        for (limit, _) in bill.iter() {
+            let book = &mut self.books[limit.index()];
+            self.changed |= book.bucket.freeze().is_some() || book.is_doubted();
+            book.bucket.thaw(key);
+            book.note_served(at);
+        }
+        for charge in bill.keyed() {
+            if self.keys.bucket(now, charge).freeze().is_some() {
+                self.touch(now, Account::Keyed(charge), |bucket, _| bucket.thaw(key));
+            }
+        }
     }
 
     pub(crate) fn bucket(&self, limit: LimitId) -> &Bucket {
@@ -197,14 +228,14 @@ impl Ledger {
 
     /// Notes that a call was promised a start.
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
-        bill.iter().for_each(|(id, _)| self.book_mut(id).note_start(at));
+        bill.iter().for_each(|(id, _)| self.books[id.index()].note_start(at));
     }
 
-    /// Keeps limits as what was learned of them says now. Whether that changes any.
-    pub(crate) fn review(&mut self, now: Time) -> bool {
+    /// Keeps limits as what was learned of them says now.
+    pub(crate) fn review(&mut self, now: Time) {
         self.reviewed = now;
         let changed = self.books.iter_mut().filter_map(|book| book.review(now).then_some(())).count();
-        changed > 0
+        self.changed |= changed > 0;
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
@@ -233,10 +264,26 @@ impl Ledger {
         offer
     }
 
-    /// The earliest start from `from` on that the bucket of a key can pay.
-    pub(crate) fn earliest_of_key(&self, from: Time, charge: &KeyCharge, tier: Tier) -> Time {
-        let account = Account::Keyed(charge);
-        self.look(from, account, |bucket, limit| bucket.earliest(limit, from, limit.draw(charge.amount, tier)))
+    /// The earliest start from `from` on that the bucket of a key can pay, beside a start that is kept for another.
+    pub(crate) fn earliest_of_key(
+        &self,
+        from: Time,
+        charge: &KeyCharge,
+        tier: Tier,
+        kept: Option<(Key, Amount, Tier)>,
+    ) -> Time {
+        let limit = &self.book(charge.limit).limit;
+        let mut bucket = self.keys.bucket(from, charge);
+        if let Some((key, amount, tier)) = kept {
+            bucket.to_mut().commit(limit, from, key, limit.draw(amount, tier));
+        }
+        bucket.earliest(limit, from, limit.draw(charge.amount, tier))
+    }
+
+    /// Limits whose quota is gone by the upstream's word.
+    pub(crate) fn spent(&self, now: Time) -> LimitSet {
+        let spent = self.books.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+        spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
     /// When the last quota is reset of those of which too little is left for the bill.
@@ -323,14 +370,21 @@ impl Ledger {
         for (index, Book { bucket, limit, .. }) in self.books.iter_mut().enumerate() {
             let id = LimitId(index as u8);
             if charged.key_of(id).is_none() {
-                bucket.correct(limit, now, key, credits(limit, (charged.get(id), actual.get(id))), made);
+                let amounts = (charged.get(id), actual.get(id));
+                self.changed |= amounts.0 != amounts.1 || limit.is_until_settled() && amounts.0 > Amount::ZERO;
+                bucket.correct(limit, now, key, credits(limit, amounts), made);
             }
         }
         for charge in charged.all_keyed() {
             let amounts = (charge.amount, actual.get(charge.limit));
-            self.keys.touch(now, charge, |bucket, limit| {
+            let correct = |bucket: &mut Bucket, limit: &Limit| {
                 bucket.correct(limit, now, key, credits(limit, amounts), made);
-            });
+            };
+            if amounts.0 != amounts.1 || self.books[charge.limit.index()].limit.is_until_settled() {
+                self.keys.touch(now, charge, correct);
+            } else {
+                self.keys.touch_unnoticed(now, charge, correct);
+            }
         }
     }
 

@@ -1,18 +1,16 @@
 //! Requests that wait for their turn.
 
-use crate::aside::Aside;
-use crate::between::Turns;
 use crate::bill::Bill;
 use crate::clients::{Clients, Newcomer, Slice};
 use crate::ledger::Backlog;
+use crate::limit_set::{Kinds, LimitSet, LimitSets};
 use crate::order::{Ahead, Entry, Order, Turn};
 use crate::pace::Pace;
 use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::rules::Call;
-use crate::shape::{Shape, ShapeSet, Shapes};
 use crate::slab::Slot;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is known of a waiting request beside its id and bill.
@@ -28,12 +26,10 @@ pub(crate) struct Waiting<R> {
     pub(crate) progress: bool,
     /// The start that it was last told to expect.
     pub(crate) told: Option<Time>,
-    /// What it has to do with the gate of a key.
-    pub(crate) aside: Option<Aside>,
-    /// What it is for, where somebody has said so.
+    /// The key at whose gate it stands, where it is not in the line of its class.
+    pub(crate) aside: Option<Slot>,
+    /// What it is for, where its bill does not tell.
     pub(crate) call: Option<Box<Call>>,
-    /// The gates to which it was sent.
-    pub(crate) turns: Turns,
 }
 
 /// A place by arrival, less the age that a request brought along.
@@ -53,133 +49,125 @@ impl Place {
 pub(crate) struct Standing {
     pub(crate) turn: Turn,
     slice: Slice,
-    shape: Shape,
-    shapes: ShapeSet,
+    pub(crate) set: LimitSet,
+    kind: Kinds,
 }
 
-/// A request with a deadline. Of one client's, those that need the same limits take their turns by deadline.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    client: Arc<str>,
-    shapes: ShapeSet,
-    deadline: Time,
-    place: Place,
-    slot: Slot,
+/// By what a client's requests with deadlines take their turns, among those that need the same limits.
+type Urgency = (Arc<str>, Kinds, Time, Place);
+
+fn urgency<R>(waiting: &Waiting<R>) -> Option<Urgency> {
+    Some((Arc::clone(&waiting.client), waiting.standing.kind, waiting.deadline?, waiting.place))
 }
 
 /// The line of one class: clients share it fairly, each is served first come, first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     order: Order,
-    places: BTreeMap<Place, Slot>,
+    /// Those in the order, by the limits that they need and by arrival.
+    places: BTreeMap<(Kinds, Place), Slot>,
+    /// Those of the class that stand at gates of keys instead.
+    pub(crate) aside: BTreeMap<Place, Slot>,
     /// The turns of each client's, by arrival.
     turns: BTreeMap<(Arc<str>, Place), Turn>,
-    due: BTreeSet<Due>,
-    /// The turns of those with a deadline, by client and the limits that they need.
-    due_turns: BTreeSet<(Arc<str>, ShapeSet, Turn, Slot)>,
+    due: BTreeMap<Urgency, Slot>,
     clients: Clients,
-    shapes: Shapes,
+    sets: LimitSets,
     /// By limit.
     paces: Vec<Pace>,
-    /// When a start was last given to this class while it had a line.
-    served: Time,
+    /// By limit, when a request that needs it was last given a start while others waited.
+    served: Vec<Time>,
 }
 
 impl Line {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        let limits = resource.limits().len();
         Line {
             order: Order::new(),
             places: BTreeMap::new(),
+            aside: BTreeMap::new(),
             turns: BTreeMap::new(),
-            due: BTreeSet::new(),
-            due_turns: BTreeSet::new(),
+            due: BTreeMap::new(),
             clients: Clients::default(),
-            shapes: Shapes::default(),
-            paces: Vec::new(),
-            served: now,
+            sets: LimitSets::default(),
+            paces: vec![Pace::new(now); limits],
+            served: vec![now; limits],
         }
     }
 
     /// Where a newcomer of `client` will stand, once it [joins](Line::join).
     pub(crate) fn stand(&mut self, resource: &Resource, client: &Arc<str>, place: Place, bill: &Bill) -> Standing {
-        let shape = Shape::of(bill);
-        let shapes = self.shapes.alone(shape);
+        let set = LimitSet::of(bill);
         // Nobody begins behind those who wait for none but the same limits.
-        let first = self.order.first_among(self.shapes.within(shape)).map(|entry| entry.turn.tag);
+        let first = self.order.first_among(self.sets.within(set)).map(|entry| entry.turn.tag);
         let (share, weight) = (resource.dominant_share(bill), resource.weight(client));
-        let slice = self.clients.join(client, Newcomer { shape, first, share, weight });
+        let slice = self.clients.join(client, Newcomer { set, first, share, weight });
         let own = Turn { tag: slice.begin, returning: slice.returning, place };
         // One that has waited elsewhere goes right ahead of those of its client's that came later.
         let later = (Arc::clone(client), place)..(Arc::clone(client), Place::LAST);
         let turn = self.turns.range(later).next().map_or(own, |(_, later)| Turn { place, ..*later });
-        Standing { turn, slice, shape, shapes }
+        Standing { turn, slice, set, kind: self.sets.kind(set) }
     }
 
     pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
-        let Standing { turn, shapes, .. } = waiting.standing;
-        self.order.insert(resource, Entry { turn, slot, bill: Arc::clone(bill), shapes });
-        self.places.insert(waiting.place, slot);
+        let Standing { turn, set, kind, .. } = waiting.standing;
+        self.order.insert(resource, Entry { turn, slot, bill: Arc::clone(bill), kind });
+        self.sets.enter(kind, set);
+        self.places.insert((kind, waiting.place), slot);
         self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
-        self.due.extend(Due::of(slot, waiting));
-        self.due_turns.extend(due_turn(slot, waiting));
+        self.due.extend(urgency(waiting).map(|urgency| (urgency, slot)));
     }
 
     /// Takes out one that was not served.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting);
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
         self.clients.give_up(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
 
     /// Takes out one that was served in its turn.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.served = now;
-        self.take_out(resource, slot, waiting);
-        let Standing { turn, slice, shape, .. } = waiting.standing;
-        self.clients.serve(&waiting.client, shape, slice, turn.tag);
-        shape.and(self.clients.held()).limits().for_each(|limit| self.note_pace(now, limit));
+    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
+        let Standing { turn, slice, set, .. } = waiting.standing;
+        self.note_served(now, set);
+        self.clients.serve(&waiting.client, set, slice, turn.tag);
+        for limit in set.and(self.clients.held()).limits() {
+            let clock = self.clients.clock(limit);
+            self.paces[limit.index()].note(now, clock);
+        }
         self.end_if_empty();
     }
 
     /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
-    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, slot: Slot, waiting: &Waiting<R>) {
-        self.served = now;
-        self.pass(resource, slot, waiting);
+    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
+        self.note_served(now, waiting.standing.set);
+        self.pass(resource, waiting);
     }
 
     /// The same for one that has passed others who go on waiting for their turns: that their class was served is of no use to them.
-    pub(crate) fn pass<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        self.take_out(resource, slot, waiting);
+    pub(crate) fn pass<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+        self.take_out(resource, waiting);
         self.clients.promote(&waiting.client, waiting.standing.slice);
         self.end_if_empty();
     }
 
+    fn note_served(&mut self, now: Time, set: LimitSet) {
+        set.limits().for_each(|limit| self.served[limit.index()] = now);
+    }
+
     /// The limits that somebody is held for.
-    pub(crate) fn held(&self) -> Shape {
+    pub(crate) fn held(&self) -> LimitSet {
         self.clients.held()
     }
 
     /// Takes note of the limits that somebody is held for.
-    pub(crate) fn hold(&mut self, now: Time, held: Shape) {
+    pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
         let new = held.without(self.clients.held());
         self.clients.hold(held);
         for limit in new.limits() {
             let clock = self.clients.clock(limit);
-            self.pace(limit, now).restart(now, clock);
+            self.paces[limit.index()].restart(now, clock);
         }
-    }
-
-    fn note_pace(&mut self, now: Time, limit: LimitId) {
-        let clock = self.clients.clock(limit);
-        self.pace(limit, now).note(now, clock);
-    }
-
-    fn pace(&mut self, limit: LimitId, now: Time) -> &mut Pace {
-        let index = limit.index();
-        if index >= self.paces.len() {
-            self.paces.resize(index + 1, Pace::new(now));
-        }
-        &mut self.paces[index]
     }
 
     /// Nobody waits any more: what clients have had is forgotten, and the clocks begin anew.
@@ -193,74 +181,91 @@ impl Line {
     /// first, or that is not known yet.
     pub(crate) fn time_until(&self, standing: &Standing) -> Option<Span> {
         let until = |limit: LimitId| {
-            let first = self.order.first_among(self.shapes.needing(limit))?.turn.tag;
+            let first = self.order.first_among(self.sets.needing(limit))?.turn.tag;
             let distance = standing.turn.tag.since(first);
-            if distance == Span::ZERO { None } else { self.paces.get(limit.index())?.time_for(distance) }
+            if distance == Span::ZERO { None } else { self.paces[limit.index()].time_for(distance) }
         };
-        standing.shape.and(self.clients.held()).limits().filter_map(until).max()
+        standing.set.and(self.clients.held()).limits().filter_map(until).max()
     }
 
-    fn take_out<R>(&mut self, resource: &Resource, slot: Slot, waiting: &Waiting<R>) {
-        let known = self.places.remove(&waiting.place);
+    pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+        let Standing { turn, kind, .. } = waiting.standing;
+        let known = self.places.remove(&(kind, waiting.place));
         assert!(known.is_some(), "who leaves a line was in it");
-        self.order.remove(resource, waiting.standing.turn);
+        self.order.remove(resource, turn);
+        self.sets.leave(kind);
         self.turns.remove(&(Arc::clone(&waiting.client), waiting.place));
-        if let Some(due) = Due::of(slot, waiting) {
-            self.due.remove(&due);
-        }
-        self.forget_due_turn(slot, waiting);
-    }
-
-    fn forget_due_turn<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        if let Some(turn) = due_turn(slot, waiting) {
-            self.due_turns.remove(&turn);
+        if let Some(urgency) = urgency(waiting) {
+            self.due.remove(&urgency);
         }
     }
 
     /// The first who needs nothing of what is blocked.
-    pub(crate) fn first(&self, blocked: Shape) -> Option<Slot> {
-        self.order.first_among(self.shapes.avoiding(blocked)).map(|entry| entry.slot)
+    pub(crate) fn first(&self, blocked: LimitSet) -> Option<Slot> {
+        self.order.first_among(self.sets.avoiding(blocked)).map(|entry| entry.slot)
+    }
+
+    /// The first who needs `limit`.
+    pub(crate) fn first_needing(&self, limit: LimitId) -> Option<Slot> {
+        self.order.first_among(self.sets.needing(limit)).map(|entry| entry.slot)
     }
 
     /// Whether nobody who needs the same limits is ahead.
     pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
-        let first = self.order.first_among(waiting.standing.shapes);
+        let first = self.order.first_among(waiting.standing.kind);
         first.is_some_and(|entry| entry.turn == waiting.standing.turn)
     }
 
     /// Who takes the turn of `waiting`, if another of the same client has an earlier deadline.
-    pub(crate) fn due_before<R>(&self, slot: Slot, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = Due::of(slot, waiting)?;
-        let first = Due { deadline: Time::ORIGIN, place: Place::FIRST, slot: Slot::FIRST, ..own.clone() };
-        self.due.range(first..own).next().map(|due| due.slot)
+    pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
+        let own = urgency(waiting)?;
+        let first = (Arc::clone(&own.0), own.1, Time::ORIGIN, Place::FIRST);
+        self.due.range(first..own).next().map(|(_, slot)| *slot)
     }
 
-    /// Who has the last turn of those of the same client that have a deadline and need the same limits, if it is not this one.
-    pub(crate) fn last_due<R>(&self, slot: Slot, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = due_turn(slot, waiting)?;
-        let end = (Arc::clone(&own.0), own.1, Turn::LAST, Slot::FIRST);
-        self.due_turns.range(&own..&end).next_back().map(|(.., slot)| *slot).filter(|last| *last != slot)
+    /// When the oldest of those who need the same limits goes ahead of everybody: it has waited for `max_starvation`, and so long no
+    /// other of its class was served that needs what it waits for.
+    pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
+        class.max_starvation.into_iter().flat_map(move |most| {
+            self.sets.iter().filter_map(move |(kind, set)| {
+                let (oldest, slot) = self.oldest_of(kind)?;
+                Some((oldest.arrived.max(self.last_served(set)) + most, slot))
+            })
+        })
     }
 
-    /// Gives the standing of another of its client's, which needs the same limits, to the one in `slot`.
-    pub(crate) fn give_turn<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, standing: Standing) {
-        self.forget_due_turn(slot, waiting);
-        waiting.standing = standing;
-        self.order.hand_turn(standing.turn, slot);
-        self.turns.insert((Arc::clone(&waiting.client), waiting.place), standing.turn);
-        self.due_turns.extend(due_turn(slot, waiting));
+    /// When a request was last served that needs the same of what others are held for; where none is held, of anything.
+    fn last_served(&self, set: LimitSet) -> Time {
+        let contended = set.and(self.clients.held());
+        let waited_for = if contended == LimitSet::default() { set } else { contended };
+        let served = self.served.iter().enumerate();
+        let served = served.filter(|(index, _)| waited_for.has(LimitId(*index as u8))).map(|(_, at)| *at);
+        served.min().unwrap_or(Time::ORIGIN)
     }
 
-    /// The oldest.
-    pub(crate) fn oldest(&self) -> Option<(Place, Slot)> {
-        self.places.first_key_value().map(|(place, slot)| (*place, *slot))
+    fn oldest_of(&self, kind: Kinds) -> Option<(Place, Slot)> {
+        let first = self.places.range((kind, Place::FIRST)..=(kind, Place::LAST)).next();
+        first.map(|((_, place), slot)| (*place, *slot))
     }
 
-    /// When the oldest request goes ahead of everybody: it has waited for `max_starvation`, and so
-    /// long nobody of its class was served.
-    pub(crate) fn promotion(&self, class: &Class) -> Option<Time> {
-        let (oldest, _) = self.oldest()?;
-        Some(oldest.arrived.max(self.served) + class.max_starvation?)
+    /// When the oldest of the class came.
+    pub(crate) fn oldest(&self) -> Option<Place> {
+        let of_kinds = self.sets.iter().filter_map(|(kind, _)| self.oldest_of(kind)).map(|(place, _)| place);
+        of_kinds.chain(self.aside.keys().next().copied()).min()
+    }
+
+    /// How many of the class wait, in line and at gates.
+    pub(crate) fn waiting(&self) -> usize {
+        self.places.len() + self.aside.len()
+    }
+
+    /// Everybody of the class, by arrival.
+    pub(crate) fn by_arrival(&self) -> Vec<Slot> {
+        let in_line = self.places.iter().map(|((_, place), slot)| (*place, *slot));
+        let mut all: Vec<(Place, Slot)> =
+            in_line.chain(self.aside.iter().map(|(place, slot)| (*place, *slot))).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -269,11 +274,6 @@ impl Line {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.places.is_empty()
-    }
-
-    /// Everybody in line, by arrival.
-    pub(crate) fn by_arrival(&self) -> impl Iterator<Item = Slot> {
-        self.places.values().copied()
     }
 
     /// Everybody in line, the first first.
@@ -291,24 +291,8 @@ impl Line {
         self.order.ahead_of(resource, turn)
     }
 
-    pub(crate) fn has(&self, place: Place) -> bool {
-        self.places.contains_key(&place)
-    }
-
     /// What all of them will take; nothing where nobody waits.
     pub(crate) fn backlog(&self) -> Option<&Backlog> {
         self.order.backlog()
-    }
-}
-
-fn due_turn<R>(slot: Slot, waiting: &Waiting<R>) -> Option<(Arc<str>, ShapeSet, Turn, Slot)> {
-    waiting.deadline?;
-    Some((Arc::clone(&waiting.client), waiting.standing.shapes, waiting.standing.turn, slot))
-}
-
-impl Due {
-    fn of<R>(slot: Slot, waiting: &Waiting<R>) -> Option<Self> {
-        let (client, shapes) = (Arc::clone(&waiting.client), waiting.standing.shapes);
-        Some(Due { client, shapes, deadline: waiting.deadline?, place: waiting.place, slot })
     }
 }

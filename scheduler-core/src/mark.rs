@@ -151,9 +151,7 @@ impl<R: Clone> Scheduler<R> {
             // Who is held again has been held all the time.
             self.held.range_mut(before..).for_each(|held| held.since = since);
         }
-        if self.waiting() > 0 {
-            self.change_plan();
-        }
+        self.ledger.note_change();
     }
 
     /// A successor has to know soon what has just happened.
@@ -187,7 +185,6 @@ impl<R: Clone> Scheduler<R> {
         self.epoch = self.epoch.max(epoch);
         self.ledger.empty(now, |_| true);
         self.doubt();
-        self.change_plan();
     }
 
     /// Whether the store allows this to be granted.
@@ -198,7 +195,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn store_lost(&mut self, now: Time) {
         let Some(fence) = &mut self.fence else { return };
         fence.store_lost(&self.resource, now);
-        self.change_plan();
+        self.ledger.note_change();
     }
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.

@@ -1,99 +1,110 @@
-//! Telling those who wait how they stand: at once, when the plan has changed, and every few seconds.
+//! Telling those who wait how they stand: at once, in a round when the plan has changed, and in one every few seconds.
 
 use crate::command::Command;
-use crate::gate::Crowd;
-use crate::ledger::{Backlog, Offer};
-use crate::line::Line;
+use crate::ledger::Offer;
+use crate::line::Place;
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// How often everybody is told; the protocol promises 5 s.
 const REGULARLY: Span = Span::from_secs(3);
-/// How soon a changed plan is told after the last walk along the lines.
+/// How soon a changed plan is told after the last round began.
 const SOONEST: Span = Span::from_millis(250);
-/// As much again for each who waits: a walk takes a few hundredths of it.
+/// As much again for each who is told: a round takes a few hundredths of it.
 const FOR_EACH: Span = Span::from_nanos(100_000);
+/// So many are told with one event, which takes no longer than a few hundred microseconds.
+const SLICE: usize = 64;
+/// How long after a slice the next one follows, and how long a round takes at most: what is left until the protocol's 5 s.
+const PAUSE: Span = Span::from_millis(1);
+const LONGEST_ROUND: Span = Span::from_secs(2);
 /// What makes less of a difference than this, or than a tenth of the wait, is no news.
 const LEAST_DIFFERENCE: Span = Span::from_millis(100);
 
-/// When news were told, and are to be told next.
-#[derive(Clone, Copy, Debug)]
+/// Who wants to know how it stands, and when news were told.
+#[derive(Clone, Debug)]
 pub(crate) struct News {
-    /// The last walk along the lines.
-    walked: Time,
+    audience: BTreeMap<Place, Slot>,
+    /// The round that is under way.
+    round: Option<Round>,
+    /// When the last round began.
+    began: Time,
     /// When everybody is told.
     regularly: Time,
+    /// Whether something has changed since the last round began that others plan with.
+    changed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Whether those are told as well for whom nothing has changed.
+    everybody: bool,
+    last_told: Place,
+    goes_on: Time,
 }
 
 impl News {
     pub(crate) fn new(now: Time) -> Self {
-        News { walked: now, regularly: now + REGULARLY }
+        News { audience: BTreeMap::new(), round: None, began: now, regularly: now + REGULARLY, changed: false }
+    }
+
+    /// Notes whether something has changed that those who wait plan with.
+    pub(crate) fn note(&mut self, changed: bool) {
+        self.changed |= changed;
+    }
+
+    /// Notes whether a waiting request wants to be told how it stands.
+    pub(crate) fn enlist(&mut self, place: Place, slot: Slot, wants: bool) {
+        if wants {
+            self.audience.insert(place, slot);
+        } else {
+            self.audience.remove(&place);
+        }
+    }
+
+    /// When those who wait are told how they stand.
+    pub(crate) fn next(&self) -> Time {
+        let pause = Span::from_nanos(SOONEST.nanos() + FOR_EACH.nanos() * self.audience.len() as u64);
+        let soon = if self.changed { self.began + pause } else { Time::NEVER };
+        self.round.map_or(self.regularly.min(soon), |round| round.goes_on)
+    }
+
+    fn begin(&mut self, now: Time) -> Round {
+        let everybody = self.regularly <= now;
+        self.regularly = if everybody { now + REGULARLY } else { self.regularly };
+        (self.began, self.changed) = (now, false);
+        Round { everybody, last_told: Place::FIRST, goes_on: now }
+    }
+
+    fn slice(&self, round: Round) -> Vec<Slot> {
+        let rest = self.audience.range((Excluded(round.last_told), Unbounded));
+        rest.take(SLICE).map(|(_, slot)| *slot).collect()
+    }
+
+    /// How long the others have to wait while a slice is told.
+    fn pause(&self) -> Span {
+        Span::from_nanos(LONGEST_ROUND.nanos() * SLICE as u64 / (self.audience.len() as u64 + 1)).min(PAUSE)
     }
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Something has changed that others plan with.
-    pub(crate) fn change_plan(&mut self) {
-        self.replan = self.waiting() > 0;
-        self.news_due |= self.replan;
-    }
-
-    /// When those who wait are told how they stand.
-    pub(crate) fn next_news(&self) -> Time {
-        if !self.news_due {
-            return self.news.regularly;
-        }
-        let pause = Span::from_nanos(SOONEST.nanos() + FOR_EACH.nanos() * self.waiting() as u64);
-        self.news.regularly.min(self.news.walked + pause)
-    }
-
-    /// Tells those who wait how they stand, in one walk along the lines: everybody when it is time, and whom a changed plan
+    /// Tells some of those who wait how they stand, in the order of arrival: everybody when it is time, and whom a changed plan
     /// concerns between.
     pub(crate) fn tell_news(&mut self, now: Time) {
-        let everybody = self.news.regularly <= now;
-        let regularly = if everybody { now + REGULARLY } else { self.news.regularly };
-        self.news = News { walked: now, regularly };
-        self.news_due = false;
-        let (mut ahead, mut backlog) = (0, Backlog::none(&self.resource));
-        let mut news = Vec::new();
-        for slot in self.lines.iter().flat_map(Line::iter) {
-            let permit = self.permits.get(slot);
-            news.extend(self.news_of(now, slot, everybody, || (ahead, self.expected(now, permit, &backlog))));
-            ahead += 1;
-            backlog.add(&self.resource, &permit.bill);
+        let round = self.news.round.take().unwrap_or_else(|| self.news.begin(now));
+        let slice = self.news.slice(round);
+        if let Some(last) = slice.last().filter(|_| slice.len() == SLICE) {
+            let last_told = self.permits.get(*last).waiting().place;
+            self.news.round = Some(Round { last_told, goes_on: now + self.news.pause(), ..round });
         }
-        for slot in self.between.values().copied() {
-            news.extend(self.news_of(now, slot, everybody, || self.outlook(now, slot)));
+        for slot in slice {
+            let (position, offer) = self.outlook(now, slot);
+            if round.everybody || is_news(now, self.permits.get(slot).waiting().told, offer.at) {
+                self.tell_offer(now, slot, position, offer);
+            }
         }
-        for gate in self.gates() {
-            self.note_news_at_gate(now, gate, everybody, &mut news);
-        }
-        news.into_iter().for_each(|(slot, position, offer)| self.tell_offer(now, slot, position, offer));
-    }
-
-    /// One walk along the line of a gate.
-    fn note_news_at_gate(&self, now: Time, gate: Slot, everybody: bool, news: &mut Vec<(Slot, u64, Offer)>) {
-        let Some(line) = self.ledger.keys.get(gate).and_then(|known| known.gate.as_ref()) else { return };
-        let mut ahead = Crowd::default();
-        for (slot, cost) in line.iter() {
-            let expected = || self.expected_at_gate(now, self.permits.get(slot), gate, ahead.backlog);
-            news.extend(self.news_of(now, slot, everybody, || (ahead.count as u64, expected())));
-            ahead = ahead.with(cost);
-        }
-    }
-
-    /// What one that waits is to be told, if it wants to know and that differs from what it was told before.
-    fn news_of(
-        &self,
-        now: Time,
-        slot: Slot,
-        everybody: bool,
-        outlook: impl FnOnce() -> (u64, Offer),
-    ) -> Option<(Slot, u64, Offer)> {
-        let waiting = self.permits.get(slot).waiting();
-        let (position, offer) = waiting.progress.then(outlook)?;
-        (everybody || is_news(now, waiting.told, offer.at)).then_some((slot, position, offer))
     }
 
     /// Tells one who waits how it stands, if it wants to know.

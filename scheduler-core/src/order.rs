@@ -1,18 +1,18 @@
 //! The order in which those who wait in one class are served.
 //!
-//! A balanced tree (a treap; Aragon and Seidel, 1989) whose subtrees know how many wait in them, what those will take,
+//! A [balanced tree](crate::treap) whose subtrees know how many wait in them, what those will take,
 //! and which limits they need: who is first, who is first among those that a blocked limit does not hold, and what is
 //! ahead of somebody are questions of O(log n).
 
 use crate::bill::Bill;
 use crate::ledger::Backlog;
+use crate::limit_set::Kinds;
 use crate::line::Place;
 use crate::resource::Resource;
-use crate::scatter::scatter;
-use crate::shape::ShapeSet;
 use crate::slab::{Slab, Slot};
+use crate::treap::Nodes;
 use crate::virtual_time::VirtualTime;
-use std::cmp::Ordering;
+use rampmeter_protocol::splitmix::scatter;
 use std::sync::Arc;
 
 /// When somebody is served, beside the others of its class.
@@ -26,19 +26,14 @@ pub(crate) struct Turn {
     pub(crate) place: Place,
 }
 
-impl Turn {
-    /// Behind everybody's.
-    pub(crate) const LAST: Turn = Turn { tag: VirtualTime::MAX, returning: true, place: Place::LAST };
-}
-
 /// One who waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) turn: Turn,
     pub(crate) slot: Slot,
     pub(crate) bill: Arc<Bill>,
-    /// The limits that its bill charges.
-    pub(crate) shapes: ShapeSet,
+    /// Which limits its bill charges.
+    pub(crate) kind: Kinds,
 }
 
 type Link = Option<Slot>;
@@ -51,7 +46,7 @@ struct Node {
     priority: u64,
     /// Of the whole subtree.
     count: u32,
-    shapes: ShapeSet,
+    kinds: Kinds,
     backlog: Backlog,
 }
 
@@ -75,44 +70,26 @@ impl Order {
     }
 
     pub(crate) fn insert(&mut self, resource: &Resource, entry: Entry) {
-        let turn = entry.turn;
-        let node = self.plant(resource, entry);
-        let (before, after) = self.split(resource, self.root, turn);
-        let before = self.merge(resource, before, Some(node));
-        self.root = self.merge(resource, before, after);
+        let root = self.root;
+        let mut tree = Tree { nodes: &mut self.nodes, resource };
+        let node = tree.plant(entry);
+        self.root = tree.insert(root, node);
     }
 
     /// Takes out whoever has `turn`.
     pub(crate) fn remove(&mut self, resource: &Resource, turn: Turn) {
-        let (before, rest) = self.split(resource, self.root, turn);
-        let (found, after) = self.split_first(resource, rest);
-        let found = found.and_then(|found| self.nodes.remove(found));
-        assert!(found.is_some_and(|node| node.entry.turn == turn), "who leaves has a turn");
-        self.root = self.merge(resource, before, after);
+        let (root, found) = Tree { nodes: &mut self.nodes, resource }.remove(self.root, &turn);
+        self.nodes.remove(found.expect("who leaves has a turn"));
+        self.root = root;
     }
 
-    /// Gives the turn of one who waits to another.
-    pub(crate) fn hand_turn(&mut self, turn: Turn, to: Slot) {
-        let mut link = self.root;
-        while let Some(node) = link.and_then(|link| self.nodes.get_mut(link)) {
-            match turn.cmp(&node.entry.turn) {
-                Ordering::Less => link = node.left,
-                Ordering::Greater => link = node.right,
-                Ordering::Equal => {
-                    node.entry.slot = to;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// The first whose limits are among `shapes`.
-    pub(crate) fn first_among(&self, shapes: ShapeSet) -> Option<&Entry> {
-        let mut node = self.node(self.root).filter(|node| node.shapes.meets(shapes))?;
+    /// The first of these kinds.
+    pub(crate) fn first_among(&self, kinds: Kinds) -> Option<&Entry> {
+        let mut node = self.node(self.root).filter(|node| node.kinds.meets(kinds))?;
         loop {
-            if let Some(left) = self.node(node.left).filter(|left| left.shapes.meets(shapes)) {
+            if let Some(left) = self.node(node.left).filter(|left| left.kinds.meets(kinds)) {
                 node = left;
-            } else if node.entry.shapes.meets(shapes) {
+            } else if node.entry.kind.meets(kinds) {
                 return Some(&node.entry);
             } else {
                 node = self.node(node.right)?;
@@ -162,83 +139,64 @@ impl Order {
         }
     }
 
-    /// Everybody before `turn`, and the rest.
-    fn split(&mut self, resource: &Resource, link: Link, turn: Turn) -> (Link, Link) {
-        let Some(slot) = link else { return (None, None) };
-        let &Node { entry: Entry { turn: own, .. }, left, right, .. } = self.known(slot);
-        if own < turn {
-            let (middle, after) = self.split(resource, right, turn);
-            self.link(resource, slot, left, middle);
-            (link, after)
-        } else {
-            let (before, middle) = self.split(resource, left, turn);
-            self.link(resource, slot, middle, right);
-            (before, link)
-        }
-    }
-
-    /// The first alone, and the rest.
-    fn split_first(&mut self, resource: &Resource, link: Link) -> (Link, Link) {
-        let Some(slot) = link else { return (None, None) };
-        let &Node { left, right, .. } = self.known(slot);
-        if left.is_none() {
-            return (link, right);
-        }
-        let (first, rest) = self.split_first(resource, left);
-        self.link(resource, slot, rest, right);
-        (first, link)
-    }
-
-    /// One tree of two, all of the first before all of the second.
-    fn merge(&mut self, resource: &Resource, first: Link, second: Link) -> Link {
-        let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
-        let (a, b) = (self.known(one), self.known(other));
-        if a.priority >= b.priority {
-            let (left, right) = (a.left, a.right);
-            let right = self.merge(resource, right, second);
-            self.link(resource, one, left, right);
-            first
-        } else {
-            let (left, right) = (b.left, b.right);
-            let left = self.merge(resource, first, left);
-            self.link(resource, other, left, right);
-            second
-        }
-    }
-
-    /// Puts subtrees below a node, and sums up.
-    fn link(&mut self, resource: &Resource, slot: Slot, left: Link, right: Link) {
-        let node = self.nodes.get_mut(slot).expect("a slot in use");
-        let mut backlog = std::mem::take(&mut node.backlog);
-        backlog.reset_to(resource, &node.entry.bill);
-        let (mut count, mut shapes) = (1, node.entry.shapes);
-        for child in [left, right].into_iter().filter_map(|child| self.node(child)) {
-            count += child.count;
-            shapes = shapes.and_also(child.shapes);
-            backlog.add_all(&child.backlog);
-        }
-        let node = self.nodes.get_mut(slot).expect("a slot in use");
-        (node.left, node.right) = (left, right);
-        (node.count, node.shapes, node.backlog) = (count, shapes, backlog);
-    }
-
-    fn plant(&mut self, resource: &Resource, entry: Entry) -> Slot {
-        let (priority, shapes) = (scatter(entry.turn.place.serial), entry.shapes);
-        let backlog = Backlog::none(resource);
-        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, shapes, backlog });
-        self.link(resource, slot, None, None);
-        slot
-    }
-
-    fn known(&self, slot: Slot) -> &Node {
-        self.nodes.get(slot).expect("a slot in use")
-    }
-
     fn node(&self, link: Link) -> Option<&Node> {
         self.nodes.get(link?)
     }
 
     fn count(&self, link: Link) -> usize {
         self.node(link).map_or(0, |node| node.count as usize)
+    }
+}
+
+/// The nodes, and by what bills are turned into credit.
+struct Tree<'a> {
+    nodes: &'a mut Slab<Node>,
+    resource: &'a Resource,
+}
+
+impl Tree<'_> {
+    fn plant(&mut self, entry: Entry) -> Slot {
+        let (priority, kinds) = (scatter(entry.turn.place.serial), entry.kind);
+        let backlog = Backlog::none(self.resource);
+        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, kinds, backlog });
+        self.put_below(slot, [None, None]);
+        slot
+    }
+
+    fn known(&self, slot: Slot) -> &Node {
+        self.nodes.get(slot).expect("a slot in use")
+    }
+}
+
+impl Nodes for Tree<'_> {
+    type Place = Slot;
+    type Key = Turn;
+
+    fn key(&self, slot: Slot) -> Turn {
+        self.known(slot).entry.turn
+    }
+
+    fn priority(&self, slot: Slot) -> u64 {
+        self.known(slot).priority
+    }
+
+    fn below(&self, slot: Slot) -> [Link; 2] {
+        let Node { left, right, .. } = self.known(slot);
+        [*left, *right]
+    }
+
+    fn put_below(&mut self, slot: Slot, [left, right]: [Link; 2]) {
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        let mut backlog = std::mem::take(&mut node.backlog);
+        backlog.reset_to(self.resource, &node.entry.bill);
+        let (mut count, mut kinds) = (1, node.entry.kind);
+        for child in [left, right].into_iter().flatten().map(|child| self.known(child)) {
+            count += child.count;
+            kinds = kinds.and_also(child.kinds);
+            backlog.add_all(&child.backlog);
+        }
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        (node.left, node.right) = (left, right);
+        (node.count, node.kinds, node.backlog) = (count, kinds, backlog);
     }
 }

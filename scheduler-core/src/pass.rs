@@ -5,10 +5,10 @@
 //! their turns had come, so that none has more than its share for long.
 
 use crate::bill::Bill;
+use crate::limit_set::LimitSet;
 use crate::plan::{Going, Hold};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Scheduler, Wakeup};
-use crate::shape::Shape;
 use crate::slab::Slot;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -29,7 +29,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn may_pass(&self, class: ClassId, alone: Time) -> bool {
         let held = self.lines[class.index()].held().and(self.resource.windowed());
         let before = |next: Wakeup| alone - self.resource.horizon() < next.at;
-        held != Shape::default() && self.next_plan.is_none_or(before)
+        held != LimitSet::default() && self.next_plan.is_none_or(before)
     }
 
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
     fn held_for_windows(&self, class: ClassId, holds: &[Hold]) -> Vec<Held> {
         let windowed = self.resource.windowed();
         let held = |hold: &Hold| {
-            let limit = hold.limit.filter(|limit| windowed.has(*limit))?;
+            let limit = Some(hold.limit).filter(|limit| windowed.has(*limit))?;
             Some(Held { limit, amount: self.permits.get(hold.slot).bill.get(limit), starts: hold.key.at })
         };
         holds.iter().filter(|hold| hold.class == class).filter_map(held).collect()
@@ -67,6 +67,6 @@ impl<R: Clone> Scheduler<R> {
             self.start(now, slot, offer, tier, Going::Passing);
             return None;
         };
-        (offer.at < until).then(|| self.hold_start(now, slot, offer, tier, Some(limit)))
+        (offer.at < until).then(|| self.hold_start(now, slot, offer, tier, limit))
     }
 }

@@ -85,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.withdraw(granted.key, bill);
                 self.shadows.correct(now, granted.key, bill, None);
                 self.permits.take_back(slot, end);
-                self.change_plan();
+                self.ledger.note_change();
             }
             self.refuse(to, Some(id), Refusal::Unavailable);
         }

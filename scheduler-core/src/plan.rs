@@ -8,23 +8,23 @@
 
 use crate::ledger::Offer;
 use crate::limit::Tier;
+use crate::limit_set::LimitSet;
 use crate::permits::{Granted, State};
-use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
-use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// The tier of a promoted request: it has left enough to others.
 const TIER_OF_PROMOTED: Tier = 0;
 
-/// How often gates are opened in one go: of each key as many go to the lines of their classes. The others go with the next plan.
-const MOST_ROUNDS: usize = 64;
-
 /// How often those look again who wait until more is known of the stock.
 const LOOK: Span = Span::from_millis(50);
+
+/// So many are refused with one event because a quota is gone, which takes a few hundred microseconds.
+const MOST_REFUSED: usize = 256;
 
 /// Why somebody goes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Hold {
     pub(crate) slot: Slot,
     pub(crate) key: Key,
     /// What it waits for, and others with it.
-    pub(crate) limit: Option<LimitId>,
+    pub(crate) limit: LimitId,
 }
 
 impl Hold {
@@ -57,47 +57,43 @@ impl<R: Clone> Scheduler<R> {
         if self.delivery.is_held_up() {
             return;
         }
-        self.replan = false;
         self.refuse_the_late(now);
-        self.set_alarms(now);
-        self.open_gates(now);
-        let mut holds = self.serve(now);
-        // Whoever has started, or waits for something else now, may have let another follow.
-        for _ in 0..MOST_ROUNDS {
-            if !self.open_gates(now) {
-                break;
-            }
-            holds = self.serve(now);
-        }
-        self.refuse_at_gates(now);
-        self.next_plan = self.next_plan_after(now, &holds);
-    }
-
-    /// Starts everybody who can start, and says what the others are held for.
-    fn serve(&mut self, now: Time) -> Vec<Hold> {
-        let mut holds: Vec<Hold> = Vec::new();
-        for class in self.starving(now) {
-            let oldest = self.lines[class.index()].oldest();
-            holds.extend(oldest.and_then(|(_, slot)| self.take_turn(now, class, slot, Going::Promoted)));
-        }
+        let refuses_more = self.refuse_without_quota(now);
+        self.look_at_keys(now);
+        let mut holds = self.promote(now);
         for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
             self.serve_line(now, class, &mut holds);
         }
-        self.let_others_follow();
-        // Who stands aside for one that is held goes behind it.
-        self.set_alarms(now);
+        self.look_at_keys(now);
         self.release(&holds);
+        self.ledger.keys.forget_noted();
+        self.refuse_at_gates(now);
+        self.look_at_keys(now);
+        self.ledger.take_change();
+        let next = self.next_plan_after(now, &holds);
+        let at_once = refuses_more.then_some(Wakeup { at: just_past(now), reason: Reason::Quota });
+        self.next_plan = next.into_iter().chain(at_once).min();
+    }
+
+    /// Starts those who have starved, or says what they are held for.
+    fn promote(&mut self, now: Time) -> Vec<Hold> {
+        let mut holds: Vec<Hold> = Vec::new();
+        for (class, slot) in self.starving(now) {
+            // One that was just served may have been served for it too.
+            if self.starving(now).contains(&(class, slot)) {
+                holds.extend(self.take_turn(now, class, slot, Going::Promoted));
+            }
+        }
         holds
     }
 
     /// Serves a line until everybody in it has to wait.
     fn serve_line(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
-        self.serve_between(now, class, holds);
-        let held = holds.iter().filter(|hold| hold.class == class).filter_map(|hold| hold.limit);
-        let mut blocked = held.fold(Shape::default(), Shape::with);
+        let held = holds.iter().filter(|hold| hold.class == class).map(|hold| hold.limit);
+        let mut blocked = held.fold(LimitSet::default(), LimitSet::with);
         while let Some(slot) = self.first_due(class, blocked) {
             if let Some(hold) = self.take_turn(now, class, slot, Going::InTurn) {
-                blocked = hold.limit.map_or(blocked, |limit| blocked.with(limit));
+                blocked = blocked.with(hold.limit);
                 holds.push(hold);
             }
         }
@@ -106,31 +102,25 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.
-    fn first_due(&mut self, class: ClassId, blocked: Shape) -> Option<Slot> {
+    fn first_due(&mut self, class: ClassId, blocked: LimitSet) -> Option<Slot> {
         let line = &self.lines[class.index()];
         let first = line.first(blocked)?;
-        let Some(due) = line.due_before(first, self.permits.get(first).waiting()) else { return Some(first) };
+        let Some(due) = line.due_before(self.permits.get(first).waiting()) else { return Some(first) };
         self.swap_turns(class, first, due);
         Some(due)
     }
 
-    /// One that leaves unserved leaves the last turn of its client's: the others move up, and whoever comes next is not
-    /// behind for it.
-    pub(crate) fn yield_turn(&mut self, slot: Slot) {
-        let waiting = self.permits.get(slot).waiting();
-        let class = waiting.class;
-        if self.parked.contains_key(&waiting.place) {
-            return;
-        }
-        if let Some(last) = self.lines[class.index()].last_due(slot, waiting) {
-            self.swap_turns(class, slot, last);
-        }
-    }
-
     fn swap_turns(&mut self, class: ClassId, one: Slot, other: Slot) {
-        let [of_one, of_other] = [one, other].map(|slot| self.permits.get(slot).waiting().standing);
+        let line = &mut self.lines[class.index()];
+        let [of_one, of_other] = [one, other].map(|slot| {
+            let waiting = self.permits.get(slot).waiting();
+            line.take_out(&self.resource, waiting);
+            waiting.standing
+        });
         for (slot, standing) in [(one, of_other), (other, of_one)] {
-            self.lines[class.index()].give_turn(slot, self.permits.get_mut(slot).waiting_mut(), standing);
+            let permit = self.permits.get_mut(slot);
+            permit.waiting_mut().standing = standing;
+            line.join(&self.resource, slot, &permit.bill, permit.waiting());
         }
     }
 
@@ -141,23 +131,47 @@ impl<R: Clone> Scheduler<R> {
         if self.turn_away_if_spent(now, slot) {
             return None;
         }
-        if self.stand_aside(now, slot, tier) {
-            return self.hold_between(now, class, slot);
-        }
+        let hold = if self.stand_aside(now, slot, tier) { None } else { self.start_or_hold(now, slot, tier, going) };
+        // Of each of its keys the next may follow.
+        self.look_at_keys(now);
+        hold
+    }
+
+    /// Starts one that no key of its own holds up, or refuses it for good; or says what it has to be held for.
+    fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, going: Going) -> Option<Hold> {
         let offer = self.offer_or_turn_away(now, slot, tier)?;
         let Some(limit) = self.blocking(now, slot, offer, tier) else {
             self.start(now, slot, offer, tier, going);
             return None;
         };
-        Some(self.hold_start(now, slot, offer, tier, Some(limit)))
+        Some(self.hold_start(now, slot, offer, tier, limit))
     }
 
     /// Refuses one that waits for good if a quota is spent that it needs. Whether that is so.
     pub(crate) fn turn_away_if_spent(&mut self, now: Time, slot: Slot) -> bool {
-        let Some((reset, limit)) = self.ledger.used_up(now, &self.permits.get(slot).bill) else { return false };
-        let retry_after = (reset < Time::NEVER).then(|| reset.since(now));
-        self.turn_away(slot, Refusal::QuotaSpent { limit, retry_after });
+        let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) else { return false };
+        self.turn_away(slot, refusal);
         true
+    }
+
+    /// Refuses those in line who need a quota that is gone by the upstream's word. Whether there are more than can be refused at once.
+    fn refuse_without_quota(&mut self, now: Time) -> bool {
+        let mut refused = 0;
+        for limit in self.ledger.spent(now).limits() {
+            for class in 0..self.lines.len() {
+                while let Some(slot) = self.lines[class].first_needing(limit) {
+                    if refused == MOST_REFUSED {
+                        return true;
+                    }
+                    // Beyond the bound of sets, one may be taken to need everything: it is judged when its turn comes.
+                    if !self.turn_away_if_spent(now, slot) {
+                        break;
+                    }
+                    refused += 1;
+                }
+            }
+        }
+        false
     }
 
     /// The start that one which waits could have now; it is refused for good if that is too late.
@@ -173,14 +187,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Keeps the start of `offer` for one that can't have it yet, from others who are looked at after it.
-    pub(crate) fn hold_start(
-        &mut self,
-        now: Time,
-        slot: Slot,
-        offer: Offer,
-        tier: Tier,
-        limit: Option<LimitId>,
-    ) -> Hold {
+    pub(crate) fn hold_start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, limit: LimitId) -> Hold {
         let permit = self.permits.get(slot);
         let (class, serial) = (permit.waiting().class, permit.waiting().place.serial);
         // What is held for the store's sake could start now; but what has started can't be withdrawn.
@@ -216,13 +223,12 @@ impl<R: Clone> Scheduler<R> {
         };
         let line = &mut self.lines[waiting.class.index()];
         match going {
-            Going::InTurn => line.serve(&self.resource, now, slot, &waiting),
-            Going::Promoted => line.promote(&self.resource, now, slot, &waiting),
-            Going::Passing => line.pass(&self.resource, slot, &waiting),
+            Going::InTurn => line.serve(&self.resource, now, &waiting),
+            Going::Promoted => line.promote(&self.resource, now, &waiting),
+            Going::Passing => line.pass(&self.resource, &waiting),
         }
-        self.dismiss(waiting.aside);
-        self.headcount.leave(&waiting.client, &self.permits.get(slot).bill);
-        self.forget_deadline(slot, &waiting);
+        let bill = Arc::clone(&permit.bill);
+        self.stop_waiting(slot, &waiting, &bill);
         let key = Key { at: offer.at, serial: self.next_serial() };
         let (limited_by, class) = (offer.limited_by, waiting.class);
         let granted = Granted { key, limited_by, class, settled: false, told: true };
@@ -252,22 +258,24 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Classes whose oldest request goes ahead of everybody, the longest overdue first.
-    fn starving(&self, now: Time) -> Vec<ClassId> {
-        let mut due: Vec<(Time, ClassId)> = self.promotions().filter(|(at, _)| *at <= now).collect();
+    /// Those who go ahead of everybody, the longest overdue first.
+    fn starving(&self, now: Time) -> Vec<(ClassId, Slot)> {
+        let mut due: Vec<(Time, ClassId, Slot)> = self.promotions().filter(|(at, ..)| *at <= now).collect();
         due.sort_unstable();
-        due.into_iter().map(|(_, class)| class).collect()
+        due.into_iter().map(|(_, class, slot)| (class, slot)).collect()
     }
 
-    fn promotions(&self) -> impl Iterator<Item = (Time, ClassId)> {
+    fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> {
         let lines = self.lines.iter().zip(self.resource.classes()).enumerate();
-        lines.filter_map(|(index, (line, class))| Some((line.promotion(class)?, ClassId(index as u8))))
+        lines.flat_map(|(index, (line, class))| {
+            line.promotions(class).map(move |(at, slot)| (at, ClassId(index as u8), slot))
+        })
     }
 
     fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {
         let horizon = self.resource.horizon();
         let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
-        let promotions = self.promotions().map(|(at, _)| Wakeup { at, reason: Reason::Promotion });
+        let promotions = self.promotions().map(|(at, ..)| Wakeup { at, reason: Reason::Promotion });
         let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
         let proof = self.ledger.is_doubted().then_some(Wakeup { at: now + LOOK, reason: Reason::Proof });
         let gate = self.next_gate().map(|at| Wakeup { at: at.max(just_past(now)), reason: Reason::Start });
@@ -282,6 +290,6 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The next instant: a deadline is kept at its very own, and missed then.
-fn just_past(time: Time) -> Time {
+pub(crate) fn just_past(time: Time) -> Time {
     time + Span::from_nanos(1)
 }

@@ -3,8 +3,8 @@
 use crate::credit::Credit;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
-use crate::line::{Line, Place};
-use crate::resource::{ClassId, LimitId};
+use crate::line::Line;
+use crate::resource::{Class, ClassId, LimitId};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
@@ -28,17 +28,12 @@ impl<R: Clone> Scheduler<R> {
     /// The classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        let at_gates = self.crowds_at_gates();
-        let classes = self.lines.iter().zip(self.resource.classes()).zip(at_gates);
-        let status = |((line, class), (aside, first)): ((&Line, &crate::resource::Class), (usize, Option<Place>))| {
-            let oldest = line.oldest().map(|(place, _)| place).into_iter().chain(first).min();
-            ClassStatus {
-                name: class.name.clone(),
-                queued: (line.len() + aside) as u64,
-                oldest_ms: oldest.map_or(0.0, |oldest| now.since(oldest.arrived).millis()),
-            }
+        let status = |(line, class): (&Line, &Class)| ClassStatus {
+            name: class.name.clone(),
+            queued: line.waiting() as u64,
+            oldest_ms: line.oldest().map_or(0.0, |oldest| now.since(oldest.arrived).millis()),
         };
-        classes.map(status).collect()
+        self.lines.iter().zip(self.resource.classes()).map(status).collect()
     }
 
     /// How far estimates of costs have turned out to be off, by kind of call.

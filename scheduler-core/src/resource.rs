@@ -3,10 +3,10 @@
 use crate::bill::Bill;
 use crate::checks::{check_classes, check_limits, check_times, fault};
 use crate::limit::{Limit, Tier};
+use crate::limit_set::LimitSet;
 use crate::reach::{Belongs, Reach, joined};
 use crate::refusal::Refusal;
 use crate::rules::Succession;
-use crate::shape::Shape;
 use crate::spec::{
     Bounds, ClassSpec, FairShare, LimitSpec, OnStoreLoss, Place, ResourceSpec, SpecError, Start, Unmatched,
 };
@@ -150,10 +150,10 @@ impl Resource {
     }
 
     /// The limits that give out so much in a window.
-    pub(crate) fn windowed(&self) -> Shape {
+    pub(crate) fn windowed(&self) -> LimitSet {
         let windowed = |(_, limit): &(usize, &Limit)| limit.is_windowed();
         let limits = self.limits.iter().enumerate().filter(windowed);
-        limits.fold(Shape::default(), |shape, (index, _)| shape.with(LimitId(index as u8)))
+        limits.fold(LimitSet::default(), |shape, (index, _)| shape.with(LimitId(index as u8)))
     }
 
     /// What it was made from.
@@ -295,7 +295,7 @@ impl Resource {
                 Belongs::Keyed(limit, key) => bill.set_key(limit, key, self.amount(limit, cost.clone())?),
             }
         }
-        let unmatched = bill.reached() == Shape::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
+        let unmatched = bill.reached() == LimitSet::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
         match self.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),

@@ -20,7 +20,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
 ///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
-///         max_wait: None, age: Span::ZERO, progress: false, client: None,
+///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
 ///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
@@ -71,18 +71,10 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) permits: Permits<R>,
     pub(crate) lines: Vec<Line>,
-    /// Those who stand at gates, by arrival.
-    pub(crate) parked: BTreeMap<Place, Slot>,
     /// When gates open, as far as is known.
     pub(crate) alarms: BTreeSet<(Time, Slot)>,
-    /// Gates where that may have changed.
-    pub(crate) stirred: Vec<Slot>,
-    /// Gates of quotas where that was so, and somebody may have to be refused.
-    pub(crate) rationed: Vec<Slot>,
-    /// Permits that have just come from gates.
-    pub(crate) admitted: Vec<Slot>,
-    /// Those who wait for several keys at once.
-    pub(crate) between: BTreeMap<(ClassId, Place), Slot>,
+    /// Gates of quotas that can't pay for the first there, which may have to be refused.
+    pub(crate) rationed: BTreeSet<Slot>,
     /// How many wait for each client and key.
     pub(crate) headcount: Headcount,
     /// In an order that does not depend on where permits are kept.
@@ -90,12 +82,8 @@ pub struct Scheduler<R> {
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
     pub(crate) estimates: Estimates,
-    /// Set by whatever may let a waiting request start earlier than planned.
-    pub(crate) replan: bool,
     pub(crate) next_plan: Option<Wakeup>,
     pub(crate) news: News,
-    /// Set by whatever may move the starts that others expect.
-    pub(crate) news_due: bool,
     pub(crate) handing_over: bool,
     /// Starts of which no client is known to have heard.
     pub(crate) delivery: Delivery,
@@ -105,8 +93,6 @@ pub struct Scheduler<R> {
     pub(crate) held: VecDeque<Held<R>>,
     /// Promised starts that are told once the store knows of them.
     pub(crate) pending: PendingGrants<R>,
-    /// Who has begun to wait with the last event.
-    pub(crate) newcomer: Option<Slot>,
     /// What limits have counted that are gone: calls that were granted under them may still name it.
     pub(crate) former_units: BTreeSet<Name>,
     /// Limits that are measured and not enforced.
@@ -142,6 +128,8 @@ pub enum Reason {
     Review,
     /// Perhaps the stock is known better.
     Proof,
+    /// More have to be refused because a quota is gone.
+    Quota,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -152,28 +140,21 @@ impl<R: Clone> Scheduler<R> {
             epoch,
             ledger: Ledger::new(&resource, now),
             permits: Permits::new(resource.bounds().max_permits),
-            lines: resource.classes().iter().map(|_| Line::new(now)).collect(),
-            parked: BTreeMap::new(),
+            lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
             alarms: BTreeSet::new(),
-            stirred: Vec::new(),
-            rationed: Vec::new(),
-            admitted: Vec::new(),
-            between: BTreeMap::new(),
+            rationed: BTreeSet::new(),
             headcount: Headcount::default(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),
             estimates: Estimates::default(),
-            replan: false,
             next_plan: None,
             news: News::new(now),
-            news_due: false,
             handing_over: false,
             delivery: Delivery::default(),
             fence: None,
             held: VecDeque::new(),
             pending: PendingGrants::default(),
-            newcomer: None,
             former_units: BTreeSet::new(),
             shadows: Shadows::new(&resource, now),
             commands: VecDeque::new(),
@@ -198,9 +179,8 @@ impl<R: Clone> Scheduler<R> {
         // 1. What was promised until now has been spent.
         self.ledger.advance(now);
         self.shadows.advance(now);
-        self.newcomer = None;
         if self.ledger.next_review().is_some_and(|review| review <= now) {
-            self.review(now);
+            self.ledger.review(now);
         }
         // 2. The event.
         match event {
@@ -223,11 +203,13 @@ impl<R: Clone> Scheduler<R> {
             Event::HandOver => self.hand_over(now),
         }
         // 3. Whoever waits and can start, starts.
-        if self.replan || self.next_plan.is_some_and(|plan| plan.at <= now) {
+        let changed = self.ledger.take_change() && self.waiting() > 0;
+        self.news.note(changed);
+        if changed || self.next_plan.is_some_and(|plan| plan.at <= now) {
             self.plan(now);
         }
         // 4. The others are told how they stand.
-        if self.next_news() <= now {
+        if self.news.next() <= now {
             self.tell_news(now);
         }
         // 5. What nobody asks for any more is forgotten.
@@ -244,7 +226,7 @@ impl<R: Clone> Scheduler<R> {
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.next_news(), reason: Reason::Progress });
+        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.news.next(), reason: Reason::Progress });
         let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
         let plan = self.next_plan.filter(|_| !self.delivery.is_held_up());
         [plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
@@ -253,7 +235,7 @@ impl<R: Clone> Scheduler<R> {
     /// How many requests wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lines.iter().map(Line::len).sum::<usize>() + self.parked.len()
+        self.lines.iter().map(Line::waiting).sum()
     }
 
     pub(crate) fn push(&mut self, command: Command<R>) {
@@ -283,7 +265,6 @@ impl<R: Clone> Scheduler<R> {
 
     /// Commits the permit in `slot` to `granted`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
-        self.stir(slot);
         let permit = self.permits.get_mut(slot);
         self.ledger.commit(now, granted.key, &permit.bill, tier);
         self.ledger.note_start(granted.key.at, &permit.bill);
@@ -303,11 +284,6 @@ impl<R: Clone> Scheduler<R> {
         self.resource.classes()[class.index()].tier
     }
 
-    /// Everybody who waits: those in the lines, the first first, and those at gates.
-    pub(crate) fn everybody(&self) -> Vec<Slot> {
-        self.lines.iter().flat_map(Line::iter).chain(self.parked.values().copied()).collect()
-    }
-
     /// Cuts windows by a wall clock that showed something else at the origin of time. What was taken counts in all that it meets.
     fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         if unix_at_origin == self.resource.unix_at_origin() {
@@ -316,7 +292,7 @@ impl<R: Clone> Scheduler<R> {
         self.resource = self.resource.clone().at_unix(unix_at_origin);
         self.ledger.anchor(now, unix_at_origin);
         self.shadows.anchor(now, unix_at_origin);
-        self.change_plan();
+        self.ledger.note_change();
     }
 
     /// Everybody who waits is sent elsewhere.
@@ -326,7 +302,8 @@ impl<R: Clone> Scheduler<R> {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         self.take_back_promised(now, now);
-        for slot in self.clear_lines(now) {
+        let resource = self.resource.clone();
+        for slot in self.clear_lines(now, &resource) {
             let Permit { id, state, .. } = self.permits.remove(slot);
             let State::Waiting(waiting) = state else { unreachable!("who is in line waits") };
             self.refuse(waiting.to, Some(id), Refusal::Unavailable);

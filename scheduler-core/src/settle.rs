@@ -3,11 +3,11 @@
 use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
+use crate::limit_set::LimitSet;
 use crate::observation::Observation;
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
-use crate::shape::Shape;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
@@ -71,7 +71,6 @@ impl<R: Clone> Scheduler<R> {
 
     /// Who asked is still answered: whoever cancels need not be who waits.
     fn cancel(&mut self, now: Time, slot: Slot) {
-        self.yield_turn(slot);
         let permit = self.permits.get_mut(slot);
         let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
             unreachable!("only who waits is cancelled")
@@ -79,15 +78,12 @@ impl<R: Clone> Scheduler<R> {
         let id = permit.id.clone();
         let bill = Arc::clone(&self.permits.get(slot).bill);
         self.take_out(slot, &waiting, &bill);
-        self.forget_deadline(slot, &waiting);
         self.permits.started(slot, now);
         self.counters.returned += 1;
-        self.change_plan();
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
-        self.stir(slot);
         let places = self.places(now, granted.key, slot);
         let permit = self.permits.get(slot);
         if let Some(fence) = &mut self.fence {
@@ -102,7 +98,6 @@ impl<R: Clone> Scheduler<R> {
         self.shadows.correct(now, granted.key, &permit.bill, None);
         self.permits.give_back(now, slot, end);
         self.counters.returned += 1;
-        self.change_plan();
     }
 
     /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
@@ -112,7 +107,6 @@ impl<R: Clone> Scheduler<R> {
             return Ok(());
         }
         self.check_renewals(now)?;
-        self.stir(slot);
         let mut lapsed = self.resource.held_part(&bill);
         self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
         if let Some(fence) = &mut self.fence {
@@ -120,7 +114,6 @@ impl<R: Clone> Scheduler<R> {
         }
         let fits = self.ledger.renew(now, granted.key, &bill);
         self.permits.renewed(slot, self.ledger.end(now, granted.key, &bill));
-        self.change_plan();
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
 
@@ -151,14 +144,12 @@ impl<R: Clone> Scheduler<R> {
         let end = self.ledger.end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
         self.permits.started(slot, end);
-        self.change_plan();
         Ok(())
     }
 
     /// A call that was made before its start is spent now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
         let tier = self.tier(granted.class);
-        self.stir(slot);
         let places = self.places(now, granted.key, slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(Granted { settled: true, ..granted });
@@ -170,24 +161,20 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.key, &permit.bill, actual, true);
         }
-        let corrected = *actual != *permit.bill || self.resource.frees_when_settled(&permit.bill);
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
             fence.release(&self.resource, granted.key, &permit.bill, places);
         }
         self.counters.settled += 1;
-        if corrected {
-            self.change_plan();
-        }
     }
 
     /// The limits that the call of `key` holds a place of which nobody else has had.
-    fn places(&self, now: Time, key: Key, slot: Slot) -> Shape {
+    fn places(&self, now: Time, key: Key, slot: Slot) -> LimitSet {
         if key.at > now {
-            return Shape::default();
+            return LimitSet::default();
         }
         let leases = self.ledger.leases(now, key, &self.permits.get(slot).bill);
-        leases.fold(Shape::default(), |shape, (limit, _)| shape.with(limit))
+        leases.fold(LimitSet::default(), |shape, (limit, _)| shape.with(limit))
     }
 
     /// Whether `id` is known and not given back.

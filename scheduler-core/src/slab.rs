@@ -81,9 +81,6 @@ impl<T> Slab<T> {
 }
 
 impl Slot {
-    /// The number of the first place.
-    pub(crate) const FIRST: Slot = Slot(NonZeroU32::MIN);
-
     fn new(number: usize) -> Self {
         let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
         Slot(number.expect("bounds keep far fewer than 2^32 places in use"))

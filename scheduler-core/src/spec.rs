@@ -250,7 +250,7 @@ pub struct ClassSpec {
     pub name: Name,
     /// The share of every limit's capacity that its starts leave for the classes above.
     pub headroom: f64,
-    /// How long its oldest request waits before it goes ahead of everybody.
+    /// How long its oldest request waits before it goes ahead of everybody, or since its class was last served for the same limits.
     pub max_starvation: Option<Span>,
 }
 

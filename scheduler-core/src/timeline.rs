@@ -3,13 +3,15 @@
 //! Levels are kept as *potentials*: level − refill since the origin of time. Between two starts a
 //! potential stands still, so that a run of starts turns the potential before it into the one
 //! after it by `min(potential, full − peak) − sum`: whatever exceeds a full bucket is lost, the
-//! rest pays. Runs compose, which makes the starts the leaves of a balanced tree (a treap; Aragon
-//! and Seidel, 1989) in which every question is answered in O(log n).
+//! rest pays. Runs compose, which makes the starts the nodes of a [balanced tree](crate::treap) in
+//! which every question is answered in O(log n).
 
 use crate::credit::Credit;
 use crate::limit::{Limit, Tier};
-use crate::scatter::scatter;
+use crate::treap::Nodes;
+use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
+use std::num::NonZeroU32;
 
 /// Where a start stands: by time, and among equal times in the order of commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,8 +46,8 @@ pub(crate) struct Gap {
     pub(crate) end: Option<Key>,
 }
 
-type Link = u32;
-const NIL: Link = u32::MAX;
+/// The number of a node, from one.
+type Link = Option<NonZeroU32>;
 
 /// What a run of starts does to a potential.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +92,7 @@ struct Node {
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     needs: Vec<Credit>,
-    free: Vec<Link>,
+    free: Vec<NonZeroU32>,
     root: Link,
 }
 
@@ -102,7 +104,7 @@ impl Default for Timeline {
 
 impl Timeline {
     pub(crate) const fn new() -> Self {
-        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: NIL }
+        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None }
     }
 
     /// All that is committed.
@@ -131,9 +133,8 @@ impl Timeline {
 
     pub(crate) fn insert(&mut self, limit: &Limit, start: Start) {
         let node = self.allocate(limit, start);
-        let (before, after) = self.split(limit, self.root, start.key);
-        let before = self.merge(limit, before, node);
-        self.root = self.merge(limit, before, after);
+        let root = self.root;
+        self.root = Tree { timeline: self, limit }.insert(root, node);
     }
 
     /// The same starts under a limit that refills at another rate.
@@ -160,13 +161,11 @@ impl Timeline {
 
     /// Takes the start at `key` out; false if there is none.
     pub(crate) fn remove(&mut self, limit: &Limit, key: Key) -> bool {
-        let (before, rest) = self.split(limit, self.root, key);
-        let (found, after) = self.split(limit, rest, Key { at: key.at, serial: key.serial + 1 });
-        self.root = self.merge(limit, before, after);
-        if found != NIL {
-            self.free.push(found);
-        }
-        found != NIL
+        let root = self.root;
+        let (root, found) = Tree { timeline: self, limit }.remove(root, &key);
+        self.root = root;
+        self.free.extend(found);
+        found.is_some()
     }
 
     /// The first start, if it is due at `now`, taken out.
@@ -288,7 +287,7 @@ impl Timeline {
         {
             return self.seek(limit, node.right, from, holds);
         }
-        if from.is_none() && !holds(node.run, Needs::Run(self.needs(limit, link))) {
+        if from.is_none() && !holds(node.run, Needs::Run(self.needs(limit, link?))) {
             return None;
         }
         if let Some(found) = self.seek(limit, node.left, from, holds) {
@@ -309,7 +308,7 @@ impl Timeline {
         if search.end.is_some_and(|end| key >= end) {
             return self.last_above(search, node.left, before);
         }
-        if self.needs(search.limit, link)[usize::from(search.tier)] + before <= search.threshold {
+        if self.need(search.limit, link, usize::from(search.tier)) + before <= search.threshold {
             return None;
         }
         if let Some(found) = self.last_above(search, node.right, through_left + node.start.cost) {
@@ -324,91 +323,91 @@ impl Timeline {
         self.last_above(search, node.left, before)
     }
 
-    /// Everything before `key`, and the rest.
-    fn split(&mut self, limit: &Limit, link: Link, key: Key) -> (Link, Link) {
-        let Some(node) = self.node(link) else { return (NIL, NIL) };
-        if node.start.key < key {
-            let (middle, after) = self.split(limit, node.right, key);
-            self.nodes[link as usize].right = middle;
-            self.update(limit, link);
-            (link, after)
-        } else {
-            let (before, middle) = self.split(limit, node.left, key);
-            self.nodes[link as usize].left = middle;
-            self.update(limit, link);
-            (before, link)
-        }
-    }
-
-    /// One tree of two, all of the first before all of the second.
-    fn merge(&mut self, limit: &Limit, first: Link, second: Link) -> Link {
-        let (Some(a), Some(b)) = (self.node(first), self.node(second)) else {
-            return if first == NIL { second } else { first };
-        };
-        if a.priority >= b.priority {
-            let right = self.merge(limit, a.right, second);
-            self.nodes[first as usize].right = right;
-            self.update(limit, first);
-            first
-        } else {
-            let left = self.merge(limit, first, b.left);
-            self.nodes[second as usize].left = left;
-            self.update(limit, second);
-            second
-        }
-    }
-
-    fn update(&mut self, limit: &Limit, link: Link) {
-        let Node { start, left, right, .. } = self.nodes[link as usize];
+    fn update(&mut self, limit: &Limit, place: NonZeroU32) {
+        let Node { start, left, right, .. } = self.nodes[index(place)];
         let through_left = self.run(left);
         let own = Self::own_run(limit, &start);
         let through_own = through_left.then(own);
-        self.nodes[link as usize].run = through_own.then(self.run(right));
+        self.nodes[index(place)].run = through_own.then(self.run(right));
         for tier in 0..limit.tiers() {
             let own = need(limit, &start, tier as Tier);
             let of_own = need_behind(limit, through_left, own);
             let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
-            self.needs[link as usize * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
+            self.needs[index(place) * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
         }
     }
 
-    fn allocate(&mut self, limit: &Limit, start: Start) -> Link {
+    fn allocate(&mut self, limit: &Limit, start: Start) -> NonZeroU32 {
         let run = Self::own_run(limit, &start);
-        let node = Node { start, left: NIL, right: NIL, priority: scatter(start.key.serial), run };
-        let link = match self.free.pop() {
-            Some(link) => {
-                self.nodes[link as usize] = node;
-                link
+        let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.nodes[index(place)] = node;
+                place
             }
             None => {
                 self.nodes.push(node);
                 self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
-                (self.nodes.len() - 1) as Link
+                NonZeroU32::new(self.nodes.len() as u32).expect("a place was added")
             }
         };
-        self.update(limit, link);
-        link
+        self.update(limit, place);
+        place
     }
 
     fn node(&self, link: Link) -> Option<&Node> {
-        self.nodes.get(link as usize)
+        self.nodes.get(index(link?))
     }
 
     fn run(&self, link: Link) -> Run {
         self.node(link).map_or(NOTHING, |node| node.run)
     }
 
-    fn needs(&self, limit: &Limit, link: Link) -> &[Credit] {
-        &self.needs[link as usize * limit.tiers()..][..limit.tiers()]
+    fn needs(&self, limit: &Limit, place: NonZeroU32) -> &[Credit] {
+        &self.needs[index(place) * limit.tiers()..][..limit.tiers()]
     }
 
     fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
-        if link == NIL { Credit::MINUS_INFINITE } else { self.needs(limit, link)[tier] }
+        link.map_or(Credit::MINUS_INFINITE, |place| self.needs(limit, place)[tier])
     }
 
     fn own_run(limit: &Limit, start: &Start) -> Run {
         Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.withheld }
     }
+}
+
+/// The nodes, and the limit that they sum up under.
+struct Tree<'a> {
+    timeline: &'a mut Timeline,
+    limit: &'a Limit,
+}
+
+impl Nodes for Tree<'_> {
+    type Place = NonZeroU32;
+    type Key = Key;
+
+    fn key(&self, place: NonZeroU32) -> Key {
+        self.timeline.nodes[index(place)].start.key
+    }
+
+    fn priority(&self, place: NonZeroU32) -> u64 {
+        self.timeline.nodes[index(place)].priority
+    }
+
+    fn below(&self, place: NonZeroU32) -> [Link; 2] {
+        let Node { left, right, .. } = self.timeline.nodes[index(place)];
+        [left, right]
+    }
+
+    fn put_below(&mut self, place: NonZeroU32, [left, right]: [Link; 2]) {
+        let node = &mut self.timeline.nodes[index(place)];
+        (node.left, node.right) = (left, right);
+        self.timeline.update(self.limit, place);
+    }
+}
+
+fn index(place: NonZeroU32) -> usize {
+    place.get() as usize - 1
 }
 
 /// What a run, or a single start, needs before it.

@@ -43,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(_) => {
                 self.drop_waiting(slot);
                 self.counters.returned += 1;
-                self.change_plan();
+                self.ledger.note_change();
             }
             State::Granted(granted) if !granted.settled => {
                 self.give_back(now, slot, granted);
@@ -77,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn end_wait(&mut self, slot: Slot, refusal: Refusal) {
         self.turn_away(slot, refusal);
-        self.change_plan();
+        self.ledger.note_change();
     }
 
     /// The waiting requests that the next step of `walk` meets, and where to go on if there are more.

@@ -8,13 +8,14 @@ use crate::event;
 use crate::observation::Observation;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
+use crate::rules::Call;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
-use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
@@ -44,6 +45,8 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
         age: request.age_ms.span(),
         progress: request.progress,
         client: resource.fair_share().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
+        // Only a request that waits may be charged under other limits than these.
+        call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
 }
 

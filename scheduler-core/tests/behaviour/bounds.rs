@@ -234,6 +234,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
             age: Span::ZERO,
             progress: true,
             client: None,
+            call: None,
         }),
         Kind::Settle { id, actual } => {
             let used = |count| Outcome::Used(vec![("requests".to_owned(), units(count))]);

@@ -186,6 +186,27 @@ fn the_oldest_is_promoted_when_its_class_has_starved() {
 }
 
 #[test]
+fn to_be_served_for_another_limit_is_no_help_to_one_that_starves() {
+    let mut spec = starving(span(1000));
+    spec.limits.push(limit("units", 10.0, span(1000)));
+    play(
+        &spec,
+        "
+        0    reserve first units=10              -> first@0
+        0    wait starved class=bulk requests=0 units=1 ->
+        0    wait urgent-1 requests=0 units=10   ->
+        # Its class is served, though not for what it waits for.
+        500  wait bulk class=bulk                -> bulk@500
+        950                                      -> urgent-1@1000
+        999  wait urgent-2 requests=0 units=10   ->
+        1000                                     ->
+        1050                                     -> starved@1100
+        2500                                     -> urgent-2@2100
+        ",
+    );
+}
+
+#[test]
 fn the_longest_overdue_is_promoted_first() {
     let mut spec = starving(span(600));
     let last = ClassSpec { max_starvation: Some(span(500)), ..class("last", 0.2) };

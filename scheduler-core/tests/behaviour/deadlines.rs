@@ -1,6 +1,9 @@
 //! Requests that can't wait for ever, that change their mind, and the order of those who stay.
 
-use crate::common::{play, ten_per_second, with_bulk};
+use crate::common::{Wish, World, ms, play, span, ten_per_second, wish, with_bulk};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Event;
 
 #[test]
 fn allow_is_now_or_refused_and_says_when_to_return() {
@@ -277,6 +280,27 @@ fn a_changed_plan_is_told_soon() {
         2999                                     -> c@1600 d@2600
         ",
     );
+}
+
+/// However many want to know, no event tells more than some of them, and each hears in time.
+#[test]
+fn news_are_told_some_with_each_event_and_everybody_hears_within_five_seconds() {
+    let mut world = World::new(&ten_per_second());
+    let waiting = 100_000;
+    for _ in 0..=waiting {
+        world.ask(Time::ORIGIN, &Wish { progress: true, ..wish(Mode::Wait, &[("requests", 10.0)]) });
+    }
+    let mut heard = vec![Time::ORIGIN; waiting + 1];
+    while let Some(wakeup) = world.scheduler.next_wakeup().filter(|wakeup| wakeup.at < ms(10_000)) {
+        world.answers.clear();
+        world.handle(wakeup.at, Event::Wake);
+        assert!(world.answers.len() <= 100, "{} answers at {}", world.answers.len(), wakeup.at);
+        for (at, to, _) in &world.answers {
+            assert!(at.since(heard[*to]) <= span(5000), "{to} at {at}");
+            heard[*to] = *at;
+        }
+    }
+    assert!(heard[20..].iter().all(|at| ms(10_000).since(*at) <= span(5000)));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::common::{Wish, World, limit, play, resource, shared, span, ten_per_se
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::spec::ResourceSpec;
 use std::collections::BTreeMap;
 
@@ -99,6 +100,24 @@ fn whoever_needs_none_of_what_is_scarce_flows_on() {
         800                                       -> a1@500 b2@600 a2@700
         ",
     );
+}
+
+/// A client that asks for every combination of units, and takes it back, does not make them needed by everybody.
+#[test]
+fn combinations_that_no_request_waits_with_any_more_block_none() {
+    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
+    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
+    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("a", 10.0)]));
+    for combination in 2..128_usize {
+        let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & 1 << bit != 0);
+        let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
+        let id = combination.to_string();
+        world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost).named(&id));
+        world.settle(Time::ORIGIN, &id, Outcome::Unused);
+    }
+    let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
+    assert_eq!(world.start(free), Some(Time::ORIGIN));
 }
 
 #[test]
@@ -263,9 +282,9 @@ fn a_missed_deadline_costs_its_client_no_turn() {
         0    wait b2 client=b                     ->
         0    wait b3 client=b                     ->
         0    wait b4 client=b                     ->
-        # Two places behind, none of these can be in time any more.
-        210                                       -> a1@100 b1@200 a2:not_in_time+150 a3:not_in_time+150 a4:not_in_time+150
-        260                                       -> b2@300
+        # Each is refused when its turn comes too late, or its deadline passes.
+        210                                       -> a1@100 b1@200 a2:not_in_time+150
+        260                                       -> a3:not_in_time+150 a4:not_in_time+250 b2@300
         # As if they had never asked.
         260  wait a5 client=a                     ->
         260  wait a6 client=a                     ->

@@ -206,11 +206,31 @@ fn a_spent_quota_is_terminal_until_its_reset() {
         0     wait b units=1                   ->
         0     wait c                           ->
         # Who needs nothing of it goes on.
-        0     answered a 403 unit=units after=60000  -> b:quota_spent+60000 a:settled c@0
+        0     answered a 403 unit=units after=60000  -> a:settled b:quota_spent+60000 c@0
         10    reserve d units=1                -> d:quota_spent+59990
         60000 reserve e units=1                -> e@60000
         ",
     );
+}
+
+/// Those who wait in vain are told so at once, and some with each event.
+#[test]
+fn of_many_who_wait_for_a_spent_quota_each_event_refuses_some() {
+    let mut world = World::new(&two_limits());
+    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 100.0)]).named("a"));
+    for _ in 0..2000 {
+        world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 1.0)]));
+    }
+    let gone = Verdict::Exhausted { scope: Scope::Unit("units".to_owned()), reset: Some(span(60_000)) };
+    let observation = Observation { verdict: gone, readings: Vec::new(), spent: Vec::new() };
+    world.settle_observed(Time::ORIGIN, "a", Outcome::Used(Vec::new()), Some(observation));
+    while world.scheduler.waiting() > 0 {
+        assert!(world.answers.len() <= 300, "{} answers to one event", world.answers.len());
+        let wakeup = world.scheduler.next_wakeup().expect("others have to be told");
+        assert!(wakeup.at < ms(1), "{wakeup:?}");
+        world.answers.clear();
+        world.handle(wakeup.at, Event::Wake);
+    }
 }
 
 #[test]

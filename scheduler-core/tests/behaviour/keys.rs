@@ -1,6 +1,6 @@
 //! Limits that are for some requests only, and limits with a bucket for each key.
 
-use crate::common::{Judge, World, limit, ms, play, play_on, resource, span, wish};
+use crate::common::{Judge, Wish, World, limit, ms, play, play_on, resource, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::labels::Labels;
@@ -111,15 +111,68 @@ fn who_needs_two_busy_keys_is_not_passed_for_ever() {
         600   wait y1 client:y1 route:r ->
         600   wait y2 client:y2 route:r ->
         600   wait y3 client:y3 route:r ->
-        1000                            -> x1@1000
-        1500                            ->
-        2000                            -> both@2000
-        2100  allow d client:x          -> d:not_in_time+2900
-        3000                            -> x2@3000 y1@3000
-        4000                            -> x3@4000 y2@4000
-        5000                            -> y3@5000
+        1000                            ->
+        # It came first, and its client keeps a token until its route has one.
+        1500                            -> both@1500
+        2100  allow d client:x          -> d:not_in_time+3400
+        2500                            -> x1@2500 y1@2500
+        3500                            -> x2@3500 y2@3500
+        4500                            -> x3@4500 y3@4500
         ",
     );
+}
+
+#[test]
+fn what_a_key_keeps_for_another_time_is_no_reason_to_wait_for_others() {
+    let per = |name, capacity, label| keyed(name, capacity, 1000, &[label]);
+    play(
+        &resource(vec![per("per-client", 10.0, "client"), keyed("per-route", 1.0, 10_000, &["route"])]),
+        "
+        0     wait a client:x route:a requests=0  -> a@0
+        0     wait b client:y route:r             -> b@0
+        0     wait c client:x requests=10         -> c@0
+        10    wait both client:x route:r          ->
+        # A client's token is there at 100 ms, the route's at 10 s: the client keeps nothing until then that others could use.
+        10    wait d client:x                     ->
+        10    wait e client:x                     ->
+        1000                                      -> d@100 e@200
+        10000                                     -> both@10000
+        ",
+    );
+}
+
+/// Far more than a plan looks at, each of a client and a route that have tokens half a second apart, beside those who need only one.
+#[test]
+fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
+    let per = |name, period, label| keyed(name, 1.0, period, &[label]);
+    let limits =
+        vec![per("per-client", 1000, "client"), per("per-route", 1000, "route"), per("slow", 3_600_000, "depot")];
+    let mut world = World::new(&resource(limits));
+    let ask = |world: &mut World, at: u64, labels: &[(&'static str, String)]| {
+        let labels = labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+        world.run_until(ms(at));
+        world.ask(ms(at), &Wish { labels, ..wish(Mode::Wait, &[]) })
+    };
+    let name = |kind: &str, number: usize| format!("{kind}{number}");
+    ask(&mut world, 0, &[("depot", "d".to_owned())]);
+    for (at, label, kind) in [(0, "client", "c"), (500, "route", "r")] {
+        for pair in 0..101 {
+            ask(&mut world, at, &[(label, name(kind, pair))]);
+        }
+    }
+    // A hundred will wait for their depot for an hour.
+    let both = |pair: usize| vec![("client", name("c", pair)), ("route", name("r", pair))];
+    for pair in 0..100 {
+        let mut labels = both(pair);
+        labels.push(("depot", "d".to_owned()));
+        ask(&mut world, 600, &labels);
+    }
+    let last = ask(&mut world, 600, &both(100));
+    for step in 0..100 {
+        ask(&mut world, 700 + 250 * step, &[("client", name("c", 100))]);
+        ask(&mut world, 700 + 250 * step, &[("route", name("r", 100))]);
+    }
+    assert_eq!(world.start(last), Some(ms(1500)));
 }
 
 #[test]
@@ -132,10 +185,12 @@ fn who_waits_for_two_keys_is_told_of_a_quota_that_is_gone() {
         0     wait a client:x route:b    -> a@0
         500   wait c client:y route:r    -> c@500
         600   wait both client:x route:r ->
-        600   wait x1 client:x route:b1  ->
-        1000                             -> x1@1000
-        1500                             ->
-        1600  allow d client:z           -> d@1600 both:quota_spent
+        1000                             ->
+        1100  allow d client:z           -> d@1100
+        1200  allow e client:w           -> e@1200
+        # When its turn comes.
+        1449                             ->
+        1450                             -> both:quota_spent
         ",
     );
 }
@@ -233,6 +288,28 @@ fn who_waits_for_something_shared_lets_others_of_its_key_pass() {
 }
 
 #[test]
+fn who_comes_to_a_line_that_is_held_lets_others_of_its_key_pass() {
+    let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
+    let heavy = LimitSpec {
+        name: crate::common::name("heavy"),
+        applies: Applies { matching, ..Applies::default() },
+        ..limit("requests", 1.0, span(3_600_000))
+    };
+    play(
+        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), heavy]),
+        "
+        1000  wait a client:x                       -> a@1000
+        1000  wait h client:z route:/heavy          -> h@1000
+        1000  wait b client:x route:/heavy          ->
+        1000  wait first client:y route:/heavy age=500 ->
+        1000  wait c client:x                       ->
+        # The key can pay for b, which finds another ahead of it.
+        2000                                        -> c@2000
+        ",
+    );
+}
+
+#[test]
 fn newcomers_and_binding_answers_come_behind_those_who_wait_for_the_same_key() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
@@ -277,7 +354,7 @@ fn one_that_stands_aside_can_be_cancelled_and_can_be_late() {
         0     wait c client:x within=1500  ->
         0     wait d client:x progress     -> d#2~3000
         100   unused b                     -> b:unknown_permit b:settled
-        1000                               -> d#1~1749.8 c@1000
+        1000                               -> d#1~1749.9 c@1000
         2000                               -> d@2000
         ",
     );

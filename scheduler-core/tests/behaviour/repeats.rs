@@ -173,6 +173,7 @@ fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
         age: Span::ZERO,
         progress: false,
         client: None,
+        call: None,
     };
     world.scheduler.handle(ms(0), Event::Ask(ask));
     match world.scheduler.poll_command() {

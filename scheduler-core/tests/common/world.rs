@@ -92,7 +92,7 @@ impl World {
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let mut by_unit = Cost::new();
         wish.cost.iter().for_each(|(unit, units)| by_unit.set(*unit, amount(*units)).unwrap());
-        let call = Call::new(&wish.labels(), &by_unit);
+        let call = Some(Box::new(Call::new(&wish.labels(), &by_unit)));
         let bill = match self.bill(wish) {
             Ok(bill) => bill,
             Err(refusal) => {
@@ -103,8 +103,7 @@ impl World {
         let id = wish.id.map(|id| PermitId::new(id).unwrap());
         let client = wish.client.map(Into::into);
         let Wish { mode, max_wait, age, progress, .. } = *wish;
-        self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress, client }));
-        self.scheduler.remember_call(|| call);
+        self.handle(now, Event::Ask(Ask { to, id, bill, class, mode, max_wait, age, progress, client, call }));
         to
     }
 

@@ -15,7 +15,6 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::observation::Observation;
-use rampmeter_scheduler_core::rules::Call;
 use rampmeter_scheduler_core::wire;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
@@ -97,10 +96,7 @@ impl PermitLoop {
         }
         self.note_epoch(now, request.epoch);
         match wire::ask(self.core.resource(), to, &request) {
-            Ok(ask) => {
-                self.handle(now, Event::Ask(ask));
-                self.core.remember_call(|| Call::new(&request.labels, &request.cost));
-            }
+            Ok(ask) => self.handle(now, Event::Ask(ask)),
             Err((to, refusal)) => {
                 self.answer(now, Command::Refuse { to, id: request.id, refusal });
             }

@@ -1,0 +1,79 @@
+//! The balanced tree of lines and timelines: a treap (Aragon and Seidel, 1989), whose nodes know what is in the subtree below them.
+
+/// The nodes of a tree, wherever they are kept, and how they sum up what is below them.
+pub(crate) trait Nodes {
+    /// The place of a node.
+    type Place: Copy;
+    /// What nodes are ordered by; no two are equal.
+    type Key: Ord;
+
+    fn key(&self, node: Self::Place) -> Self::Key;
+
+    /// A number that has nothing to do with the key.
+    fn priority(&self, node: Self::Place) -> u64;
+
+    /// The subtrees before and after a node.
+    fn below(&self, node: Self::Place) -> [Option<Self::Place>; 2];
+
+    /// Puts subtrees before and after a node, and sums up.
+    fn put_below(&mut self, node: Self::Place, subtrees: [Option<Self::Place>; 2]);
+
+    /// The tree of `root` with a node that is in no tree.
+    fn insert(&mut self, root: Option<Self::Place>, node: Self::Place) -> Option<Self::Place> {
+        let (before, after) = self.split(root, &self.key(node));
+        let before = self.merge(before, Some(node));
+        self.merge(before, after)
+    }
+
+    /// The tree of `root` without the node of `key`, and that node, if there is one.
+    fn remove(&mut self, root: Option<Self::Place>, key: &Self::Key) -> (Option<Self::Place>, Option<Self::Place>) {
+        let (before, rest) = self.split(root, key);
+        let (first, after) = self.split_first(rest);
+        let found = first.filter(|first| self.key(*first) == *key);
+        let rest = if found.is_some() { after } else { self.merge(first, after) };
+        (self.merge(before, rest), found)
+    }
+
+    /// Everything before `key`, and the rest.
+    fn split(&mut self, root: Option<Self::Place>, key: &Self::Key) -> (Option<Self::Place>, Option<Self::Place>) {
+        let Some(node) = root else { return (None, None) };
+        let [left, right] = self.below(node);
+        if self.key(node) < *key {
+            let (middle, after) = self.split(right, key);
+            self.put_below(node, [left, middle]);
+            (root, after)
+        } else {
+            let (before, middle) = self.split(left, key);
+            self.put_below(node, [middle, right]);
+            (before, root)
+        }
+    }
+
+    /// The first alone, and the rest.
+    fn split_first(&mut self, root: Option<Self::Place>) -> (Option<Self::Place>, Option<Self::Place>) {
+        let Some(node) = root else { return (None, None) };
+        let [left, right] = self.below(node);
+        if left.is_none() {
+            return (root, right);
+        }
+        let (first, rest) = self.split_first(left);
+        self.put_below(node, [rest, right]);
+        (first, root)
+    }
+
+    /// One tree of two, all of the first before all of the second.
+    fn merge(&mut self, first: Option<Self::Place>, second: Option<Self::Place>) -> Option<Self::Place> {
+        let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
+        if self.priority(one) >= self.priority(other) {
+            let [left, right] = self.below(one);
+            let right = self.merge(right, second);
+            self.put_below(one, [left, right]);
+            first
+        } else {
+            let [left, right] = self.below(other);
+            let left = self.merge(first, left);
+            self.put_below(other, [left, right]);
+            second
+        }
+    }
+}
