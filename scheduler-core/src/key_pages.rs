@@ -65,6 +65,11 @@ pub(crate) struct KeyPages {
 }
 
 impl KeyPages {
+    /// New pages are kept in places from this one on.
+    pub(crate) fn begin_at(&mut self, place: u32) {
+        self.places = place;
+    }
+
     /// All pages, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Page> {
         self.pages.values()
@@ -88,7 +93,7 @@ impl KeyPages {
     pub(crate) fn next_id(&mut self, epoch: u64, stored: MarkNumber) -> PageId {
         let free = self.free.front().is_some_and(|(mark, _)| *mark <= stored).then(|| self.free.pop_front()).flatten();
         let place = free.map_or(self.places, |(_, place)| place);
-        self.places = self.places.max(place + 1);
+        self.places = self.places.max(place.saturating_add(1));
         PageId { epoch, place, serial: u64::from(self.written) + 1 }
     }
 

@@ -62,6 +62,14 @@ impl<R: Clone> Scheduler<R> {
         self
     }
 
+    /// The same, which keeps its pages of keys in places from this one on. Schedulers that contend for a term have different ones, so that
+    /// none writes over what another has named.
+    #[must_use]
+    pub fn with_pages_from(mut self, place: u32) -> Self {
+        self.ledger.keys.pages.begin_at(place);
+        self
+    }
+
     /// When the next mark is to be written, or as soon as it is known what became of the last one. None if the scheduler is
     /// not [fenced](Scheduler::fenced).
     #[must_use]

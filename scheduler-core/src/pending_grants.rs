@@ -3,6 +3,7 @@
 //! A start that lies beyond what marks have budgets for is promised at once, so that it is in the next mark, and told once the store
 //! holds that mark. A successor that goes on from an earlier one gives the start to another; the asker never heard of it.
 
+use crate::bill::Bill;
 use crate::event::Ask;
 use crate::fence::Fence;
 use crate::ledger::Offer;
@@ -20,6 +21,8 @@ use std::collections::VecDeque;
 struct PendingGrant<R> {
     to: R,
     id: PermitId,
+    /// Of its start: the id may be another permit's by then.
+    serial: u64,
     /// The first mark that has the start.
     mark: MarkNumber,
     since: Time,
@@ -53,19 +56,20 @@ impl<R: Clone> Scheduler<R> {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         let to = ask.to.clone();
-        let (slot, _) = self.commit_new(now, ask, offer, latest, false);
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, false);
         let id = self.permits.get(slot).id.clone();
         let (bill, ahead) = (&self.permits.get(slot).bill, offer.at.since(now));
         let fence = self.fence.as_mut().expect("only a fence keeps answers back");
         fence.want(&self.resource, bill, ahead);
-        self.pending.0.push_back(PendingGrant { to, id, mark: fence.next(), since: now });
+        let serial = granted.key.serial;
+        self.pending.0.push_back(PendingGrant { to, id, serial, mark: fence.next(), since: now });
     }
 
     /// Tells of the starts that the store knows by now.
     pub(crate) fn tell_promised(&mut self, now: Time) {
         let Some(stored) = self.fence.as_ref().and_then(Fence::stored) else { return };
-        while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.mark <= stored) {
-            let Some((slot, granted)) = self.untold(&id) else {
+        while let Some(PendingGrant { to, id, serial, .. }) = self.pending.pop_if(|pending| pending.mark <= stored) {
+            let Some((slot, granted)) = self.untold(&id, serial) else {
                 self.refuse(to, Some(id), Refusal::UnknownPermit);
                 continue;
             };
@@ -78,11 +82,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes back what was promised until `since` and told to nobody: the store has kept the askers waiting for too long.
     pub(crate) fn take_back_promised(&mut self, now: Time, since: Time) {
-        while let Some(PendingGrant { to, id, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
-            if let Some((slot, granted)) = self.untold(&id) {
+        while let Some(PendingGrant { to, id, serial, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
+            if let Some((slot, granted)) = self.untold(&id, serial) {
                 let bill = &self.permits.get(slot).bill;
                 let end = self.ledger.end(now, granted.key, bill);
-                self.ledger.withdraw(granted.key, bill);
+                match granted.is_promised(now) {
+                    true => self.ledger.withdraw(granted.key, bill),
+                    false => self.ledger.correct(now, granted.key, bill, &Bill::new(), false),
+                }
                 self.shadows.correct(now, granted.key, bill, None);
                 self.permits.take_back(slot, end);
                 self.ledger.note_change();
@@ -91,11 +98,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The permit called `id`, if nobody was told of its start and it was not given back.
-    fn untold(&self, id: &PermitId) -> Option<(Slot, Granted)> {
+    /// The permit called `id` whose start has this number, if nobody was told of that and it was not given back.
+    fn untold(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
         match &self.permits.get(slot).state {
-            State::Granted(granted) if !granted.settled && !granted.told => Some((slot, *granted)),
+            State::Granted(granted) if !granted.settled && !granted.told && granted.key.serial == serial => {
+                Some((slot, *granted))
+            }
             State::Granted(_) | State::Returned | State::Waiting(_) => None,
         }
     }

@@ -174,7 +174,7 @@ impl<R: Clone> Scheduler<R> {
         Snapshot { levels, keys, freezes: self.freeze_marks(now), permits, new_pages }
     }
 
-    /// The buckets of keys, the lowest first where there are too many to list.
+    /// The buckets of keys that are on no page: those of long limits first, and the lowest first where there are too many to list.
     fn key_marks(&self, now: Time) -> KeyMarks {
         let keys = &self.ledger.keys;
         let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
@@ -182,7 +182,8 @@ impl<R: Clone> Scheduler<R> {
             keys.levels(now).filter(|(known, level)| known.page.is_none() && *level < limit_of(known).full());
         let mut lowest: Vec<_> =
             not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
-        keep_first(&mut lowest, MAX_LISTED + 1, |(a, ..), (b, ..)| b.cmp(a));
+        let rank = |(empty, known, _): &(Time, &KeyBucket, Credit)| (limit_of(known).lists_keys(), *empty);
+        keep_first(&mut lowest, MAX_LISTED + 1, |one, other| rank(other).cmp(&rank(one)));
         let mut listing = Listing::of(MAX_LISTED);
         let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
@@ -198,8 +199,13 @@ impl<R: Clone> Scheduler<R> {
         };
         let listed: Vec<KeyMark> = lowest.iter().map_while(admit).collect();
         let latest = lowest.get(listed.len()).map(|(empty, ..)| *empty).max(begins);
-        let others = self.resource.keyed_limits().map(|limit| self.other_keys(now, limit, Credit::ZERO));
-        let known = if listed.len() == lowest.len() { others.collect() } else { Vec::new() };
+        let first_left_out = lowest.get(listed.len()).map(rank);
+        let is_known = |limit: &LimitId| {
+            let rest = first_left_out.map(|(of_long_limit, _)| of_long_limit);
+            rest.is_none_or(|of_long_limit| !of_long_limit && self.resource.limits()[limit.index()].lists_keys())
+        };
+        let known = self.resource.keyed_limits().filter(is_known);
+        let known = known.map(|limit| self.other_keys(now, limit, Credit::ZERO)).collect();
         let (others_empty_in, pages) =
             (latest.map(|time| signed_nanos(now, time)), self.key_pages(now, |_| Credit::ZERO));
         KeyMarks { listed, known, others_empty_in, pages }

@@ -755,6 +755,33 @@ fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
     assert_eq!(granted, 1, "the mark has room for one call beside those that it counts");
 }
 
+/// A far start is told once the store knows of it, and taken back if that takes too long, however late that is noticed.
+#[test]
+fn a_far_start_waits_for_the_store() {
+    let at = |millis| Time::ORIGIN + span(millis);
+    for (noticed, granted) in [(100, true), (600, false), (60_000, false)] {
+        for stored in [true, false] {
+            let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+            let first = world.scheduler.mark(at(0)).unwrap();
+            world.handle(at(0), Event::Marked(first.number));
+            let near = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("near"));
+            let wanted = world.scheduler.mark(at(0)).unwrap();
+            world.handle(at(0), Event::Marked(wanted.number));
+            assert_eq!(world.start(near), Some(at(0)));
+            let far = world.ask(at(0), &wish_of(Mode::Reserve, [0, 20, 0], 0).named("far"));
+            assert_eq!(world.start(far), None, "the store knows nothing of it");
+            let second = world.scheduler.mark(at(50)).unwrap();
+            let what = if stored { Event::Marked(second.number) } else { Event::Wake };
+            world.handle(at(noticed), what);
+            match world.start(far) {
+                Some(start) => assert!(stored && granted && start == at(5_000), "{start} at {noticed}"),
+                None => assert!(!stored || !granted, "not told at {noticed}"),
+            }
+            world.handle(at(120_000), Event::HandOver);
+        }
+    }
+}
+
 /// What was never used of a mark is there for others.
 #[test]
 fn what_is_returned_may_be_granted_again_under_the_same_mark() {

@@ -1,10 +1,27 @@
 //! Giving a resource up that many wait for.
 
 use super::permit_loop::PermitLoop;
+use crate::connection::round_trip;
+use crate::store::Moment;
+use futures::StreamExt;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::snapshot::Snapshot;
 
 /// Answers that go out at once where there are many: a millisecond's work or two.
 const SLICE: usize = 512;
+
+/// The last word of a leader.
+#[derive(Debug)]
+pub struct Handover {
+    /// The state.
+    pub snapshot: Snapshot,
+    /// The epoch in which it was.
+    pub epoch: u64,
+    /// When it was.
+    pub moment: Moment,
+    /// The edition of the rules under which it was.
+    pub rules: u64,
+}
 
 impl PermitLoop {
     /// Sends everybody elsewhere who waits, slice by slice: between two of them the connection takes the answers up, and other loops
@@ -21,5 +38,25 @@ impl PermitLoop {
             self.publish().await;
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Whoever waits is told to ask elsewhere, and so is whoever has asked until now. Only who was replaced leaves these to
+    /// its successor, which has heard them too.
+    pub(super) async fn say_farewell(&mut self) -> anyhow::Result<()> {
+        self.send_elsewhere().await;
+        if self.handing_over {
+            self.subscription.drain().await?;
+            while let Some(message) = self.subscription.next().await {
+                self.take(self.clock.now(), self.doors.letter(message));
+                self.publish().await;
+            }
+        }
+        // Who has asked in this process asks elsewhere as soon as it is told.
+        self.letters.close();
+        while let Ok(letter) = self.letters.try_recv() {
+            self.take(self.clock.now(), letter);
+        }
+        self.publish().await;
+        round_trip(&self.client).await
     }
 }

@@ -2,6 +2,7 @@
 
 use super::canary::Canary;
 use super::ear::Ear;
+pub use super::handover::Handover;
 use super::letter::{Address, Doors, Letter};
 use super::provider_news::{ProviderNews, ProviderView};
 use super::purging::Purging;
@@ -11,7 +12,6 @@ use super::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
 use super::standing::Standing;
 use super::tally::Tally;
 use super::undelivered::Undelivered;
-use crate::connection::round_trip;
 use crate::store::{MAX_PERMITS, Moment};
 use async_nats::{Client, Message, Subscriber};
 use futures::{FutureExt, StreamExt};
@@ -25,7 +25,6 @@ use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::Snapshot;
 use rampmeter_scheduler_core::wire;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -66,19 +65,6 @@ pub enum Order {
     Rules(NewRules),
     /// Say how things stand.
     Report(oneshot::Sender<Report>),
-}
-
-/// The last word of a leader.
-#[derive(Debug)]
-pub struct Handover {
-    /// The state.
-    pub snapshot: Snapshot,
-    /// The epoch in which it was.
-    pub epoch: u64,
-    /// When it was.
-    pub moment: Moment,
-    /// The edition of the rules under which it was.
-    pub rules: u64,
 }
 
 /// A mark to be written. The loop takes no other before it has heard of this one.
@@ -139,7 +125,7 @@ pub struct Parts {
 /// The loop.
 pub struct PermitLoop {
     pub(super) client: Client,
-    subscription: Subscriber,
+    pub(super) subscription: Subscriber,
     probes: Subscriber,
     /// Where NATS says which answers have reached nobody.
     pub(super) reports: Subscriber,
@@ -155,7 +141,7 @@ pub struct PermitLoop {
     /// Whether a mark is being written.
     writing: bool,
     /// Whether this loop gives the resource up by itself.
-    handing_over: bool,
+    pub(super) handing_over: bool,
     pub(super) doors: Doors,
     event: Address,
     pub(super) outbox: Outbox,
@@ -270,26 +256,6 @@ impl PermitLoop {
             Ok(Err(error)) => tracing::debug!(%error, "the last answers may be lost"),
             Err(elapsed) => tracing::debug!(%elapsed, "the last answers may be lost"),
         }
-    }
-
-    /// Whoever waits is told to ask elsewhere, and so is whoever has asked until now. Only who was replaced leaves these to
-    /// its successor, which has heard them too.
-    async fn say_farewell(&mut self) -> anyhow::Result<()> {
-        self.send_elsewhere().await;
-        if self.handing_over {
-            self.subscription.drain().await?;
-            while let Some(message) = self.subscription.next().await {
-                self.take(self.clock.now(), self.doors.letter(message));
-                self.publish().await;
-            }
-        }
-        // Who has asked in this process asks elsewhere as soon as it is told.
-        self.letters.close();
-        while let Ok(letter) = self.letters.try_recv() {
-            self.take(self.clock.now(), letter);
-        }
-        self.publish().await;
-        round_trip(&self.client).await
     }
 
     async fn woken(&mut self) -> Woken {

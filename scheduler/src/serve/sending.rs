@@ -35,7 +35,7 @@ impl PermitLoop {
                     }
                 }
                 Address::Subject(subject) => {
-                    let report_to = waited.map(|id| self.undelivered.report_to(&id, &subject));
+                    let report_to = waited.and_then(|id| self.undelivered.report_to(&id, &subject));
                     send(&self.client, subject, report_to, headers, payload).await;
                 }
             }

@@ -80,7 +80,9 @@ impl PermitLoop {
     pub(super) fn note_epoch(&mut self, now: Time, seen: Option<u64>) {
         let unknown = if let Standing::Listening { .. } = self.standing { 1 } else { self.core.epoch() + 1 };
         let possible = unknown..=epoch_bound();
-        let Some(seen) = seen.filter(|seen| possible.contains(seen)) else { return };
+        // What it may mean has been done once in this term.
+        let is_news = |seen: &u64| possible.contains(seen) && self.tally.store_went_back == 0;
+        let Some(seen) = seen.filter(is_news) else { return };
         if self.seen_epoch.is_none() {
             tracing::warn!(epoch = self.core.epoch(), seen, "a worker has seen a higher epoch; checking who leads");
         }

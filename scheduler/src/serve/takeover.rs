@@ -119,7 +119,7 @@ impl Tenure {
         let running = self.office.permits.run(parts).await?;
         self.watch_clock(&orders, unix_at_origin);
         let (ways, connects) = (Ways { orders, letters }, Some(self.connects()));
-        Ok(Term { epoch, nonce, revision, ways, marks: pending, opened, running, connects })
+        Ok(Term { epoch, nonce, revision, pages: Vec::new(), ways, marks: pending, opened, running, connects })
     }
 
     /// The record of a mark.
@@ -233,7 +233,7 @@ fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> 
         }
         Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
     };
-    core.fenced()
+    core.fenced().with_pages_from(rand::random::<u32>() / 2)
 }
 
 /// Whether the store that this `server` holds has lost no successor of a record: by the server that held it at the writing, and the one that

@@ -120,6 +120,8 @@ pub(super) struct Term {
     pub(super) epoch: u64,
     pub(super) nonce: u64,
     pub(super) revision: Revision,
+    /// Pages of marks that were taken and are not known to be written: whatever is written next may name them.
+    pub(super) pages: Vec<NewPage>,
     pub(super) ways: Ways,
     pub(super) marks: mpsc::Receiver<Pending>,
     /// Resolves when permits are granted.
@@ -255,7 +257,8 @@ impl Tenure {
                     }
                 }
             };
-            let Some(pending) = pending else { return End::Broken };
+            let Some(mut pending) = pending else { return End::Broken };
+            term.pages.append(&mut pending.mark.pages);
             let number = pending.mark.number;
             tokio::select! {
                 biased;
@@ -284,7 +287,7 @@ impl Tenure {
         let record = self.record(&pending, term.nonce);
         let (orders, mut told, mut complained) = (term.ways.orders.clone(), false, false);
         loop {
-            match told_if_late(self.save_with_pages(term, &record, &pending.mark.pages), &orders, &mut told).await {
+            match told_if_late(self.save_with_pages(term, &record), &orders, &mut told).await {
                 Ok(()) => return Ok(pending.mark.number),
                 Err(superseded @ StoreError::Superseded) => return Err(superseded),
                 Err(StoreError::Unavailable(reason)) => {
@@ -304,15 +307,12 @@ impl Tenure {
         }
     }
 
-    /// Writes a record that names these pages, and the pages first.
-    async fn save_with_pages(
-        &mut self,
-        term: &mut Term,
-        record: &StateRecord,
-        pages: &[NewPage],
-    ) -> Result<(), StoreError> {
-        self.office.store.write_pages(self.resource.name(), pages).await?;
-        self.save(term, record).await
+    /// Writes a record, and the pages that it may name first.
+    async fn save_with_pages(&mut self, term: &mut Term, record: &StateRecord) -> Result<(), StoreError> {
+        self.office.store.write_pages(self.resource.name(), &term.pages).await?;
+        self.save(term, record).await?;
+        term.pages.clear();
+        Ok(())
     }
 
     /// Writes a record over the one that is ours.
@@ -371,7 +371,11 @@ impl Tenure {
         if term.ways.orders.send(Order::HandOver(to)).await.is_err() {
             return;
         }
-        let Ok(handover) = handover.await else { return };
+        let Ok(mut handover) = handover.await else { return };
+        while let Ok(mut pending) = term.marks.try_recv() {
+            term.pages.append(&mut pending.mark.pages);
+        }
+        term.pages.append(&mut handover.snapshot.new_pages);
         match self.save_all(&mut term, handover, successor).await {
             Ok(permits) => tracing::info!(resource = %self.resource.name(), permits, "state is saved"),
             Err(error) => {
@@ -406,7 +410,7 @@ impl Tenure {
             rules: handover.rules,
             server: self.office.store.server(),
         };
-        self.save_with_pages(term, &record, &handover.snapshot.new_pages).await?;
+        self.save_with_pages(term, &record).await?;
         Ok(permits.len())
     }
 }

@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 const PROBED_EVERY: Span = Span::from_secs(1);
 /// Connections that may be gone and are remembered: more than hosts die at once. Requests of the others are found when their turns come.
 const MAX_GONE: usize = 256;
+/// Inboxes that are longer get no report: a server closes a connection whose subjects fill a line of 4 KiB together.
+const LONGEST_INBOX: usize = 512;
 /// Permits whose answers were repeated last: the server hands over a report and the question that led to the repetition almost at once.
 const MAX_REPEATED: usize = 64;
 
@@ -57,9 +59,10 @@ impl Undelivered {
         format!("{}>", self.prefix)
     }
 
-    /// Where the server is to report that an answer about `id` has met no subscription to `inbox`.
-    pub(super) fn report_to(&self, id: &PermitId, inbox: &str) -> Subject {
-        format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into()
+    /// Where the server is to report that an answer about `id` has met no subscription to `inbox`; nowhere if that is too long.
+    pub(super) fn report_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
+        let report = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
+        (inbox.len() <= LONGEST_INBOX).then(report)
     }
 
     /// The permit and the inbox of a report. Anything else that comes in there is none.
@@ -137,6 +140,8 @@ impl PermitLoop {
     pub(super) fn give_up_on_own(&mut self) -> bool {
         let own = std::mem::take(&mut self.undelivered.here);
         let any = !own.is_empty();
+        // Whoever has asked again since listens elsewhere.
+        let own: Vec<PermitId> = own.into_iter().filter(|id| !self.undelivered.repeated.contains(id)).collect();
         own.into_iter().for_each(|id| self.give_up_on(self.clock.now(), id));
         any
     }
@@ -181,7 +186,7 @@ mod tests {
         let [own, other] = [(); 2].map(|()| Undelivered::new(&subjects, &hub));
         for id in ["a", "7.12", ".", "..", "a:b-c_d."] {
             let id = PermitId::new(id).unwrap();
-            let subject = own.report_to(&id, "_INBOX.x.1");
+            let subject = own.report_to(&id, "_INBOX.x.1").unwrap();
             assert_eq!(own.read(&report(subject.clone(), Some(StatusCode::NO_RESPONDERS))), Some((id, "_INBOX.x.1")));
             assert_eq!(own.read(&report(subject.clone(), None)), None, "a client has written there");
             assert_eq!(other.read(&report(subject, Some(StatusCode::NO_RESPONDERS))), None, "another leader's");

@@ -74,7 +74,7 @@ impl Store {
         Ok(page)
     }
 
-    /// Deletes the pages of `resource` that `state`, which its leader has just written, does not name.
+    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one, does not name.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -83,7 +83,11 @@ impl Store {
         let keys: Vec<String> =
             within(self.bucket.keys()).await?.try_collect().await.map_err(super::kv::unavailable)?;
         let prefix = page_prefix(resource);
-        for key in keys.into_iter().filter(|key| key.starts_with(&prefix) && !named.contains(key)) {
+        let is_former = |key: &String| {
+            let epoch = key.strip_prefix(&prefix).and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());
+            epoch.is_some_and(|epoch| epoch < state.epoch)
+        };
+        for key in keys.into_iter().filter(|key| is_former(key) && !named.contains(key)) {
             within(self.bucket.purge(key)).await?;
         }
         Ok(())

@@ -179,9 +179,17 @@ fn promised_starts_that_fall_into_a_freeze_are_not_used() {
 
 #[test]
 fn levels_that_are_asked_for_while_promises_are_out() {
-    let polled = world(200).polled_every(Span::from_secs(5));
-    let fared = fare("polled", &polled, 0, CAPACITY + RATE * 600.0);
-    assert!(fared.rejected == 0 && fared.used >= 99.9);
+    // What is read of a level is some milliseconds old: one call in ten thousand may meet that.
+    let (mut calls, mut rejected) = (0.0, 0);
+    for seed in 1..=5 {
+        let limit = limit("requests", CAPACITY, Span::from_secs(60));
+        let polled = World::new(api(limit), seed).until(secs(TEN_MINUTES)).with(Fleet::new("workers", 200));
+        let available = CAPACITY + RATE * 600.0;
+        let fared = fare("polled", &polled.polled_every(Span::from_secs(5)), 0, available);
+        assert!(fared.used >= 99.9, "seed {seed}");
+        (calls, rejected) = (calls + available, rejected + fared.rejected);
+    }
+    assert!(rejected as f64 <= calls / 10_000.0, "{rejected} of {calls}");
 }
 
 #[test]

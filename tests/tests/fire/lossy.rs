@@ -26,10 +26,13 @@ async fn check(run: Run, lost: u64) {
     relay.heal();
     let report = drill.end().await;
     report.check();
-    // What has run over for the sake of a call that came late is lost: less than a request in all.
-    assert!(matches!(report.charges(), Some(Charges { lost: 0, unused: 0 | 1 })), "{report}");
-    let granted = Worker::connect(&nats, "hub").await.status().await.counters.granted;
-    assert_eq!(granted, report.made() as u64, "every id is granted once\n{report}");
+    // A permit that lapsed on its lossy way goes back; what has run over for its sake meanwhile is lost.
+    assert!(matches!(report.charges(), Some(Charges { lost: 0, .. })), "{report}");
+    let counters = Worker::connect(&nats, "hub").await.status().await.counters;
+    assert!(
+        counters.granted - counters.returned >= report.made() as u64,
+        "every call has a permit of its own\n{report}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
