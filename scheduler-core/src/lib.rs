@@ -57,6 +57,7 @@ mod keys;
 mod learner;
 mod ledger;
 mod line;
+mod listed_promises;
 mod listing;
 mod news;
 mod order;

@@ -9,15 +9,15 @@ use crate::key_budgets::told;
 pub use crate::key_pages::PageId;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
-use crate::ledger::Backlog;
 use crate::limit::Limit;
+use crate::listed_promises::ListedPromises;
 use crate::listing::{Listing, keep_first};
 use crate::mark::withheld;
 use crate::permits::{Granted, Permit, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 pub use crate::taken::{Taken, TakenSpan};
-use crate::timeline::{Key, just_after};
+use crate::timeline::Key;
 use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -168,7 +168,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         let new_pages = self.turn_all_pages(now);
         let permits = self.latest_permits(now, most);
-        let listed = Listed::of(&self.resource, now, &permits);
+        let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
         let (levels, keys) = (self.levels_beside(now, &listed), self.key_marks(now));
         Snapshot { levels, keys, freezes: self.freeze_marks(now), permits, new_pages }
@@ -214,11 +214,11 @@ impl<R: Clone> Scheduler<R> {
     /// The buckets' part of [`Scheduler::snapshot`], which is small.
     #[must_use]
     pub fn levels(&mut self, now: Time) -> Vec<LevelMark> {
-        self.levels_beside(now, &Listed::of::<R>(&self.resource, now, &[]))
+        self.levels_beside(now, &ListedPromises::of::<R>(&self.resource, now, &[]))
     }
 
     /// All levels, for a successor that is told of the promises in `listed` one by one.
-    fn levels_beside(&mut self, now: Time, listed: &Listed) -> Vec<LevelMark> {
+    fn levels_beside(&mut self, now: Time, listed: &ListedPromises) -> Vec<LevelMark> {
         self.ledger.advance(now);
         let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
         limits
@@ -445,33 +445,6 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         bill
-    }
-}
-
-/// Promises that a successor is told of one by one: those of the latest starts.
-struct Listed {
-    /// The first start of them.
-    first: Option<Time>,
-    promised: Backlog,
-}
-
-impl Listed {
-    /// The promises among these permits, of which there are none with later starts.
-    fn of<R>(resource: &Resource, now: Time, permits: &[(Time, &Permit<R>)]) -> Self {
-        let mut listed = Listed { first: None, promised: Backlog::none(resource) };
-        for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.is_granted()) {
-            listed.first = Some(*start);
-            listed.promised.add(resource, &permit.bill);
-        }
-        listed
-    }
-
-    /// What a successor has to withhold right after `time` beside what is listed: behind the first that is, all others are.
-    fn without(&self, bucket: &Bucket, limit: LimitId, time: Time) -> Credit {
-        match self.first {
-            Some(first) if time >= first => bucket.withheld().at(just_after(time).at),
-            Some(_) | None => bucket.outstanding_after(time) - self.promised.of(limit),
-        }
     }
 }
 

@@ -103,7 +103,7 @@ IN_CORE = [
     ("keys that are used have no place in marks", "keys.rs", "            self.in_use.insert(slot);\n        }\n        done", "        }\n        done"),
     ("what keys at rest may have been granted is forgotten", "snapshot.rs", "told(limit, &was, then, spent[id.index()])", "told(limit, &was, then, Credit::ZERO)"),
     ("a far start is told before the store knows", "ask.rs", "self.promise(now, ask, offer, now + latest);", "self.grant(now, ask, offer, now + latest);"),
-    ("promises that no list has room for refill", "snapshot.rs", "bucket.outstanding_after(time) - self.promised.of(limit)", "bucket.withheld().at(just_after(time).at)"),
+    ("promises that no list has room for refill", "listed_promises.rs", "bucket.outstanding_after(time) - self.promised.of(limit)", "bucket.withheld().at(just_after(time).at)"),
     ("the first of a group applies", "reach.rs", "members.sort_by_key(|index| Reverse(specificity(&limits[*index].applies)));", ""),
     ("costs are learned backwards", "estimates.rs", "self.millionths += (ratio", "self.millionths -= (ratio"),
     ("a successor learns anew", "snapshot.rs", "self.ledger.book_mut(limit).resume_learning(then, learned);", "let _ = learned;"),

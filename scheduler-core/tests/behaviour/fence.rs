@@ -758,7 +758,7 @@ fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
 /// A far start is told once the store knows of it, and taken back if that takes too long, however late that is noticed.
 #[test]
 fn a_far_start_waits_for_the_store() {
-    let at = |millis| Time::ORIGIN + span(millis);
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for (noticed, granted) in [(100, true), (600, false), (60_000, false)] {
         for stored in [true, false] {
             let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
