@@ -1,0 +1,175 @@
+//! Keys of long limits: what a crash leaves to each of them.
+
+use super::*;
+
+/// Whether `client` is granted so many at once.
+fn gets(play: &mut Play, client: &'static str, units: u64) -> bool {
+    let now = play.now;
+    let mut wish = wish(Mode::Allow, &[("c", units as f64)]);
+    wish.labels.push(("client", client));
+    let request = play.leader().world.ask(now, &wish);
+    // A mark that lists its key comes until then, also behind one with a page.
+    play.pass(span(450));
+    play.leader().world.start(request).is_some()
+}
+
+/// An hour would be too long to be without anything.
+#[test]
+fn a_crash_leaves_keys_of_long_limits_what_they_have() {
+    let quota = Algorithm::Quota(None);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch), Algorithm::SlidingWindow, quota]
+    {
+        let mut play = Play::new(by_the_hour(algorithm.clone(), 12));
+        assert!(gets(&mut play, "x", 4) && gets(&mut play, "y", 1), "{algorithm:?}");
+        play.pass(span(20_000));
+        play.take_over(Span::ZERO, true);
+        assert!(!gets(&mut play, "x", 9), "{algorithm:?}");
+        for (client, units) in [("x", 8), ("y", 11), ("z", 12)] {
+            assert!(gets(&mut play, client, units), "{algorithm:?}: {units} of {client}");
+            assert!(!gets(&mut play, client, 1), "{algorithm:?}: more of {client}");
+        }
+    }
+}
+
+/// A key on a page may be granted a small call before a mark lists it again; a successor charges that, and knows what was used since.
+#[test]
+fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::Quota(None)] {
+        for more in [0, 5] {
+            let mut play = Play::new(by_the_hour(algorithm.clone(), 64));
+            assert!(gets(&mut play, "x", 10));
+            play.crowd();
+            play.pass(span(5_000));
+            assert!(play.store.levels.keys.pages.len() == 1 && more == 0 || gets(&mut play, "x", more));
+            play.pass(span(5_000));
+            let now = play.now;
+            let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0));
+            assert_eq!(play.leader().world.start(request), Some(now), "{algorithm:?}");
+            play.take_over(Span::ZERO, true);
+            play.pass(span(3_000));
+            let left = 64 - 10 - more - 1;
+            assert!(!gets(&mut play, "x", left + 1), "{algorithm:?}, after {more}: more than {left}");
+            // As much is charged as the largest call of late takes, which was one of ten.
+            assert!(gets(&mut play, "x", left - 3), "{algorithm:?}, after {more}: not even {left}");
+        }
+    }
+}
+
+/// A call that takes little of its key waits for no mark, and costs every key as much when the leader dies.
+#[test]
+fn a_small_call_of_a_new_key_waits_for_no_mark() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch)] {
+        let mut play = Play::new(by_the_hour(algorithm, 64));
+        play.pass(span(1_000));
+        let now = play.now;
+        for client in 0..CLIENTS.len() {
+            let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], client));
+            assert_eq!(play.leader().world.start(request), Some(now));
+        }
+        play.take_over(Span::ZERO, true);
+        // What comes in while such a call may be made is lost.
+        play.pass(span(3_000));
+        for (client, left) in [("x", 63), ("another", 63)] {
+            assert!(!gets(&mut play, client, left + 1) && gets(&mut play, client, left), "{client}");
+        }
+    }
+}
+
+/// A bucket that was full until a call came is less full than one from which that call was taken before.
+#[test]
+fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
+    let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 7200));
+    play.pass(span(3_000));
+    while play.now.since(play.store.taken) < span(900) {
+        play.pass(span(10));
+    }
+    let now = play.now;
+    let request = play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0));
+    assert_eq!(play.leader().world.start(request), Some(now));
+    play.take_over(span(1_000), true);
+    assert!(!gets(&mut play, "x", 7200), "half a second after another");
+    play.pass(span(5_000));
+    assert!(gets(&mut play, "x", 7200));
+}
+
+/// A start that is farther than what a mark says of unknown keys waits for one that lists its key, whatever was listed for others.
+#[test]
+fn far_starts_of_keys_are_listed_first() {
+    let mut play = Play::new(spec());
+    let reserve = |play: &mut Play, client| {
+        let now = play.now;
+        (0..4).for_each(|_| play.leader().ask(now, [0, 0, 5], client, Mode::Reserve));
+    };
+    reserve(&mut play, 1);
+    play.pass(span(50));
+    reserve(&mut play, 0);
+    play.take_over(Span::ZERO, true);
+    reserve(&mut play, 0);
+    play.pass(span(30_000));
+    let lowest = lowest(&play.spec.limits[2], &play.calls(2, Some(0)));
+    assert!(lowest >= 0, "{lowest}");
+}
+
+/// What a mark allows of a key is for all calls under it together.
+#[test]
+fn a_key_takes_no_more_under_a_mark_than_that_allows() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
+        let mut play = Play::new(by_the_hour(algorithm, 24));
+        assert!(gets(&mut play, "x", 1));
+        let now = play.now;
+        let asked: Vec<usize> =
+            (0..30).map(|_| play.leader().world.ask(now, &wish_of(Mode::Allow, [0, 0, 1], 0))).collect();
+        let at_once = asked.iter().filter(|request| play.leader().world.start(**request).is_some()).count();
+        play.take_over(Span::ZERO, true);
+        let later = (0..30).filter(|_| gets(&mut play, "x", 1)).count();
+        assert!(at_once > 0 && 1 + at_once + later <= 24, "{at_once} and {later}");
+    }
+}
+
+/// What is allowed to a key under the last mark is all that is lost with whoever dies right after it.
+#[test]
+fn a_crash_costs_a_busy_key_little() {
+    let mut play = Play::new(by_the_hour(Algorithm::Quota(None), 12));
+    assert!(gets(&mut play, "x", 1) && gets(&mut play, "x", 1));
+    play.take_over(Span::ZERO, true);
+    assert!(gets(&mut play, "x", 6));
+}
+
+#[test]
+fn once_there_are_few_keys_again_they_are_known() {
+    let mut play = Play::new(by_the_hour(Algorithm::FixedWindow(Alignment::Epoch), 12));
+    assert!(clients(1100).all(|client| gets(&mut play, client, 1)));
+    play.pass(HOUR + HOUR);
+    assert!(gets(&mut play, "x", 4));
+    play.pass(span(20_000));
+    play.take_over(Span::ZERO, true);
+    assert!(gets(&mut play, "x", 8) && gets(&mut play, "another", 12));
+}
+
+/// However many keys there are, a crash leaves each what it has, and so does the next one.
+#[test]
+fn a_crash_leaves_thousands_of_keys_what_they_have() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch), Algorithm::Quota(None)] {
+        let mut play = Play::new(by_the_hour(algorithm.clone(), 12));
+        let names: Vec<&str> = clients(3000).collect();
+        for at_once in names.chunks(100) {
+            let now = play.now;
+            for client in at_once {
+                let mut wish = wish(Mode::Reserve, &[("c", 10.0)]);
+                wish.labels.push(("client", client));
+                play.leader().world.ask(now, &wish);
+            }
+            play.pass(span(300));
+        }
+        for crash in 0..2 {
+            play.pass(span(5_000));
+            play.take_over(Span::ZERO, true);
+            for client in names.iter().step_by(97).skip(crash * 10).take(10) {
+                assert!(!gets(&mut play, client, 3), "{algorithm:?}: too much of {client}");
+                assert!(gets(&mut play, client, 2), "{algorithm:?}: {client}");
+                assert!(!gets(&mut play, client, 1), "{algorithm:?}: more of {client}");
+            }
+        }
+        assert!(gets(&mut play, "another", 12), "{algorithm:?}");
+    }
+}
