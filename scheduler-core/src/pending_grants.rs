@@ -43,10 +43,6 @@ impl<R> PendingGrants<R> {
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.0.front().map(|pending| pending.since)
     }
-
-    fn pop_if(&mut self, is_due: impl Fn(&PendingGrant<R>) -> bool) -> Option<PendingGrant<R>> {
-        self.0.front().is_some_and(is_due).then(|| self.0.pop_front()).flatten()
-    }
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -68,7 +64,9 @@ impl<R: Clone> Scheduler<R> {
     /// Tells of the starts that the store knows by now.
     pub(crate) fn tell_promised(&mut self, now: Time) {
         let Some(stored) = self.fence.as_ref().and_then(Fence::stored) else { return };
-        while let Some(PendingGrant { to, id, serial, .. }) = self.pending.pop_if(|pending| pending.mark <= stored) {
+        while let Some(PendingGrant { to, id, serial, .. }) =
+            self.pending.0.pop_front_if(|pending| pending.mark <= stored)
+        {
             let Some((slot, granted)) = self.untold(&id, serial) else {
                 self.refuse(to, Some(id), Refusal::UnknownPermit);
                 continue;
@@ -82,7 +80,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes back what was promised until `since` and told to nobody: the store has kept the askers waiting for too long.
     pub(crate) fn take_back_promised(&mut self, now: Time, since: Time) {
-        while let Some(PendingGrant { to, id, serial, .. }) = self.pending.pop_if(|pending| pending.since <= since) {
+        while let Some(PendingGrant { to, id, serial, .. }) =
+            self.pending.0.pop_front_if(|pending| pending.since <= since)
+        {
             if let Some((slot, granted)) = self.untold(&id, serial) {
                 let bill = &self.permits.get(slot).bill;
                 let end = self.ledger.end(now, granted.key, bill);

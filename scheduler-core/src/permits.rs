@@ -131,16 +131,8 @@ impl<R> Permits<R> {
     }
 
     /// What is known of the one in `slot`, if one that waits is there.
-    pub(crate) fn find_waiting(&mut self, slot: Slot) -> Option<&mut Waiting<R>> {
-        match &mut self.permits.get_mut(slot)?.state {
-            State::Waiting(waiting) => Some(waiting),
-            State::Granted(_) | State::Returned => None,
-        }
-    }
-
-    /// The same without changing it.
-    pub(crate) fn waiting_at(&self, slot: Slot) -> Option<&Waiting<R>> {
-        match &self.permits.get(slot)?.state {
+    pub(crate) fn find_waiting(&self, slot: Slot) -> Option<&Waiting<R>> {
+        match &self.find_at(slot)?.state {
             State::Waiting(waiting) => Some(waiting),
             State::Granted(_) | State::Returned => None,
         }

@@ -85,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
         let mut met = Vec::new();
         for place in from..from + LOOKED_AT {
             let Some(slot) = self.permits.nth_place(place) else { return (met, None) };
-            if self.permits.waiting_at(slot).is_some_and(&meets) {
+            if self.permits.find_waiting(slot).is_some_and(&meets) {
                 met.push(slot);
             }
             if met.len() == MET {
