@@ -598,7 +598,9 @@ fn a_far_start_waits_for_the_store() {
             let wanted = world.scheduler.mark(at(0)).unwrap();
             world.handle(at(0), Event::Marked(wanted.number));
             assert_eq!(world.start(near), Some(at(0)));
+            let before = world.scheduler.mark(at(0)).unwrap();
             let far = world.ask(at(0), &wish_of(Mode::Reserve, [0, 20, 0], 0).named("far"));
+            world.handle(at(0), Event::Marked(before.number));
             assert_eq!(world.start(far), None, "the store knows nothing of it");
             let second = world.scheduler.mark(at(50)).unwrap();
             let what = if stored { Event::Marked(second.number) } else { Event::Wake };
