@@ -1,10 +1,10 @@
 //! What Prometheus reads: a picture of the moment, made when it asks.
 
-use super::health::{Duty, Health};
-use super::permit_loop::Report;
-use super::rulebook::Rulebook;
-use super::tally::{BUCKETS, Histogram};
 use crate::logging;
+use crate::serve::health::{Duty, Health};
+use crate::serve::limits::rulebook::Rulebook;
+use crate::serve::permits::permit_loop::Report;
+use crate::serve::permits::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

@@ -1,39 +1,16 @@
 //! The running scheduler: threads for permits, up to one for each core, and two for everything else.
 //!
-//! [`permit_loop`] answers requests, [`tenure`] decides who leads and keeps the state,
+//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`] says what counts,
 //! [`http`] and [`discovery`] show it to others.
 
-pub mod array;
-pub mod canary;
 pub mod discovery;
-mod ear;
-mod first_limits;
-mod handover;
 pub mod health;
 pub mod http;
-mod intake;
-pub mod letter;
+pub mod leadership;
+pub mod limits;
+pub mod messages;
 pub mod metrics;
-pub mod peers;
-pub mod permit_loop;
-pub mod permit_thread;
-mod provider_news;
-mod provider_watch;
-mod purging;
-pub mod reply;
-pub mod roster;
-pub mod rulebook;
-pub mod ruled;
-mod sending;
-pub mod stall_detector;
-mod standby;
-mod standing;
-mod takeover;
-pub mod tally;
-pub mod tenure;
-mod undelivered;
-mod wall_clock;
-pub mod witness;
+pub mod permits;
 
 use crate::config::{Config, Configured};
 use crate::connection::{connect, connect_noting};
@@ -45,19 +22,19 @@ use discovery::Announcement;
 use health::{Duty, Health};
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
-use permit_thread::PermitThreads;
+use leadership::peers::Peers;
+use leadership::resource_leader::{LeaderContext, LoopPublisher, LoopWatch, Reporter, ResourceLeader, stopped};
+use limits::effective_limits::EffectiveLimits;
+use permits::permit_thread::PermitThreads;
+use permits::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::resource::Resource;
-use roster::Roster;
-use ruled::RuledLimits;
-use stall_detector::ProcessWatch;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{Lead, Led, Office, Reporter, Tenure, stopped};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -88,7 +65,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let client = connect_noting(&denials, &nats, &leader).await?;
     let store = Store::open(&client, &nats.prefix, nats.replicas).await;
     let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
-    let rules = rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
+    let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
     let (stop, stopping) = watch::channel(false);
     let mut backing = match &socket {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
@@ -105,39 +82,40 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let announcement = Announcement::start(client.clone(), subjects.clone(), leader.clone(), known).await?;
-    let roster = Arc::new(Roster::new(&leader));
-    let calling = peers::keep_calling(client.clone(), nats_prefix, roster.clone(), clock, stopping.clone());
+    let peers = Arc::new(Peers::new(&leader));
+    let calling =
+        leadership::peer_discovery::keep_calling(client.clone(), nats_prefix, peers.clone(), clock, stopping.clone());
     tokio::spawn(calling);
-    let office = Office {
+    let context = LeaderContext {
         client: client.clone(),
         denials,
         store,
         permits,
         subjects,
         health: health.clone(),
-        roster,
+        peers,
         clock,
         process,
         leader,
     };
-    let (mut tenures, mut reporters) = (JoinSet::new(), Vec::new());
+    let (mut leaders, mut reporters) = (JoinSet::new(), Vec::new());
     for (configured, provider) in config.resources.into_iter().zip(providers) {
         let (lead, led) = watch::channel(None);
         reporters.push(Reporter(led.clone()));
         if let Some(backing) = &mut backing {
             backing.led.insert(configured.name().clone(), led.clone());
         }
-        let limits = RuledLimits::new(rules.clone(), configured.spec.clone());
-        let (office, known) = (office.clone(), announcement.known());
-        let post = Post { office, known, lead, led, limits, stop: stopping.clone() };
-        tenures.spawn(post.hold(configured, provider));
+        let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
+        let (context, known) = (context.clone(), announcement.known());
+        let task = ResourceTask { context, known, lead, led, limits, stop: stopping.clone() };
+        leaders.spawn(task.run(configured, provider));
     }
     let pages = Pages { health: health.clone(), reporters, rules, client };
     let http = match socket {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
     };
-    Ok(Running { stop, work: Work { tenures, permits_ended }, announcement, health, http })
+    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, http })
 }
 
 /// A thread for each resource, but no more than can run at a time.
@@ -164,18 +142,18 @@ fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<Source>>
 }
 
 /// Everything for one resource, from its first limits to its last handover.
-struct Post {
-    office: Office,
+struct ResourceTask {
+    context: LeaderContext,
     known: discovery::Known,
-    lead: Lead,
-    led: Led,
-    limits: RuledLimits,
+    lead: LoopPublisher,
+    led: LoopWatch,
+    limits: EffectiveLimits,
     stop: watch::Receiver<bool>,
 }
 
-impl Post {
+impl ResourceTask {
     /// Returns when the process stops.
-    async fn hold(mut self, configured: Configured, mut provider: Option<Source>) -> anyhow::Result<()> {
+    async fn run(mut self, configured: Configured, mut provider: Option<Source>) -> anyhow::Result<()> {
         let mut stop = self.stop.clone();
         let resource = tokio::select! {
             biased;
@@ -183,11 +161,13 @@ impl Post {
             resource = self.resource(&configured, &mut provider) => resource,
         };
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            tokio::spawn(provider_watch::keep_asking(provider, settings, self.office.clock, self.led));
+            tokio::spawn(limits::provider_watch::keep_asking(provider, settings, self.context.clock, self.led));
         }
         let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let announcing = ruled::keep_announced(self.known, self.limits.for_another(), resource.clone());
-        let tenure = Tenure::new(self.office, resource, configured.reader, kind, self.limits, self.lead, self.stop);
+        let announcing =
+            limits::effective_limits::keep_announced(self.known, self.limits.for_another(), resource.clone());
+        let tenure =
+            ResourceLeader::new(self.context, resource, configured.reader, kind, self.limits, self.lead, self.stop);
         tokio::select! {
             ended = tenure.run() => ended,
             () = announcing => Ok(()),
@@ -196,7 +176,7 @@ impl Post {
 
     /// The resource with the limits of the rules, or else of the file, or else of its provider.
     async fn resource(&mut self, configured: &Configured, provider: &mut Option<Source>) -> Resource {
-        let health = self.office.health.clone();
+        let health = self.context.health.clone();
         self.limits.until_known(|reason| health.set(configured.name(), Duty::Troubled { reason })).await;
         let resource = loop {
             if let Some(resource) = self.limits.resource() {
@@ -205,7 +185,7 @@ impl Post {
             let provider = provider.as_mut().expect("the configuration refuses a resource without limits and provider");
             tokio::select! {
                 () = self.limits.changed() => {}
-                resource = first_limits::wait_for(configured, provider, &self.office) => self.limits.provided(&resource),
+                resource = limits::first_limits::wait_for(configured, provider, &self.context) => self.limits.provided(&resource),
             }
         };
         self.known.set(&resource);
@@ -249,15 +229,15 @@ impl Running {
 
 /// All that goes on until the process is to stop.
 struct Work {
-    tenures: JoinSet<anyhow::Result<()>>,
-    permits_ended: permit_thread::Ended,
+    leaders: JoinSet<anyhow::Result<()>>,
+    permits_ended: permits::permit_thread::Ended,
 }
 
 impl Work {
     /// Returns when some of it has ended, with the reason.
     async fn broken(&mut self) -> anyhow::Error {
         tokio::select! {
-            Some(ended) = self.tenures.join_next() => match ended {
+            Some(ended) = self.leaders.join_next() => match ended {
                 Ok(Ok(())) => anyhow!("a resource is not led any more"),
                 Ok(Err(error)) => error,
                 Err(panic) => panic.into(),
@@ -268,7 +248,7 @@ impl Work {
 
     /// Returns when all of it has ended.
     async fn done(mut self) {
-        while self.tenures.join_next().await.is_some() {}
+        while self.leaders.join_next().await.is_some() {}
         self.permits_ended.all().await;
     }
 }
@@ -283,12 +263,12 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc;
 
-    /// Why work is broken that has these tenures, on threads that go on.
+    /// Why work is broken that has these leaders, on threads that go on.
     async fn broken(tenure: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
         let (_goes_on, ends) = mpsc::unbounded_channel();
-        let mut work = Work { tenures: JoinSet::new(), permits_ended: permit_thread::Ended::when(ends) };
-        work.tenures.spawn(std::future::pending());
-        work.tenures.spawn(tenure);
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        work.leaders.spawn(std::future::pending());
+        work.leaders.spawn(tenure);
         work.broken().await.to_string()
     }
 
@@ -302,8 +282,8 @@ mod tests {
     #[tokio::test]
     async fn work_is_broken_when_a_permit_thread_ends() {
         let (end, ends) = mpsc::unbounded_channel();
-        let mut work = Work { tenures: JoinSet::new(), permits_ended: permit_thread::Ended::when(ends) };
-        work.tenures.spawn(std::future::pending());
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        work.leaders.spawn(std::future::pending());
         end.send(()).unwrap();
         assert_eq!(work.broken().await.to_string(), "a permit thread has ended");
     }

@@ -1,6 +1,6 @@
 //! `/check`: what reverse proxies ask before they let a request through.
 
-use super::door::Guest;
+use super::connection_limiter::Connection;
 use super::element::{Answered, Outcome};
 use super::front::{Front, one};
 use super::origin::Origin;
@@ -30,7 +30,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn new(front: Arc<Front>, settings: CheckSettings) -> Self {
-        let policies = Policies::new(front.asker().clone(), settings.resource.clone());
+        let policies = Policies::new(front.front_client().clone(), settings.resource.clone());
         Check { front, settings, policies, is_alone: AtomicBool::new(false) }
     }
 
@@ -97,7 +97,7 @@ fn is_nobody(code: Code) -> bool {
 /// Any request to `/check` or below it.
 pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
     let (asked, _body) = request.into_parts();
-    let peer = asked.extensions.get::<Guest>().expect("the door lets nobody in without").address();
+    let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
     match Origin::new(&asked, peer, &check.settings.trusted_proxies).labels(&check.settings) {
         Ok(labels) => check.respond(check.ask(labels).await).await,
         Err(contradiction) => (StatusCode::BAD_REQUEST, format!("{contradiction}\n")).into_response(),

@@ -1,9 +1,9 @@
 //! Asking until everything is answered, or it is clear that nobody does.
 
-use super::asker::{Asker, Exchange};
 use super::batch::Batch;
 use super::element::{Answered, Ask, Word, refuse, words};
-use crate::serve::letter::Door;
+use super::front_client::{Exchange, FrontClient};
+use crate::serve::messages::inbound::Endpoint;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -26,8 +26,8 @@ const COME_BACK: Span = Span::from_secs(1);
 
 /// One batch on its way. When it is dropped before it is answered, as its client is gone, what it was granted is given back.
 pub(super) struct Conversation<'a, A: Ask> {
-    asker: &'a Asker,
-    door: Door,
+    front_client: &'a FrontClient,
+    endpoint: Endpoint,
     /// Where permits of the resource are given back.
     settle: String,
     exchange: Exchange,
@@ -35,10 +35,10 @@ pub(super) struct Conversation<'a, A: Ask> {
 }
 
 impl<'a, A: Ask> Conversation<'a, A> {
-    /// About `resource`, at `door`.
-    pub(super) fn new(asker: &'a Asker, resource: &Name, door: Door, batch: Batch<A>) -> Self {
-        let (exchange, settle) = (asker.exchange(resource), asker.subjects.settle(resource));
-        Conversation { asker, door, settle, exchange, batch }
+    /// About `resource`, at `endpoint`.
+    pub(super) fn new(front_client: &'a FrontClient, resource: &Name, endpoint: Endpoint, batch: Batch<A>) -> Self {
+        let (exchange, settle) = (front_client.exchange(resource), front_client.subjects.settle(resource));
+        Conversation { front_client, endpoint, settle, exchange, batch }
     }
 
     /// All answers, in order; what nobody answers gets a refusal of `code` and `message`. Ends at once when `stopped` does.
@@ -54,7 +54,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             () = stopped => {}
         }
         if let Some(payload) = self.batch.withdrawal(false) {
-            self.asker.tell(self.settle.clone(), payload).await;
+            self.front_client.tell(self.settle.clone(), payload).await;
         }
         let come_back = (code == Code::Unavailable).then_some(COME_BACK);
         self.batch.give_up(|id: Option<&PermitId>| refuse(id, code, message.to_owned(), come_back));
@@ -62,7 +62,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
     }
 
     async fn ask_until_answered(&mut self) {
-        let clock = self.asker.clock;
+        let clock = self.front_client.clock;
         let (begun, mut heard, mut attempts) = (clock.now(), clock.now(), 0);
         while !self.batch.is_done() && clock.now().since(heard) < PATIENCE {
             if attempts > 0 {
@@ -71,7 +71,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             let waited = if attempts == 0 { Span::ZERO } else { clock.now().since(begun) };
             attempts += 1;
             self.batch.forget_places();
-            if self.exchange.ask(&self.door, self.batch.payload(clock.now(), waited)).await
+            if self.exchange.ask(&self.endpoint, self.batch.payload(clock.now(), waited)).await
                 && let Some(word_at) = self.listen(begun).await
             {
                 (heard, attempts) = (word_at, 1);
@@ -81,7 +81,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
 
     /// Takes answers until there are no more to come, or it is time to ask again. Until when somebody was there, if so.
     async fn listen(&mut self, begun: Time) -> Option<Time> {
-        let clock = self.asker.clock;
+        let clock = self.front_client.clock;
         let mut heard = None;
         while !self.batch.is_done() {
             let silence = self.silence(clock.now().since(begun));
@@ -100,7 +100,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
                 heard = Some(now);
             }
             if let Some(payload) = &lapsed {
-                self.asker.tell(self.settle.clone(), payload.clone()).await;
+                self.front_client.tell(self.settle.clone(), payload.clone()).await;
             }
             if !goes_on || lapsed.is_some() {
                 break;
@@ -123,8 +123,8 @@ impl<A: Ask> Drop for Conversation<'_, A> {
     fn drop(&mut self) {
         // Where the runtime is at its end, nobody is left to tell it.
         if let (Some(payload), Ok(runtime)) = (self.batch.withdrawal(true), Handle::try_current()) {
-            let (asker, settle) = (self.asker.clone(), std::mem::take(&mut self.settle));
-            runtime.spawn(async move { asker.tell(settle, payload).await });
+            let (front_client, settle) = (self.front_client.clone(), std::mem::take(&mut self.settle));
+            runtime.spawn(async move { front_client.tell(settle, payload).await });
         }
     }
 }

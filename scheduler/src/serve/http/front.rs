@@ -1,11 +1,11 @@
 //! The protocol over HTTP: `POST /v1/permit/<resource>` and `POST /v1/settle/<resource>`.
 
-use super::asker::Asker;
 use super::batch::Batch;
 use super::conversation::Conversation;
 use super::element::{Answered, Ask, Outcome, refuse};
-use crate::serve::letter::Door;
-use crate::serve::tenure::stopped;
+use super::front_client::FrontClient;
+use crate::serve::leadership::resource_leader::stopped;
+use crate::serve::messages::inbound::Endpoint;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -26,7 +26,7 @@ use tokio::sync::watch;
 /// Whom HTTP clients ask.
 #[derive(Debug)]
 pub(super) struct Front {
-    asker: Asker,
+    front_client: FrontClient,
     stopping: watch::Receiver<bool>,
     ids: Ids,
 }
@@ -39,13 +39,13 @@ struct Ids {
 }
 
 impl Front {
-    pub(super) fn new(asker: Asker, stopping: watch::Receiver<bool>) -> Self {
-        Front { asker, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
+    pub(super) fn new(front_client: FrontClient, stopping: watch::Receiver<bool>) -> Self {
+        Front { front_client, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
     }
 
     /// The connection that it asks on.
-    pub(super) fn asker(&self) -> &Asker {
-        &self.asker
+    pub(super) fn front_client(&self) -> &FrontClient {
+        &self.front_client
     }
 
     /// The answers to requests for permits of `resource`.
@@ -54,18 +54,18 @@ impl Front {
         resource: &Name,
         asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
     ) -> Vec<Answered> {
-        self.answers(resource, Door::Permit, asks).await
+        self.answers(resource, Endpoint::Permit, asks).await
     }
 
     async fn answers<A: Ask>(
         &self,
         resource: &Name,
-        door: Door,
+        endpoint: Endpoint,
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
         let batch = Batch::new(asks, || self.ids.next());
-        let conversation = Conversation::new(&self.asker, resource, door, batch);
-        let (code, message) = match self.asker.knows(resource) {
+        let conversation = Conversation::new(&self.front_client, resource, endpoint, batch);
+        let (code, message) = match self.front_client.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
             false => (
                 Code::UnknownResource,
@@ -78,15 +78,20 @@ impl Front {
         conversation.answers(stopped(&mut stopping), code, &message).await
     }
 
-    /// The response to what `body` asks at `door`.
-    async fn respond<'a, A: Ask + Deserialize<'a>>(&self, resource: &Name, door: Door, body: &'a [u8]) -> Response {
+    /// The response to what `body` asks at `endpoint`.
+    async fn respond<'a, A: Ask + Deserialize<'a>>(
+        &self,
+        resource: &Name,
+        endpoint: Endpoint,
+        body: &'a [u8],
+    ) -> Response {
         match Incoming::<A>::parse(body) {
             Incoming::One(ask) => {
-                let answers = self.answers(resource, door, [ask.map_err(invalid)]).await;
+                let answers = self.answers(resource, endpoint, [ask.map_err(invalid)]).await;
                 answers.into_iter().next().map(one).expect("every element is answered")
             }
             Incoming::Many(asks) => {
-                many(&self.answers(resource, door, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
+                many(&self.answers(resource, endpoint, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
             }
         }
     }
@@ -102,7 +107,7 @@ impl Ids {
 /// `POST /v1/permit/<resource>`
 pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<PermitRequest<'_>>(&name, Door::Permit, &body).await,
+        Ok(name) => front.respond::<PermitRequest<'_>>(&name, Endpoint::Permit, &body).await,
         Err(error) => one(unknown(&error)),
     }
 }
@@ -110,7 +115,7 @@ pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path
 /// `POST /v1/settle/<resource>`
 pub(super) async fn settle(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<Settle<'_>>(&name, Door::Settle, &body).await,
+        Ok(name) => front.respond::<Settle<'_>>(&name, Endpoint::Settle, &body).await,
         Err(error) => one(unknown(&error)),
     }
 }

@@ -1,16 +1,16 @@
 //! Everything that is served over HTTP.
 //!
 //! [`pages`] show how the scheduler is doing. The front gives permits to those without NATS: `front` speaks the
-//! protocol, `check` answers reverse proxies, and both ask like any client (`asker`, `conversation`, `batch`): over NATS, so that
-//! they work on every scheduler, whoever leads; or, where this one does, without that detour. `door`, `reading` and `token` say who gets as far as that.
+//! protocol, `check` answers reverse proxies, and both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that
+//! they work on every scheduler, whoever leads; or, where this one does, without that detour. `connection_limiter`, `reading` and `token` say who gets as far as that.
 
-mod asker;
 mod batch;
 mod check;
+mod connection_limiter;
 mod conversation;
-mod door;
 mod element;
 mod front;
+mod front_client;
 mod origin;
 pub mod pages;
 mod rate_limit;
@@ -18,15 +18,15 @@ mod reading;
 pub mod settings;
 mod token;
 
-use super::tenure::Led;
+use crate::serve::leadership::resource_leader::LoopWatch;
 use anyhow::Context;
-use asker::Asker;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
 use check::Check;
-use door::Door;
+use connection_limiter::ConnectionLimiter;
 use front::Front;
+use front_client::FrontClient;
 use pages::Pages;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
@@ -56,7 +56,7 @@ pub struct Backing {
     /// What to ask on it.
     pub subjects: Subjects,
     /// The resources of this scheduler's configuration, and the ways into the loops of those that it leads.
-    pub led: BTreeMap<Name, Led>,
+    pub led: BTreeMap<Name, LoopWatch>,
     /// Tells that the process stops.
     pub stopping: watch::Receiver<bool>,
     /// The clock.
@@ -67,8 +67,8 @@ pub struct Backing {
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
-    door: Door,
-    asker: Option<Asker>,
+    connection_limiter: ConnectionLimiter,
+    front_client: Option<FrontClient>,
 }
 
 impl Socket {
@@ -101,17 +101,17 @@ impl Socket {
     /// If the front can't listen for answers.
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
         let mut router = pages.router();
-        let mut asker = None;
+        let mut front_client = None;
         if let Some(backing) = backing {
             let Backing { client, subjects, led, stopping, clock } = backing;
-            let asking = Asker::start(client, subjects, led, clock).await?;
+            let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
             router = router.merge(routes(Arc::new(front), &self.settings, self.guard));
-            asker = Some(asking);
+            front_client = Some(asking);
         }
-        let door = Door::new(self.settings.max_connections);
-        tokio::spawn(door.clone().open(self.listener, router.layer(from_fn(reading::whole))));
-        Ok(Serving { address: self.address, door, asker })
+        let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
+        tokio::spawn(connection_limiter.clone().open(self.listener, router.layer(from_fn(reading::whole))));
+        Ok(Serving { address: self.address, connection_limiter, front_client })
     }
 }
 
@@ -138,9 +138,9 @@ impl Serving {
 
     /// Sends everybody away who is connected, after their answers. Whoever comes later still sees how the scheduler is doing.
     pub async fn clear(&self) {
-        self.door.clear().await;
-        if let Some(asker) = &self.asker {
-            asker.flush().await;
+        self.connection_limiter.clear().await;
+        if let Some(front_client) = &self.front_client {
+            front_client.flush().await;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Health, readiness and metrics over HTTP.
 
 use crate::serve::health::Health;
+use crate::serve::leadership::resource_leader::Reporter;
+use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
-use crate::serve::rulebook::Read;
-use crate::serve::tenure::Reporter;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -1,8 +1,8 @@
 //! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
 
-use super::asker::Asker;
 use super::element::{Outcome, Refused};
-use crate::serve::letter::Door;
+use super::front_client::FrontClient;
+use crate::serve::messages::inbound::Endpoint;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
@@ -25,7 +25,7 @@ const MAX_POLICIES: usize = 8;
 /// What is known of a resource's limits. They are asked for beside the requests, and nobody waits for them.
 #[derive(Debug)]
 pub(super) struct Policies {
-    asker: Asker,
+    front_client: FrontClient,
     resource: Name,
     /// The lock guards what is known, for the time of a copy.
     known: Arc<Mutex<Known>>,
@@ -38,8 +38,8 @@ struct Known {
 }
 
 impl Policies {
-    pub(super) fn new(asker: Asker, resource: Name) -> Self {
-        Policies { asker, resource, known: Arc::default() }
+    pub(super) fn new(front_client: FrontClient, resource: Name) -> Self {
+        Policies { front_client, resource, known: Arc::default() }
     }
 
     /// The fields of the response to who asked.
@@ -55,20 +55,20 @@ impl Policies {
     }
 
     fn current(&self) -> Option<HeaderValue> {
-        let now = self.asker.clock.now();
+        let now = self.front_client.clock.now();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.asked.is_none_or(|asked| now.since(asked) >= FRESH) {
             known.asked = Some(now);
-            tokio::spawn(refresh(self.asker.clone(), self.resource.clone(), self.known.clone()));
+            tokio::spawn(refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()));
         }
         known.policies.clone()
     }
 }
 
 /// What fails leaves what was known.
-async fn refresh(asker: Asker, resource: Name, known: Arc<Mutex<Known>>) {
-    let mut exchange = asker.exchange(&resource);
-    if !exchange.ask(&Door::Status, Vec::new()).await {
+async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Known>>) {
+    let mut exchange = front_client.exchange(&resource);
+    if !exchange.ask(&Endpoint::Status, Vec::new()).await {
         return;
     }
     if let Ok(Reply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await

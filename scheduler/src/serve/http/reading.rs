@@ -1,6 +1,6 @@
 //! Requests are read to their end before anything is done for them, within bounds.
 
-use super::door::Guest;
+use super::connection_limiter::Connection;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -21,7 +21,7 @@ const READ_BODY: Duration = Duration::from_secs(5);
 
 /// Reads the body, and marks the connection as one that is owed an answer from then on.
 pub(super) async fn whole(request: Request, next: Next) -> Response {
-    let guest = request.extensions().get::<Guest>().cloned();
+    let connection = request.extensions().get::<Connection>().cloned();
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout(READ_BODY, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(body)) => body,
@@ -31,7 +31,7 @@ pub(super) async fn whole(request: Request, next: Next) -> Response {
         Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body ends before its end\n".to_owned()),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, format!("the body took longer than {READ_BODY:?}\n")),
     };
-    let _owed = guest.as_ref().map(Guest::owe);
+    let _owed = connection.as_ref().map(Connection::owe);
     next.run(Request::from_parts(head, Body::from(body))).await
 }
 

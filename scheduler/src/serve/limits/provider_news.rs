@@ -1,8 +1,8 @@
 //! What a permit loop hears of whoever knows its limits, and makes of it.
 
-use super::permit_loop::PermitLoop;
 use crate::provider::matching::{NewLimit, new_levels, new_limits, unmatched};
 use crate::provider::{Contract, ProvidedLevel, ProviderError};
+use crate::serve::permits::permit_loop::PermitLoop;
 use rampmeter_protocol::event::{Event as News, LimitNews};
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
 use rampmeter_protocol::time::Time;
@@ -32,7 +32,7 @@ pub enum ProviderNews {
 
 /// What a permit loop knows of its provider, for status and metrics.
 #[derive(Clone, Debug)]
-pub(super) struct ProviderView {
+pub(crate) struct ProviderView {
     kind: &'static str,
     state: ProviderState,
     reason: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct ProviderView {
 
 impl ProviderView {
     /// A provider of this kind that has not been heard yet.
-    pub(super) fn new(kind: &'static str) -> Self {
+    pub(crate) fn new(kind: &'static str) -> Self {
         ProviderView {
             kind,
             state: ProviderState::Unknown,
@@ -55,7 +55,7 @@ impl ProviderView {
     }
 
     /// As the protocol has it.
-    pub(super) fn status(&self, now: Time) -> ProviderStatus {
+    pub(crate) fn status(&self, now: Time) -> ProviderStatus {
         ProviderStatus {
             kind: self.kind.to_owned(),
             state: self.state,
@@ -67,7 +67,7 @@ impl ProviderView {
 }
 
 impl PermitLoop {
-    pub(super) fn hear_provider(&mut self, now: Time, news: ProviderNews) {
+    pub(crate) fn hear_provider(&mut self, now: Time, news: ProviderNews) {
         match news {
             ProviderNews::Limits(contract) => {
                 self.apply_limits(now, &contract);
@@ -106,7 +106,7 @@ impl PermitLoop {
 
     /// Takes the last contract for what counts, after limits have changed: what the upstream itself says of its limits is true whatever
     /// people say.
-    pub(super) fn keep_to_contract(&mut self, now: Time) {
+    pub(crate) fn keep_to_contract(&mut self, now: Time) {
         if let Some(contract) = self.provider.as_mut().and_then(|provider| provider.contract.take()) {
             self.apply_limits(now, &contract);
             self.provider.iter_mut().for_each(|provider| provider.contract = Some(contract.clone()));

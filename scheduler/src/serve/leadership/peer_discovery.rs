@@ -1,7 +1,7 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
-use super::roster::Roster;
-use super::tenure::stopped;
+use crate::serve::leadership::peers::Peers;
+use crate::serve::leadership::resource_leader::stopped;
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;
@@ -33,7 +33,7 @@ struct Metadata {
 pub async fn keep_calling(
     client: Client,
     prefix: Name,
-    roster: Arc<Roster>,
+    peers: Arc<Peers>,
     clock: Clock,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -48,7 +48,7 @@ pub async fn keep_calling(
                 }
             }
             answer = answers.next() => match answer {
-                Some(answer) => note(&roster, &prefix, clock, &answer.payload),
+                Some(answer) => note(&peers, &prefix, clock, &answer.payload),
                 None => return,
             },
             () = stopped(&mut stop) => return,
@@ -56,10 +56,10 @@ pub async fn keep_calling(
     }
 }
 
-fn note(roster: &Roster, prefix: &Name, clock: Clock, payload: &[u8]) {
+fn note(peers: &Peers, prefix: &Name, clock: Clock, payload: &[u8]) {
     let Ok(Answer { metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
-        roster.heard(clock.now(), &metadata.leader, resources);
+        peers.heard(clock.now(), &metadata.leader, resources);
     }
 }

@@ -1,8 +1,8 @@
 //! Ending waits by hand, a few at a time: others are answered meanwhile.
 
-use super::letter::Address;
-use super::permit_loop::PermitLoop;
-use super::reply::ReplyTo;
+use crate::serve::messages::inbound::Address;
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::permit_loop::PermitLoop;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
@@ -15,7 +15,7 @@ const MAX_PURGES: usize = 16;
 
 /// An order that is carried out.
 #[derive(Debug)]
-pub(super) struct Purging {
+pub(crate) struct Purging {
     to: Address,
     selection: Selection,
     walk: Walk,
@@ -24,7 +24,7 @@ pub(super) struct Purging {
 
 impl PermitLoop {
     /// Takes an order to end waits. An operator wants an answer: without one nothing is done.
-    pub(super) fn take_purge(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+    pub(crate) fn take_purge(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(to) = reply else { return };
         let Purge { client, class } = match Purge::parse(payload) {
             Ok(order) => order,
@@ -49,7 +49,7 @@ impl PermitLoop {
     }
 
     /// Ends the next waits of the first order.
-    pub(super) fn purge_on(&mut self, now: Time) {
+    pub(crate) fn purge_on(&mut self, now: Time) {
         let Some(mut purging) = self.purges.pop_front() else { return };
         let (ended, walk) = self.core.purge(purging.walk, &purging.selection);
         purging.ended += ended as u64;

@@ -1,6 +1,6 @@
 //! Arrays that are answered by arrays, element by element in the same order.
 
-use super::letter::Address;
+use crate::serve::messages::inbound::Address;
 use std::ops::Range;
 
 /// The place of an element's answer.

@@ -1,7 +1,7 @@
 //! Whether a permit loop is sure to lead.
 
-use super::permit_loop::PermitLoop;
-use super::stall_detector::uptime;
+use crate::serve::permits::permit_loop::PermitLoop;
+use crate::serve::permits::stall_detector::uptime;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -19,7 +19,7 @@ const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
 /// Whether this loop is sure to lead, or what it does to become sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum LeadershipState {
     /// It leads.
     Sure,
     /// It leads what nobody is known to have led, in a store that was made just now. A worker that knows of another leader shows that
@@ -41,44 +41,47 @@ pub(super) enum Standing {
     },
 }
 
-impl Standing {
+impl LeadershipState {
     /// That of a leader that begins at `now`, and has to listen first before this mark counts.
-    pub(super) fn at_first(now: Time, listening: Option<MarkNumber>) -> Self {
-        listening.map_or(Standing::Sure, |mark| Standing::Listening { until: now + LISTEN, mark })
+    pub(crate) fn at_first(now: Time, listening: Option<MarkNumber>) -> Self {
+        listening.map_or(LeadershipState::Sure, |mark| LeadershipState::Listening { until: now + LISTEN, mark })
     }
 }
 
 impl PermitLoop {
     /// Notices a standstill, and doubts its own mandate after one.
-    pub(super) fn watch_out(&mut self) {
+    pub(crate) fn watch_out(&mut self) {
         let now = self.clock.now();
         if let Some(standstill) = self.stall_detector.standstill(uptime(now)) {
-            if let Standing::Listening { mark, .. } = self.standing {
-                self.standing = Standing::Listening { until: now + LISTEN, mark };
+            if let LeadershipState::Listening { mark, .. } = self.leadership {
+                self.leadership = LeadershipState::Listening { until: now + LISTEN, mark };
                 return;
             }
             tracing::warn!(resource = %self.core.resource().name(), %standstill, "this process stood still; checking who leads");
             self.tally.standstills += 1;
-            self.canary.lose(now);
+            self.loopback_check.lose(now);
             self.outbox.forget();
             self.doubt(now);
         }
-        match self.standing {
-            Standing::Clearing { until, .. } if until <= now => self.standing = Standing::Sure,
-            Standing::Listening { until, mark } if until <= now => {
-                self.standing = Standing::Sure;
+        match self.leadership {
+            LeadershipState::Clearing { until, .. } if until <= now => self.leadership = LeadershipState::Sure,
+            LeadershipState::Listening { until, mark } if until <= now => {
+                self.leadership = LeadershipState::Sure;
                 self.handle(now, Event::Marked(mark));
                 self.begin();
             }
-            Standing::Sure | Standing::Rechecking | Standing::Clearing { .. } | Standing::Listening { .. } => {}
+            LeadershipState::Sure
+            | LeadershipState::Rechecking
+            | LeadershipState::Clearing { .. }
+            | LeadershipState::Listening { .. } => {}
         }
     }
 
     /// A worker that has seen a higher epoch than ours has seen another leader: one that has replaced us, or one that led
     /// before our store went back. Epochs count changes of leader, from the wall clock on where the count was lost: one
     /// beyond it nobody has seen.
-    pub(super) fn note_epoch(&mut self, now: Time, seen: Option<u64>) {
-        let unknown = if let Standing::Listening { .. } = self.standing { 1 } else { self.core.epoch() + 1 };
+    pub(crate) fn note_epoch(&mut self, now: Time, seen: Option<u64>) {
+        let unknown = if let LeadershipState::Listening { .. } = self.leadership { 1 } else { self.core.epoch() + 1 };
         let possible = unknown..=epoch_bound();
         // What it may mean has been done once in this term.
         let is_news = |seen: &u64| possible.contains(seen) && self.tally.store_went_back == 0;
@@ -91,18 +94,18 @@ impl PermitLoop {
     }
 
     fn doubt(&mut self, now: Time) {
-        self.standing = Standing::Rechecking;
+        self.leadership = LeadershipState::Rechecking;
         self.handle(now, Event::Doubt);
     }
 
     /// The store has taken a mark: nobody else led when it did.
-    pub(super) fn marked(&mut self, now: Time, number: MarkNumber) {
+    pub(crate) fn marked(&mut self, now: Time, number: MarkNumber) {
         self.tally.marks += 1;
         if let Some(seen) = self.seen_epoch.take_if(|_| self.core.settles_doubt(number)) {
             return self.store_went_back(now, seen);
         }
         self.handle(now, Event::Marked(number));
-        if self.standing == Standing::Rechecking && self.core.is_trusted() {
+        if self.leadership == LeadershipState::Rechecking && self.core.is_trusted() {
             self.clear_backlog(now);
         }
     }
@@ -110,43 +113,43 @@ impl PermitLoop {
     /// Who has asked while we were away may have given up since, or have asked another: they are to ask again.
     fn clear_backlog(&mut self, now: Time) {
         let (token, until) = (rand::random(), now + ECHO);
-        self.standing = Standing::Clearing { token, until };
+        self.leadership = LeadershipState::Clearing { token, until };
         self.outbox.send(self.own_echo(), &token);
         // Nobody's echo tells how old it is what this process has asked.
-        let unread = self.unread.take().into_iter().chain(std::iter::from_fn(|| self.letters.try_recv().ok()));
-        for letter in unread.collect::<Vec<_>>() {
-            self.take(now, letter);
+        let unread = self.unread.take().into_iter().chain(std::iter::from_fn(|| self.inbound.try_recv().ok()));
+        for inbound in unread.collect::<Vec<_>>() {
+            self.take(now, inbound);
         }
     }
 
-    pub(super) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
-        if let Some(sung_at) = self.canary.hear(now, payload) {
+    pub(crate) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
+        if let Some(sung_at) = self.loopback_check.hear(now, payload) {
             if std::mem::take(&mut self.held_up) {
                 self.handle(now, Event::HeldUp);
             }
             self.handle(now, Event::Delivered(sung_at));
         }
-        if let Standing::Clearing { token, .. } = self.standing
+        if let LeadershipState::Clearing { token, .. } = self.leadership
             && payload == token.to_string().as_bytes()
         {
-            self.standing = Standing::Sure;
+            self.leadership = LeadershipState::Sure;
         }
     }
 
     /// Nothing has come in: if the song is late that was sung before, NATS does not carry answers either. A loop that is busy with
     /// what comes in hears its song late, and nothing is known of answers.
-    pub(super) fn listen_for_song(&mut self) {
+    pub(crate) fn listen_for_song(&mut self) {
         let now = self.clock.now();
-        if self.canary.late_from().is_some_and(|late_from| late_from < now) {
+        if self.loopback_check.late_from().is_some_and(|late_from| late_from < now) {
             self.held_up = true;
             self.handle(now, Event::HeldUp);
         }
     }
 
     /// When to look after the song: in time when it is late, and then as often as starts are to be put off.
-    pub(super) fn next_song(&self, now: Time) -> Time {
-        let late = self.canary.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
-        late.map_or(self.canary.next_song(), |late| late.min(self.canary.next_song()))
+    pub(crate) fn next_song(&self, now: Time) -> Time {
+        let late = self.loopback_check.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
+        late.map_or(self.loopback_check.next_song(), |late| late.min(self.loopback_check.next_song()))
     }
 
     /// Nobody leads but us, and yet somebody has: what we began with was not the last state. It happens once a term at most,

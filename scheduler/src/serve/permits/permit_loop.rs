@@ -1,17 +1,17 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
-use super::canary::Canary;
-use super::ear::Ear;
-pub use super::handover::Handover;
-use super::letter::{Address, Doors, Letter};
-use super::provider_news::{ProviderNews, ProviderView};
-use super::purging::Purging;
-use super::reply::{Outbox, ReplyTo};
-use super::ruled::{InForce, NewRules};
-use super::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
-use super::standing::Standing;
-use super::tally::Tally;
-use super::undelivered::Undelivered;
+use crate::serve::limits::effective_limits::{InForce, NewRules};
+use crate::serve::limits::provider_news::{ProviderNews, ProviderView};
+use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
+use crate::serve::messages::reply::{Outbox, ReplyTo};
+pub use crate::serve::permits::handover::Handover;
+use crate::serve::permits::leadership_state::LeadershipState;
+use crate::serve::permits::loopback_check::LoopbackCheck;
+use crate::serve::permits::purging::Purging;
+use crate::serve::permits::response_reader::ResponseReader;
+use crate::serve::permits::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
+use crate::serve::permits::tally::Tally;
+use crate::serve::permits::undelivered::Undelivered;
 use crate::store::{MAX_PERMITS, Moment};
 use async_nats::{Client, Message, Subscriber};
 use futures::{FutureExt, StreamExt};
@@ -37,7 +37,7 @@ use tokio::time::Sleep;
 /// enough to keep nobody waiting.
 const BURST: usize = 16;
 /// How long such a burst lasts: a message of one may have many requests in it.
-pub(super) const LONGEST_BURST: Span = Span::from_nanos(250_000);
+pub(crate) const LONGEST_BURST: Span = Span::from_nanos(250_000);
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 /// How long the last answers may take to be sent; a small part of what a graceful stop may take.
@@ -109,7 +109,7 @@ pub struct Parts {
     /// What others want.
     pub orders: mpsc::Receiver<Order>,
     /// What this process asks.
-    pub letters: mpsc::Receiver<Letter>,
+    pub inbound: mpsc::Receiver<Inbound>,
     /// Where marks go.
     pub marks: mpsc::Sender<Pending>,
     /// The mark that is to count once nobody has been heard who knows of another leader.
@@ -124,44 +124,44 @@ pub struct Parts {
 
 /// The loop.
 pub struct PermitLoop {
-    pub(super) client: Client,
-    pub(super) subscription: Subscriber,
+    pub(crate) client: Client,
+    pub(crate) subscription: Subscriber,
     probes: Subscriber,
     /// Where NATS says which answers have reached nobody.
-    pub(super) reports: Subscriber,
-    pub(super) core: Scheduler<ReplyTo>,
-    pub(super) ear: Ear,
-    pub(super) clock: Clock,
-    pub(super) subjects: Subjects,
+    pub(crate) reports: Subscriber,
+    pub(crate) core: Scheduler<ReplyTo>,
+    pub(crate) response_reader: ResponseReader,
+    pub(crate) clock: Clock,
+    pub(crate) subjects: Subjects,
     leader: String,
     orders: mpsc::Receiver<Order>,
-    pub(super) letters: mpsc::Receiver<Letter>,
+    pub(crate) inbound: mpsc::Receiver<Inbound>,
     marks: mpsc::Sender<Pending>,
     open: Option<oneshot::Sender<()>>,
     /// Whether a mark is being written.
     writing: bool,
     /// Whether this loop gives the resource up by itself.
-    pub(super) handing_over: bool,
-    pub(super) doors: Doors,
+    pub(crate) handing_over: bool,
+    pub(crate) endpoints: Endpoints,
     event: Address,
-    pub(super) outbox: Outbox,
-    pub(super) undelivered: Undelivered,
+    pub(crate) outbox: Outbox,
+    pub(crate) undelivered: Undelivered,
     /// Orders to end waits, the first of which is being carried out.
-    pub(super) purges: VecDeque<Purging>,
-    pub(super) tally: Tally,
-    pub(super) stall_detector: StallDetector,
-    pub(super) canary: Canary,
+    pub(crate) purges: VecDeque<Purging>,
+    pub(crate) tally: Tally,
+    pub(crate) stall_detector: StallDetector,
+    pub(crate) loopback_check: LoopbackCheck,
     /// Whether its song is late, and so are answers.
-    pub(super) held_up: bool,
-    pub(super) standing: Standing,
+    pub(crate) held_up: bool,
+    pub(crate) leadership: LeadershipState,
     /// What was read just before this loop began to doubt.
-    pub(super) unread: Option<Letter>,
+    pub(crate) unread: Option<Inbound>,
     /// The highest epoch that a worker has seen, if it is above ours.
-    pub(super) seen_epoch: Option<u64>,
+    pub(crate) seen_epoch: Option<u64>,
     /// What is known of the provider of the limits.
-    pub(super) provider: Option<ProviderView>,
+    pub(crate) provider: Option<ProviderView>,
     /// The rules that count.
-    pub(super) rules: InForce,
+    pub(crate) rules: InForce,
     /// Wakes the loop at the next look or before: to set it anew costs more than to be woken for nothing at times.
     alarm: Pin<Box<Sleep>>,
 }
@@ -169,7 +169,7 @@ pub struct PermitLoop {
 /// What woke the loop.
 enum Woken {
     Order(Option<Order>),
-    Letter(Option<Letter>),
+    Inbound(Option<Inbound>),
     Probe(Option<Message>),
     Report(Option<Message>),
     Time,
@@ -181,12 +181,12 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, async_nats::SubscribeError> {
-        let Parts { core, reader, subjects, clock, process, leader, orders, letters, marks, listening, open, .. } =
+        let Parts { core, reader, subjects, clock, process, leader, orders, inbound, marks, listening, open, .. } =
             parts;
         let Parts { provider, rules, .. } = parts;
         let name = core.resource().name().clone();
         let everything = format!("{}.*.{name}", subjects.prefix());
-        let doors = Doors::new(&subjects, &name);
+        let endpoints = Endpoints::new(&subjects, &name);
         let undelivered = Undelivered::new(&subjects, &name);
         Ok(PermitLoop {
             subscription: client.subscribe(everything).await?,
@@ -195,25 +195,25 @@ impl PermitLoop {
             client,
             tally: Tally::new(core.resource().classes().len()),
             stall_detector: StallDetector::new(process, uptime(clock.now())),
-            canary: Canary::new(clock.now(), &leader),
+            loopback_check: LoopbackCheck::new(clock.now(), &leader),
             held_up: false,
             core,
-            ear: Ear::new(reader),
+            response_reader: ResponseReader::new(reader),
             clock,
             leader,
             orders,
-            letters,
+            inbound,
             marks,
             open: Some(open),
             writing: false,
             handing_over: false,
-            doors,
+            endpoints,
             event: Address::Subject(subjects.event(&name).into()),
             subjects,
             outbox: Outbox::default(),
             undelivered,
             purges: VecDeque::new(),
-            standing: Standing::at_first(clock.now(), listening),
+            leadership: LeadershipState::at_first(clock.now(), listening),
             unread: None,
             seen_epoch: None,
             provider: provider.map(ProviderView::new),
@@ -224,7 +224,7 @@ impl PermitLoop {
 
     /// Answers until the orders end or the connection is closed for good.
     pub async fn run(mut self) {
-        if self.standing == Standing::Sure {
+        if self.leadership == LeadershipState::Sure {
             self.begin();
         }
         loop {
@@ -241,12 +241,14 @@ impl PermitLoop {
             self.watch_out();
             match woken {
                 Woken::Order(Some(order)) => self.obey(order).await,
-                Woken::Letter(Some(letter)) if self.standing == Standing::Rechecking => self.unread = Some(letter),
-                Woken::Letter(Some(letter)) => self.take_burst(letter),
+                Woken::Inbound(Some(inbound)) if self.leadership == LeadershipState::Rechecking => {
+                    self.unread = Some(inbound)
+                }
+                Woken::Inbound(Some(inbound)) => self.take_burst(inbound),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),
                 Woken::Report(Some(report)) => self.take_reports(&report),
                 Woken::Time => self.listen_for_song(),
-                Woken::Order(None) | Woken::Letter(None) | Woken::Probe(None) | Woken::Report(None) => break,
+                Woken::Order(None) | Woken::Inbound(None) | Woken::Probe(None) | Woken::Report(None) => break,
             }
             // 4. What is due is done, whether or not a timer said so.
             self.keep_time();
@@ -263,14 +265,14 @@ impl PermitLoop {
         if self.alarm.is_elapsed() || look < self.alarm.deadline() {
             self.alarm.as_mut().reset(look);
         }
-        let (reads, more) = (self.standing != Standing::Rechecking, self.has_more_to_do());
+        let (reads, more) = (self.leadership != LeadershipState::Rechecking, self.has_more_to_do());
         tokio::select! {
             biased;
             order = self.orders.recv() => Woken::Order(order),
             probe = self.probes.next() => Woken::Probe(probe),
             report = self.reports.next() => Woken::Report(report),
-            message = self.subscription.next(), if reads => Woken::Letter(message.map(|message| self.doors.letter(message))),
-            Some(letter) = self.letters.recv(), if reads => Woken::Letter(Some(letter)),
+            message = self.subscription.next(), if reads => Woken::Inbound(message.map(|message| self.endpoints.inbound(message))),
+            Some(inbound) = self.inbound.recv(), if reads => Woken::Inbound(Some(inbound)),
             () = &mut self.alarm => Woken::Time,
             // What has come in goes first, and what goes out is sent meanwhile.
             () = tokio::task::yield_now(), if more => Woken::Time,
@@ -281,11 +283,11 @@ impl PermitLoop {
     fn next_look(&self) -> Time {
         let now = self.clock.now();
         let heartbeat = now + HEARTBEAT;
-        match (self.is_connected(), self.standing) {
+        match (self.is_connected(), self.leadership) {
             (false, _) => now + RECONNECT_POLL,
-            (true, Standing::Rechecking | Standing::Listening { .. }) => heartbeat,
-            (true, Standing::Sure | Standing::Clearing { .. }) => {
-                let writes = !self.writing && self.canary.is_alive(now);
+            (true, LeadershipState::Rechecking | LeadershipState::Listening { .. }) => heartbeat,
+            (true, LeadershipState::Sure | LeadershipState::Clearing { .. }) => {
+                let writes = !self.writing && self.loopback_check.is_alive(now);
                 let mark = self.core.next_mark().filter(|_| writes);
                 let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
                 mark.into_iter().chain(wakeup).chain([heartbeat, self.next_song(now)]).min().unwrap_or(heartbeat)
@@ -293,29 +295,30 @@ impl PermitLoop {
         }
     }
 
-    pub(super) fn may_answer(&self) -> bool {
-        self.is_connected() && self.standing != Standing::Rechecking
+    pub(crate) fn may_answer(&self) -> bool {
+        self.is_connected() && self.leadership != LeadershipState::Rechecking
     }
 
-    fn take_burst(&mut self, first: Letter) {
+    fn take_burst(&mut self, first: Inbound) {
         let began = self.clock.now();
         let mut now = self.take(began, first);
         for _ in 1..BURST {
-            if self.standing == Standing::Rechecking || now.since(began) > LONGEST_BURST || self.took_reports() {
+            if self.leadership == LeadershipState::Rechecking || now.since(began) > LONGEST_BURST || self.took_reports()
+            {
                 return;
             }
-            let Some(letter) = self.next_letter() else { return };
-            now = self.take(now, letter);
+            let Some(inbound) = self.next_inbound() else { return };
+            now = self.take(now, inbound);
         }
     }
 
     /// What has come in. What this process asks goes first here: a burst begins with what came over NATS, wherever something did.
-    fn next_letter(&mut self) -> Option<Letter> {
-        let here = self.letters.try_recv().ok();
-        here.or_else(|| Some(self.doors.letter(self.subscription.next().now_or_never()??)))
+    fn next_inbound(&mut self) -> Option<Inbound> {
+        let here = self.inbound.try_recv().ok();
+        here.or_else(|| Some(self.endpoints.inbound(self.subscription.next().now_or_never()??)))
     }
 
-    pub(super) fn status(&mut self, now: Time) -> Status {
+    pub(crate) fn status(&mut self, now: Time) -> Status {
         let limited_by = self.core.limited_by(now);
         Status {
             limits: self.core.limit_status(now),
@@ -332,14 +335,14 @@ impl PermitLoop {
         }
     }
 
-    pub(super) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
         }
     }
 
-    pub(super) fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
+    pub(crate) fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.count(&command);
         if let Command::Announce(announcement) = &command {
             return self.tell_everybody(announcement);
@@ -365,14 +368,14 @@ impl PermitLoop {
         self.publish_event(&news);
     }
 
-    pub(super) fn publish_event(&mut self, event: &News) {
+    pub(crate) fn publish_event(&mut self, event: &News) {
         self.outbox.send(self.event.clone(), event);
     }
 
     fn count(&mut self, command: &Command<ReplyTo>) {
         match command {
             Command::Grant(grant) if !grant.repeated => {
-                self.canary.note_grant();
+                self.loopback_check.note_grant();
                 self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
@@ -397,19 +400,19 @@ impl PermitLoop {
     /// Hands the next mark out to be written: as long as messages come in, or a loop that hears nothing would lead for ever.
     fn keep_marked(&mut self) {
         let now = self.clock.now();
-        if !self.is_connected() || self.standing == Standing::Rechecking {
+        if !self.is_connected() || self.leadership == LeadershipState::Rechecking {
             // What is not read can't be heard.
-            self.canary.lose(now);
+            self.loopback_check.lose(now);
         }
         if !self.is_connected() {
             return;
         }
-        if let Some(song) = self.canary.sing(now) {
+        if let Some(song) = self.loopback_check.sing(now) {
             self.outbox.send(self.own_echo(), &song);
         }
         let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
-        let listens = matches!(self.standing, Standing::Listening { .. });
-        if !due || listens || !self.canary.is_alive(now) {
+        let listens = matches!(self.leadership, LeadershipState::Listening { .. });
+        if !due || listens || !self.loopback_check.is_alive(now) {
             return;
         }
         let Some(mark) = self.core.mark(now) else { return };
@@ -418,7 +421,7 @@ impl PermitLoop {
     }
 
     /// Permits are granted from now on.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if let Some(open) = self.open.take() {
             open.send(()).ok();
         }
@@ -426,7 +429,7 @@ impl PermitLoop {
     }
 
     /// Whoever waits learns that somebody new leads.
-    pub(super) fn announce(&mut self) {
+    pub(crate) fn announce(&mut self) {
         let event = News::Leader { epoch: self.core.epoch(), leader: self.leader.clone() };
         self.outbox.send(self.event.clone(), &event);
     }
@@ -476,7 +479,7 @@ impl PermitLoop {
     }
 
     /// Where this loop's own messages come in again.
-    pub(super) fn own_echo(&self) -> Address {
-        Address::Subject(self.doors.echo.clone())
+    pub(crate) fn own_echo(&self) -> Address {
+        Address::Subject(self.endpoints.echo.clone())
     }
 }

@@ -1,8 +1,8 @@
-//! Standing by: until nobody leads a resource.
+//! LeadershipState by: until nobody leads a resource.
 
-use super::health::Duty;
-use super::tenure::Tenure;
-use super::witness::{Witness, note};
+use crate::serve::health::Duty;
+use crate::serve::leadership::last_seen::{LastSeenRecord, note};
+use crate::serve::leadership::resource_leader::ResourceLeader;
 use crate::store::{FoundState, parse};
 use async_nats::RequestErrorKind;
 use async_nats::jetstream::kv;
@@ -49,15 +49,15 @@ enum Sign {
     Silent(String),
 }
 
-impl Tenure {
+impl ResourceLeader {
     /// Returns when nobody leads any more, and it is this scheduler's turn.
-    pub(super) async fn until_vacant(&mut self) {
+    pub(crate) async fn until_vacant(&mut self) {
         while let Err(error) = self.look_at_store().await {
             let reason = self.reason(&error);
             self.duty(Duty::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
-        let mut watch = self.office.store.watch(self.resource.name()).await.ok();
+        let mut watch = self.context.store.watch(self.resource.name()).await.ok();
         let mut heard_at = self.now();
         loop {
             let vacant = match self.claim() {
@@ -77,8 +77,8 @@ impl Tenure {
 
     /// Whose the resource is, as far as the record tells.
     fn claim(&self) -> Claim {
-        let Some(Witness { record, since, .. }) = &self.seen else { return Claim::Unknown };
-        let me = &self.office.leader;
+        let Some(LastSeenRecord { record, since, .. }) = &self.seen else { return Claim::Unknown };
+        let me = &self.context.leader;
         match &record.successor {
             _ if !record.released && record.leader != *me => Claim::Leaders(record.leader.clone()),
             Some(successor) if successor != me && self.now().since(*since) < COURTESY => Claim::Successors,
@@ -88,7 +88,7 @@ impl Tenure {
 
     /// Whether `leader` is gone, or has been silent for too long, and it is this scheduler's turn.
     async fn is_lost(&mut self, leader: &str, heard_at: &mut Time) -> bool {
-        self.office.roster.leads(self.resource.name(), leader);
+        self.context.peers.leads(self.resource.name(), leader);
         match self.probe(leader).await {
             Sign::Alive => {
                 *heard_at = self.now();
@@ -96,7 +96,7 @@ impl Tenure {
                 false
             }
             Sign::Gone if self.has_subscribed() => {
-                self.office.roster.gone(leader);
+                self.context.peers.gone(leader);
                 self.takes_turn().await
             }
             Sign::Gone => false,
@@ -109,14 +109,14 @@ impl Tenure {
 
     /// Whether the present leader must have subscribed by now, if it ever did.
     fn has_subscribed(&self) -> bool {
-        let by_now = |seen: &Witness| seen.record.mark > 1 || self.now().since(seen.led_since) >= SUBSCRIBING;
+        let by_now = |seen: &LastSeenRecord| seen.record.mark > 1 || self.now().since(seen.led_since) >= SUBSCRIBING;
         self.seen.as_ref().is_some_and(by_now)
     }
 
     /// Whether nobody leads, of whom the store knows nothing: what they know is better than a fresh start.
     async fn nobody_answers(&mut self) -> bool {
-        let status = self.office.subjects.status(self.resource.name());
-        let answer = self.office.client.request(status, "".into());
+        let status = self.context.subjects.status(self.resource.name());
+        let answer = self.context.client.request(status, "".into());
         let answered = matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)));
         if answered {
             self.duty(Duty::Standby);
@@ -127,8 +127,8 @@ impl Tenure {
 
     /// Lets those go first who lead less. Whether nobody has.
     async fn takes_turn(&mut self) -> bool {
-        self.office.roster.vacant(self.resource.name());
-        let head_start = self.office.roster.head_start(self.now(), self.resource.name());
+        self.context.peers.vacant(self.resource.name());
+        let head_start = self.context.peers.head_start(self.now(), self.resource.name());
         if head_start == Span::ZERO {
             return true;
         }
@@ -148,12 +148,12 @@ impl Tenure {
 
     /// Reads the record.
     async fn look_at_store(&mut self) -> Result<(), String> {
-        let found = self.office.store.read(self.resource.name()).await.map_err(|error| error.to_string())?;
+        let found = self.context.store.read(self.resource.name()).await.map_err(|error| error.to_string())?;
         if let FoundState::Record(record) = found.state {
             if self.seen.is_none() {
-                self.first_server = self.office.store.server();
+                self.first_server = self.context.store.server();
             }
-            note(&mut self.seen, self.office.clock.now(), *record, found.revision);
+            note(&mut self.seen, self.context.clock.now(), *record, found.revision);
         }
         Ok(())
     }
@@ -171,19 +171,19 @@ impl Tenure {
             () = tokio::time::sleep(PROBE_EVERY) => return false,
         };
         let Some(Ok(entry)) = entry else {
-            *watch = self.office.store.watch(self.resource.name()).await.ok();
+            *watch = self.context.store.watch(self.resource.name()).await.ok();
             tokio::time::sleep(PROBE_EVERY).await;
             return false;
         };
         let Ok(record) = parse(&entry) else { return false };
         let leader = self.seen.as_ref().map(|seen| seen.record.leader.clone());
         let another = leader.as_ref() != Some(&record.leader);
-        note(&mut self.seen, self.office.clock.now(), record, entry.revision) && another
+        note(&mut self.seen, self.context.clock.now(), record, entry.revision) && another
     }
 
     async fn probe(&self, leader: &str) -> Sign {
-        let subject = self.office.subjects.probe(self.resource.name(), leader);
-        let answer = self.office.client.request(subject, "".into());
+        let subject = self.context.subjects.probe(self.resource.name(), leader);
+        let answer = self.context.client.request(subject, "".into());
         match tokio::time::timeout(PROBE_TIMEOUT, answer).await {
             Ok(Ok(_)) => Sign::Alive,
             Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Sign::Gone,
@@ -192,7 +192,7 @@ impl Tenure {
         }
     }
 
-    pub(super) fn now(&self) -> Time {
-        self.office.clock.now()
+    pub(crate) fn now(&self) -> Time {
+        self.context.clock.now()
     }
 }

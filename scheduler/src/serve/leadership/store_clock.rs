@@ -3,8 +3,8 @@
 //! A leader has read it when it took over, and counts on by the monotonic clock. It reads it again when its own wall clock has parted
 //! from that, as after a suspend or a step, and once a minute, as the store's may have been set.
 
-use super::permit_loop::Order;
-use super::tenure::Tenure;
+use crate::serve::leadership::resource_leader::ResourceLeader;
+use crate::serve::permits::permit_loop::Order;
 use crate::store::Store;
 use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
 use rampmeter_protocol::lateness::LATENESS;
@@ -28,13 +28,13 @@ struct WallClocks {
     read: Time,
 }
 
-impl Tenure {
+impl ResourceLeader {
     /// Tells the loop when the store's clock turns out to have shown something else than `store` at the origin of time, for as long as
     /// the loop is there.
-    pub(super) fn watch_clock(&self, orders: &mpsc::Sender<Order>, store: u64) {
-        let (clock, orders) = (self.office.clock, orders.downgrade());
+    pub(crate) fn watch_clock(&self, orders: &mpsc::Sender<Order>, store: u64) {
+        let (clock, orders) = (self.context.clock, orders.downgrade());
         let clocks = WallClocks { store, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
-        tokio::spawn(watch(self.resource.name().clone(), self.office.store.clone(), clock, orders, clocks));
+        tokio::spawn(watch(self.resource.name().clone(), self.context.store.clone(), clock, orders, clocks));
     }
 }
 

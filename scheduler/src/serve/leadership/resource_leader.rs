@@ -3,15 +3,15 @@
 //! Only the compare-and-set on the resource's state record decides who leads. Whatever `standby` sees
 //! merely decides who tries.
 
-use super::health::{Duty, Health};
-use super::letter::Letter;
-use super::permit_loop::{Handover, Order, Pending, Report};
-use super::permit_thread::{PermitThreads, Running};
-use super::roster::Roster;
-use super::ruled::{NewRules, RuledLimits};
-use super::stall_detector::ProcessWatch;
-use super::witness::{Witness, note};
 use crate::denials::Denials;
+use crate::serve::health::{Duty, Health};
+use crate::serve::leadership::last_seen::{LastSeenRecord, note};
+use crate::serve::leadership::peers::Peers;
+use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
+use crate::serve::messages::inbound::Inbound;
+use crate::serve::permits::permit_loop::{Handover, Order, Pending, Report};
+use crate::serve::permits::permit_thread::{PermitThreads, Running};
+use crate::serve::permits::stall_detector::ProcessWatch;
 use crate::store::{
     CLOCK_KEY, Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
     freezes_of,
@@ -38,13 +38,13 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a leader looks whether the resource would be better off with another.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 /// Orders that may be under way: a report or two, a mark, and the handover.
-pub(super) const ORDERS: usize = 16;
+pub(crate) const ORDERS: usize = 16;
 /// Letters from this process that may be under way; what is beyond goes over NATS.
-pub(super) const LETTERS: usize = 1024;
+pub(crate) const INBOUND: usize = 1024;
 
-/// What all tenures of a process share.
+/// What all leaders of a process share.
 #[derive(Clone, Debug)]
-pub struct Office {
+pub struct LeaderContext {
     /// The connection for everything but permits.
     pub client: Client,
     /// What the server does not permit on it.
@@ -58,7 +58,7 @@ pub struct Office {
     /// What others see.
     pub health: Arc<Health>,
     /// Who else is there.
-    pub roster: Arc<Roster>,
+    pub peers: Arc<Peers>,
     /// The clock of this process.
     pub clock: Clock,
     /// Tells when this process stood still.
@@ -69,46 +69,46 @@ pub struct Office {
 
 /// One resource's tenure, over all its terms.
 #[derive(Debug)]
-pub struct Tenure {
-    pub(super) office: Office,
-    pub(super) resource: Resource,
+pub struct ResourceLeader {
+    pub(crate) context: LeaderContext,
+    pub(crate) resource: Resource,
     /// Reads what the resource's upstream answers.
-    pub(super) reader: Reader,
+    pub(crate) reader: Reader,
     /// The kind of its provider, if it has one.
-    pub(super) provider: Option<&'static str>,
+    pub(crate) provider: Option<&'static str>,
     /// The latest state that is known.
-    pub(super) seen: Option<Witness>,
+    pub(crate) seen: Option<LastSeenRecord>,
     /// The server that held the store when this process first read a record there.
-    pub(super) first_server: Option<String>,
+    pub(crate) first_server: Option<String>,
     /// The limits that count.
-    pub(super) rules: RuledLimits,
-    lead: Lead,
+    pub(crate) rules: EffectiveLimits,
+    lead: LoopPublisher,
     stop: watch::Receiver<bool>,
 }
 
 /// Shows the ways into the loop of a resource, while this process leads it.
-pub type Lead = watch::Sender<Option<Ways>>;
+pub type LoopPublisher = watch::Sender<Option<LoopHandle>>;
 
 /// Sees the ways into the loop of a resource.
-pub type Led = watch::Receiver<Option<Ways>>;
+pub type LoopWatch = watch::Receiver<Option<LoopHandle>>;
 
 /// The ways into a loop from its own process.
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub struct LoopHandle {
     /// What it is to do.
     pub orders: mpsc::Sender<Order>,
     /// What it is asked, as over NATS.
-    pub letters: mpsc::Sender<Letter>,
+    pub inbound: mpsc::Sender<Inbound>,
 }
 
 /// Asks a resource's loop how things stand, while this process leads it.
 #[derive(Clone, Debug)]
-pub struct Reporter(pub Led);
+pub struct Reporter(pub LoopWatch);
 
 impl Reporter {
     /// How things stand; nothing if another scheduler leads.
     pub async fn report(&self) -> Option<Report> {
-        let Ways { orders, .. } = self.0.borrow().clone()?;
+        let LoopHandle { orders, .. } = self.0.borrow().clone()?;
         let (to, report) = oneshot::channel();
         orders.send(Order::Report(to)).await.ok()?;
         tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
@@ -116,19 +116,19 @@ impl Reporter {
 }
 
 /// One term as leader.
-pub(super) struct Term {
-    pub(super) epoch: u64,
-    pub(super) nonce: u64,
-    pub(super) revision: Revision,
+pub(crate) struct Term {
+    pub(crate) epoch: u64,
+    pub(crate) nonce: u64,
+    pub(crate) revision: Revision,
     /// Pages of marks that were taken and are not known to be written: whatever is written next may name them.
-    pub(super) pages: Vec<NewPage>,
-    pub(super) ways: Ways,
-    pub(super) marks: mpsc::Receiver<Pending>,
+    pub(crate) pages: Vec<NewPage>,
+    pub(crate) handle: LoopHandle,
+    pub(crate) marks: mpsc::Receiver<Pending>,
     /// Resolves when permits are granted.
-    pub(super) opened: oneshot::Receiver<()>,
-    pub(super) running: Running,
+    pub(crate) opened: oneshot::Receiver<()>,
+    pub(crate) running: Running,
     /// How often the connection had been made when the record was last known to be ours; `None` if it may not be any more.
-    pub(super) connects: Option<u64>,
+    pub(crate) connects: Option<u64>,
 }
 
 /// How a term ended.
@@ -143,19 +143,19 @@ enum End {
     Broken,
 }
 
-impl Tenure {
+impl ResourceLeader {
     /// A tenure of `resource`, whose limits a provider of the kind `provider` knows and `rules` can change, that ends when `stop` says so.
     #[must_use]
     pub fn new(
-        office: Office,
+        context: LeaderContext,
         resource: Resource,
         reader: Reader,
         provider: Option<&'static str>,
-        rules: RuledLimits,
-        lead: Lead,
+        rules: EffectiveLimits,
+        lead: LoopPublisher,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        Tenure { office, resource, reader, provider, seen: None, first_server: None, rules, lead, stop }
+        ResourceLeader { context, resource, reader, provider, seen: None, first_server: None, rules, lead, stop }
     }
 
     /// Stands by, leads, hands over.
@@ -180,13 +180,13 @@ impl Tenure {
         Ok(())
     }
 
-    pub(super) fn duty(&self, duty: Duty) {
-        self.office.health.set(self.resource.name(), duty);
+    pub(crate) fn duty(&self, duty: Duty) {
+        self.context.health.set(self.resource.name(), duty);
     }
 
     /// Why the store failed: the server says it, where it does not permit something.
-    pub(super) fn reason(&self, error: &impl ToString) -> String {
-        self.office.denials.reason(&[&**self.resource.name(), CLOCK_KEY], error)
+    pub(crate) fn reason(&self, error: &impl ToString) -> String {
+        self.context.denials.reason(&[&**self.resource.name(), CLOCK_KEY], error)
     }
 
     /// Returns when this process leads.
@@ -209,8 +209,8 @@ impl Tenure {
     }
 
     async fn lead(&mut self, mut term: Term) -> End {
-        self.office.roster.leads(self.resource.name(), &self.office.leader);
-        self.lead.send_replace(Some(term.ways.clone()));
+        self.context.peers.leads(self.resource.name(), &self.context.leader);
+        self.lead.send_replace(Some(term.handle.clone()));
         let end = self.keep_writing(&mut term).await;
         self.lead.send_replace(None);
         match &end {
@@ -218,7 +218,7 @@ impl Tenure {
             End::Moved(successor) => self.hand_over(term, Some(successor.clone())).await,
             End::Lost => {
                 tracing::error!(resource = %self.resource.name(), "another scheduler leads now; stepping down");
-                self.office.roster.vacant(self.resource.name());
+                self.context.peers.vacant(self.resource.name());
                 ended(term).await;
             }
             End::Broken => self.duty(Duty::Troubled { reason: "its permit loop has ended".to_owned() }),
@@ -244,14 +244,14 @@ impl Tenure {
                 }
                 () = self.rules.changed() => {
                     let Some(rules) = self.take_rules() else { continue };
-                    match term.ways.orders.send(Order::Rules(rules)).await {
+                    match term.handle.orders.send(Order::Rules(rules)).await {
                         Ok(()) => continue,
                         Err(_) => return End::Broken,
                     }
                 }
                 pending = term.marks.recv() => pending,
                 _ = balance.tick() => {
-                    match self.office.roster.better_off_with(self.now(), self.resource.name()) {
+                    match self.context.peers.better_off_with(self.now(), self.resource.name()) {
                         Some(other) => return End::Moved(other),
                         None => continue,
                     }
@@ -266,14 +266,14 @@ impl Tenure {
                 kept = self.keep(term, pending) => if kept.is_err() { return End::Lost },
             }
             self.duty(Duty::Leading { epoch: term.epoch });
-            if term.ways.orders.send(Order::Marked(number)).await.is_err() {
+            if term.handle.orders.send(Order::Marked(number)).await.is_err() {
                 return End::Broken;
             }
         }
     }
 
     /// Takes the rules that are known now. What is to be done, if they are others than before.
-    pub(super) fn take_rules(&mut self) -> Option<NewRules> {
+    pub(crate) fn take_rules(&mut self) -> Option<NewRules> {
         let new = self.rules.take(&self.resource)?;
         if let Some(resource) = &new.resource {
             self.resource = (**resource).clone();
@@ -285,7 +285,7 @@ impl Tenure {
     async fn keep(&mut self, term: &mut Term, pending: Pending) -> Result<MarkNumber, StoreError> {
         term.epoch = pending.epoch;
         let record = self.record(&pending, term.nonce);
-        let (orders, mut told, mut complained) = (term.ways.orders.clone(), false, false);
+        let (orders, mut told, mut complained) = (term.handle.orders.clone(), false, false);
         loop {
             match told_if_late(self.save_with_pages(term, &record), &orders, &mut told).await {
                 Ok(()) => return Ok(pending.mark.number),
@@ -293,7 +293,7 @@ impl Tenure {
                 Err(StoreError::Unavailable(reason)) => {
                     // A bucket that was made anew meanwhile counts its revisions anew.
                     term.connects = None;
-                    let gone = Store::trouble(&self.office.client, self.office.subjects.prefix()).await;
+                    let gone = Store::trouble(&self.context.client, self.context.subjects.prefix()).await;
                     let reason = gone.unwrap_or_else(|| self.reason(&reason));
                     if !complained {
                         tracing::error!(resource = %self.resource.name(), %reason, "the mark could not be written");
@@ -309,7 +309,7 @@ impl Tenure {
 
     /// Writes a record, and the pages that it may name first.
     async fn save_with_pages(&mut self, term: &mut Term, record: &StateRecord) -> Result<(), StoreError> {
-        self.office.store.write_pages(self.resource.name(), &term.pages).await?;
+        self.context.store.write_pages(self.resource.name(), &term.pages).await?;
         self.save(term, record).await?;
         term.pages.clear();
         Ok(())
@@ -324,17 +324,17 @@ impl Tenure {
             term.connects = Some(connects);
         }
         let name = self.resource.name().clone();
-        match self.office.store.write(&name, record, term.revision).await {
+        match self.context.store.write(&name, record, term.revision).await {
             Ok(revision) => {
                 term.revision = revision;
-                note(&mut self.seen, self.office.clock.now(), record.clone(), revision);
+                note(&mut self.seen, self.context.clock.now(), record.clone(), revision);
                 Ok(())
             }
             // A write that timed out may have been done after all.
             Err(StoreError::Superseded) => {
                 self.find_own(term).await?;
-                term.revision = self.office.store.write(&name, record, term.revision).await?;
-                note(&mut self.seen, self.office.clock.now(), record.clone(), term.revision);
+                term.revision = self.context.store.write(&name, record, term.revision).await?;
+                note(&mut self.seen, self.context.clock.now(), record.clone(), term.revision);
                 Ok(())
             }
             Err(unavailable @ StoreError::Unavailable(_)) => Err(unavailable),
@@ -344,7 +344,7 @@ impl Tenure {
     /// Takes the revision of the record, if nobody but this term has written it. If it is gone, or older than it should be,
     /// what this term knows is still true, and is written once more. Whoever else has written it may be granting.
     async fn find_own(&mut self, term: &mut Term) -> Result<(), StoreError> {
-        let Found { revision, state } = self.office.store.read(self.resource.name()).await?;
+        let Found { revision, state } = self.context.store.read(self.resource.name()).await?;
         match state {
             FoundState::Record(found) if found.nonce == term.nonce => {}
             FoundState::Nothing | FoundState::Damaged(..) => {
@@ -360,15 +360,15 @@ impl Tenure {
     }
 
     /// How often the connection was made.
-    pub(super) fn connects(&self) -> u64 {
-        self.office.client.statistics().connects.load(Ordering::Relaxed)
+    pub(crate) fn connects(&self) -> u64 {
+        self.context.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Sends everybody elsewhere and writes down all that a successor must know.
     async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
         self.duty(if successor.is_some() { Duty::Standby } else { Duty::Stopping });
         let (to, handover) = oneshot::channel();
-        if term.ways.orders.send(Order::HandOver(to)).await.is_err() {
+        if term.handle.orders.send(Order::HandOver(to)).await.is_err() {
             return;
         }
         let Ok(mut handover) = handover.await else { return };
@@ -383,7 +383,7 @@ impl Tenure {
                 tracing::error!(resource = %self.resource.name(), reason, "the last state could not be saved");
             }
         }
-        self.office.roster.vacant(self.resource.name());
+        self.context.peers.vacant(self.resource.name());
         ended(term).await;
     }
 
@@ -394,10 +394,10 @@ impl Tenure {
         successor: Option<String>,
     ) -> Result<usize, StoreError> {
         let permits: Vec<PermitRecord> = handover.snapshot.permits.iter().map(PermitRecord::of).collect();
-        let permit_parts = self.office.store.write_permits(self.resource.name(), handover.epoch, &permits).await?;
+        let permit_parts = self.context.store.write_permits(self.resource.name(), handover.epoch, &permits).await?;
         let record = StateRecord {
             epoch: handover.epoch,
-            leader: self.office.leader.clone(),
+            leader: self.context.leader.clone(),
             nonce: term.nonce,
             mark: u64::MAX,
             released: true,
@@ -408,7 +408,7 @@ impl Tenure {
             keys: KeysRecord::of(&handover.snapshot.keys),
             freezes: freezes_of(&handover.snapshot.freezes),
             rules: handover.rules,
-            server: self.office.store.server(),
+            server: self.context.store.server(),
         };
         self.save_with_pages(term, &record).await?;
         Ok(permits.len())
@@ -434,12 +434,12 @@ async fn tell_once(orders: &mpsc::Sender<Order>, told: &mut bool) {
 
 /// Lets the term's loop say its last words.
 async fn ended(term: Term) {
-    let Term { ways, running, .. } = term;
-    drop(ways);
+    let Term { handle, running, .. } = term;
+    drop(handle);
     running.await.ok();
 }
 
 /// Returns when `stop` says so.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stop| *stop).await.ok();
 }

@@ -1,8 +1,8 @@
 //! The limits of one resource, which are the rules' where there are some.
 
-use super::discovery;
-use super::permit_loop::PermitLoop;
-use super::rulebook::{Read, Rulebook};
+use crate::serve::discovery;
+use crate::serve::limits::rulebook::{Read, Rulebook};
+use crate::serve::permits::permit_loop::PermitLoop;
 use rampmeter_protocol::event::{Event as News, LimitNews};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::RulesStatus;
@@ -20,20 +20,20 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct NewRules {
     /// The resource under them, if its limits are others.
-    pub(super) resource: Option<Box<Resource>>,
-    pub(super) in_force: InForce,
+    pub(crate) resource: Option<Box<Resource>>,
+    pub(crate) in_force: InForce,
 }
 
 /// The edition of the rules that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InForce {
-    pub(super) revision: u64,
-    pub(super) status: Option<RulesStatus>,
+    pub(crate) revision: u64,
+    pub(crate) status: Option<RulesStatus>,
 }
 
 /// Where the limits of a resource come from.
 #[derive(Debug)]
-pub struct RuledLimits {
+pub struct EffectiveLimits {
     rules: Read,
     /// All that the configuration says of the resource.
     spec: ResourceSpec,
@@ -44,14 +44,14 @@ pub struct RuledLimits {
     in_force: InForce,
 }
 
-impl RuledLimits {
-    pub(super) fn new(rules: Read, spec: ResourceSpec) -> Self {
+impl EffectiveLimits {
+    pub(crate) fn new(rules: Read, spec: ResourceSpec) -> Self {
         let own = (!spec.limits.is_empty()).then(|| spec.limits.clone());
-        RuledLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
+        EffectiveLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
     }
 
     /// Returns when the rules were read, and tells meanwhile why they were not.
-    pub(super) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
+    pub(crate) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
         while !self.rules.borrow_and_update().is_known() {
             let reason = self.rules.borrow().trouble.clone();
             reason.into_iter().for_each(&mut trouble);
@@ -60,12 +60,12 @@ impl RuledLimits {
     }
 
     /// The provider has said what the limits are.
-    pub(super) fn provided(&mut self, resource: &Resource) {
+    pub(crate) fn provided(&mut self, resource: &Resource) {
         self.own = Some(resource.spec().limits.clone());
     }
 
     /// The resource with the limits that count now; nothing where there are none.
-    pub(super) fn resource(&mut self) -> Option<Resource> {
+    pub(crate) fn resource(&mut self) -> Option<Resource> {
         let (limits, in_force) = self.look();
         let counting = limits.clone().or_else(|| self.own.clone())?;
         let resource = Resource::new(&ResourceSpec { limits: counting, ..self.spec.clone() });
@@ -75,7 +75,7 @@ impl RuledLimits {
     }
 
     /// What is to be done where other rules count than before; `present` has the limits that counted until now.
-    pub(super) fn take(&mut self, present: &Resource) -> Option<NewRules> {
+    pub(crate) fn take(&mut self, present: &Resource) -> Option<NewRules> {
         let (limits, in_force) = self.look();
         let news = in_force != self.in_force;
         let resource = if limits == self.ruled { None } else { self.resource() };
@@ -87,7 +87,7 @@ impl RuledLimits {
     }
 
     /// Waits until rules of this edition are known: whoever led under them has promised accordingly.
-    pub(super) async fn reach(&mut self, revision: u64) {
+    pub(crate) async fn reach(&mut self, revision: u64) {
         let reached = self.rules.wait_for(|rules| rules.revision >= revision);
         if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
             let known = self.rules.borrow().revision;
@@ -96,17 +96,17 @@ impl RuledLimits {
     }
 
     /// Returns when there is something to look at.
-    pub(super) async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         if self.rules.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    pub(super) fn in_force(&self) -> InForce {
+    pub(crate) fn in_force(&self) -> InForce {
         self.in_force.clone()
     }
 
-    pub(super) fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.in_force.revision
     }
 
@@ -117,8 +117,8 @@ impl RuledLimits {
     }
 
     /// The same rules, for somebody else who looks.
-    pub(super) fn for_another(&self) -> Self {
-        RuledLimits {
+    pub(crate) fn for_another(&self) -> Self {
+        EffectiveLimits {
             rules: self.rules.clone(),
             spec: self.spec.clone(),
             own: self.own.clone(),
@@ -129,7 +129,7 @@ impl RuledLimits {
 }
 
 /// Keeps what this scheduler says of a resource up to date, whether it leads or not. Never returns.
-pub(super) async fn keep_announced(known: discovery::Known, mut rules: RuledLimits, mut present: Resource) {
+pub(crate) async fn keep_announced(known: discovery::Known, mut rules: EffectiveLimits, mut present: Resource) {
     loop {
         rules.changed().await;
         if let Some(NewRules { resource: Some(resource), .. }) = rules.take(&present) {
@@ -141,7 +141,7 @@ pub(super) async fn keep_announced(known: discovery::Known, mut rules: RuledLimi
 
 impl PermitLoop {
     /// Goes on under other rules.
-    pub(super) fn take_rules(&mut self, now: Time, NewRules { resource, in_force }: NewRules) {
+    pub(crate) fn take_rules(&mut self, now: Time, NewRules { resource, in_force }: NewRules) {
         self.rules = in_force;
         let Some(resource) = resource else { return };
         let changed = differing(self.core.resource().limits(), resource.limits());

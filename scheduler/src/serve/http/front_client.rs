@@ -1,7 +1,7 @@
 //! Asking whoever leads: over NATS, as any other client does, or this very process.
 
-use crate::serve::letter::{Address, Door, Letter};
-use crate::serve::tenure::Led;
+use crate::serve::leadership::resource_leader::LoopWatch;
+use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
 use anyhow::Context;
 use async_nats::Client;
 use async_nats::connection::State;
@@ -26,11 +26,11 @@ const MAX_UNREAD: usize = 2 * MAX_BATCH;
 
 /// A connection for the questions of HTTP clients. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Asker {
+pub(super) struct FrontClient {
     client: Client,
     address: InboxAddress,
-    desk: Arc<Desk>,
-    led: Arc<BTreeMap<Name, Led>>,
+    pending: Arc<PendingReplies>,
+    led: Arc<BTreeMap<Name, LoopWatch>>,
     /// How long answers take, by resource: of those that some scheduler has answered for. The lock guards the map, for the time of
     /// one message.
     base_delays: Arc<Mutex<HashMap<Name, BaseDelay>>>,
@@ -40,7 +40,7 @@ pub(super) struct Asker {
 
 /// Who waits for replies. The lock guards the map, for the time of one look-up.
 #[derive(Debug, Default)]
-struct Desk {
+struct PendingReplies {
     numbers: AtomicU64,
     waiting: Mutex<HashMap<u64, mpsc::Sender<Reply>>>,
 }
@@ -48,7 +48,7 @@ struct Desk {
 /// One question, which may be asked several times. Its replies are not waited for any more when it is dropped.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    asker: Asker,
+    front_client: FrontClient,
     resource: Name,
     number: u64,
     /// Whether it was asked before.
@@ -57,7 +57,7 @@ pub(super) struct Exchange {
     replies: mpsc::Receiver<Reply>,
 }
 
-impl Asker {
+impl FrontClient {
     /// Asks on the connection of `client`, and of the resources in `led` those that this process leads, itself.
     ///
     /// # Errors
@@ -65,18 +65,18 @@ impl Asker {
     pub(super) async fn start(
         client: Client,
         subjects: Subjects,
-        led: BTreeMap<Name, Led>,
+        led: BTreeMap<Name, LoopWatch>,
         clock: Clock,
     ) -> anyhow::Result<Self> {
         let mut inbox = Inbox::open(&client).await.context("no subscription for answers to the HTTP front")?;
-        let (address, desk) = (inbox.address().clone(), Arc::new(Desk::default()));
-        let shown = desk.clone();
+        let (address, pending) = (inbox.address().clone(), Arc::new(PendingReplies::default()));
+        let shown = pending.clone();
         tokio::spawn(async move {
             while let Some((number, reply)) = inbox.next().await {
                 shown.hand_over(number, reply);
             }
         });
-        Ok(Asker { client, address, desk, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
+        Ok(FrontClient { client, address, pending, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
     }
 
     /// Whether the resource is one of this scheduler's own configuration: of these it is certain that they exist.
@@ -86,9 +86,9 @@ impl Asker {
 
     /// A new question, about `resource`.
     pub(super) fn exchange(&self, resource: &Name) -> Exchange {
-        let number = self.desk.numbers.fetch_add(1, Ordering::Relaxed);
+        let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = mpsc::channel(MAX_UNREAD);
-        Exchange { asker: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
+        Exchange { front_client: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
     }
 
     /// Says something that wants no answer. While there is no connection it is not said at all: it would come too late.
@@ -109,43 +109,44 @@ impl Asker {
 }
 
 impl Exchange {
-    /// Asks at `door`; whether that could be sent. Without a connection nobody is asked here either: who leads may have changed.
+    /// Asks at `endpoint`; whether that could be sent. Without a connection nobody is asked here either: who leads may have changed.
     /// For the same reason what is asked again goes to whoever hears it.
-    pub(super) async fn ask(&mut self, door: &Door, payload: Vec<u8>) -> bool {
-        if !self.asker.is_connected() {
+    pub(super) async fn ask(&mut self, endpoint: &Endpoint, payload: Vec<u8>) -> bool {
+        if !self.front_client.is_connected() {
             return false;
         }
         let (payload, again) = (Bytes::from(payload), std::mem::replace(&mut self.asked, true));
         if again {
             self.listen_anew();
         }
-        !again && self.ask_here(door, payload.clone()) || self.ask_over_nats(door, payload).await
+        !again && self.ask_here(endpoint, payload.clone()) || self.ask_over_nats(endpoint, payload).await
     }
 
     /// What answers an earlier sending is not heard any more: of each answer it is known when it was asked for.
     fn listen_anew(&mut self) {
-        let mut fresh = self.asker.exchange(&self.resource);
+        let mut fresh = self.front_client.exchange(&self.resource);
         fresh.asked = true;
         *self = fresh;
     }
 
     /// Asks this process, if it leads and has room for the question.
-    fn ask_here(&self, door: &Door, payload: Bytes) -> bool {
-        let Some(led) = self.asker.led.get(&self.resource) else { return false };
-        let letter = Letter { door: door.clone(), reply: Some(Address::Here(self.here.clone())), payload };
-        led.borrow().as_ref().is_some_and(|ways| ways.letters.try_send(letter).is_ok())
+    fn ask_here(&self, endpoint: &Endpoint, payload: Bytes) -> bool {
+        let Some(led) = self.front_client.led.get(&self.resource) else { return false };
+        let inbound = Inbound { endpoint: endpoint.clone(), reply: Some(Address::Here(self.here.clone())), payload };
+        led.borrow().as_ref().is_some_and(|handle| handle.inbound.try_send(inbound).is_ok())
     }
 
-    async fn ask_over_nats(&self, door: &Door, payload: Bytes) -> bool {
-        self.asker.desk.lock().entry(self.number).or_insert_with(|| self.here.clone());
-        let (subject, reply) = (door.subject(&self.asker.subjects, &self.resource), self.asker.address.of(self.number));
-        let sending = self.asker.client.publish_with_reply(subject, reply, payload);
+    async fn ask_over_nats(&self, endpoint: &Endpoint, payload: Bytes) -> bool {
+        self.front_client.pending.lock().entry(self.number).or_insert_with(|| self.here.clone());
+        let (subject, reply) =
+            (endpoint.subject(&self.front_client.subjects, &self.resource), self.front_client.address.of(self.number));
+        let sending = self.front_client.client.publish_with_reply(subject, reply, payload);
         matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
     }
 
     /// Does something that concerns how long answers take.
     pub(super) fn with_base_delay(&self, look: impl FnOnce(&mut BaseDelay)) {
-        let mut known = self.asker.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.front_client.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.entry(self.resource.clone()).or_default());
     }
 
@@ -157,11 +158,11 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.asker.desk.lock().remove(&self.number);
+        self.front_client.pending.lock().remove(&self.number);
     }
 }
 
-impl Desk {
+impl PendingReplies {
     fn hand_over(&self, number: u64, reply: Reply) {
         if let Some(waiting) = self.lock().get(&number) {
             waiting.try_send(reply).ok();

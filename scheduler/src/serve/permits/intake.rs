@@ -1,9 +1,9 @@
 //! What workers send to a permit loop.
 
-use super::letter::{Address, Door, Letter};
-use super::permit_loop::PermitLoop;
-use super::reply::{ReplyTo, refusal};
-use super::standing::Standing;
+use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::messages::reply::{ReplyTo, refusal};
+use crate::serve::permits::leadership_state::LeadershipState;
+use crate::serve::permits::permit_loop::PermitLoop;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::explain::Question;
@@ -23,17 +23,17 @@ const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 const TOO_MANY_REQUESTS: u16 = 429;
 
 impl PermitLoop {
-    /// Takes a letter at `now`, and returns when that was done.
-    pub(super) fn take(&mut self, now: Time, letter: Letter) -> Time {
-        let Letter { door, reply, payload } = letter;
-        match door {
-            Door::Permit => self.take_permits(now, reply, &payload),
-            Door::Settle => self.take_settles(now, reply, &payload),
-            Door::Status => self.tell_status(now, reply),
-            Door::Explain => self.explain(now, reply, &payload),
-            Door::Purge => self.take_purge(now, reply, &payload),
-            Door::Echo => self.hear_echo(now, &payload),
-            Door::Unknown(subject) => {
+    /// Takes an inbound message at `now`, and returns when that was done.
+    pub(crate) fn take(&mut self, now: Time, inbound: Inbound) -> Time {
+        let Inbound { endpoint, reply, payload } = inbound;
+        match endpoint {
+            Endpoint::Permit => self.take_permits(now, reply, &payload),
+            Endpoint::Settle => self.take_settles(now, reply, &payload),
+            Endpoint::Status => self.tell_status(now, reply),
+            Endpoint::Explain => self.explain(now, reply, &payload),
+            Endpoint::Purge => self.take_purge(now, reply, &payload),
+            Endpoint::Echo => self.hear_echo(now, &payload),
+            Endpoint::Unknown(subject) => {
                 if let Some(reply) = reply {
                     let message = format!("`{subject}` is not a subject of the protocol");
                     self.refuse_invalid(ReplyTo::alone(reply), None, message);
@@ -86,7 +86,7 @@ impl PermitLoop {
             Err(invalid) => return self.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
         };
         let to = to.with_left(request.left);
-        if let Standing::Clearing { .. } = self.standing {
+        if let LeadershipState::Clearing { .. } = self.leadership {
             let message = "the scheduler has been away; ask again at once".to_owned();
             return self.refuse(to, request.id.as_ref(), Code::Unavailable, message);
         }
@@ -140,7 +140,7 @@ impl PermitLoop {
             let retry_after = response.headers.get("retry-after");
             tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
         }
-        Some(self.ear.hear(now, &mut self.tally, &settle.id, response))
+        Some(self.response_reader.hear(now, &mut self.tally, &settle.id, response))
     }
 
     fn tell_status(&mut self, now: Time, reply: Option<Address>) {
@@ -166,11 +166,11 @@ impl PermitLoop {
         }
     }
 
-    pub(super) fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
+    pub(crate) fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
         self.refuse(to, id, Code::InvalidRequest, message);
     }
 
-    pub(super) fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
+    pub(crate) fn refuse(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
         self.tally.refusals.count(code);
         self.outbox.answer(to, &refusal(id.map(PermitId::as_str), code, message, self.core.epoch()));
     }

@@ -18,9 +18,9 @@ pub enum Address {
 
 /// A message for a permit loop, from whatever side it came.
 #[derive(Debug)]
-pub struct Letter {
+pub struct Inbound {
     /// What it is about.
-    pub door: Door,
+    pub endpoint: Endpoint,
     /// Who wants an answer, if anybody does.
     pub reply: Option<Address>,
     /// The content.
@@ -29,7 +29,7 @@ pub struct Letter {
 
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Endpoint {
     /// Requests for permits.
     Permit,
     /// What became of permits.
@@ -46,44 +46,45 @@ pub enum Door {
     Unknown(Subject),
 }
 
-impl Door {
+impl Endpoint {
     /// Where others send what is about this.
-    pub(super) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
+    pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
-            Door::Permit => subjects.permit(resource).into(),
-            Door::Settle => subjects.settle(resource).into(),
-            Door::Status => subjects.status(resource).into(),
-            Door::Explain => subjects.explain(resource).into(),
-            Door::Purge => subjects.purge(resource).into(),
-            Door::Echo => subjects.echo(resource).into(),
-            Door::Unknown(subject) => subject.clone(),
+            Endpoint::Permit => subjects.permit(resource).into(),
+            Endpoint::Settle => subjects.settle(resource).into(),
+            Endpoint::Status => subjects.status(resource).into(),
+            Endpoint::Explain => subjects.explain(resource).into(),
+            Endpoint::Purge => subjects.purge(resource).into(),
+            Endpoint::Echo => subjects.echo(resource).into(),
+            Endpoint::Unknown(subject) => subject.clone(),
         }
     }
 }
 
 /// The subjects of one resource, by what they are about.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Door); 6],
-    pub(super) echo: Subject,
+    known: [(Subject, Endpoint); 6],
+    pub(crate) echo: Subject,
 }
 
-impl Doors {
-    pub(super) fn new(subjects: &Subjects, resource: &Name) -> Self {
-        let doors = [Door::Permit, Door::Settle, Door::Status, Door::Explain, Door::Purge, Door::Echo];
-        let known = doors.map(|door| (door.subject(subjects, resource), door));
-        Doors { known, echo: Door::Echo.subject(subjects, resource), subjects: subjects.clone() }
+impl Endpoints {
+    pub(crate) fn new(subjects: &Subjects, resource: &Name) -> Self {
+        let endpoints =
+            [Endpoint::Permit, Endpoint::Settle, Endpoint::Status, Endpoint::Explain, Endpoint::Purge, Endpoint::Echo];
+        let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
+        Endpoints { known, echo: Endpoint::Echo.subject(subjects, resource), subjects: subjects.clone() }
     }
 
     /// What came in over NATS. No reply subject makes a loop write where workers must not.
-    pub(super) fn letter(&self, message: Message) -> Letter {
+    pub(crate) fn inbound(&self, message: Message) -> Inbound {
         let reply = message.reply.filter(|reply| self.subjects.may_answer_to(reply)).map(Address::Subject);
-        Letter { door: self.door(message.subject), reply, payload: message.payload }
+        Inbound { endpoint: self.endpoint(message.subject), reply, payload: message.payload }
     }
 
-    fn door(&self, subject: Subject) -> Door {
+    fn endpoint(&self, subject: Subject) -> Endpoint {
         let known = self.known.iter().find(|(known, _)| *known == subject);
-        known.map_or(Door::Unknown(subject), |(_, door)| door.clone())
+        known.map_or(Endpoint::Unknown(subject), |(_, endpoint)| endpoint.clone())
     }
 }

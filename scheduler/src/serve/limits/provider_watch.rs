@@ -3,23 +3,23 @@
 //! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate. What a provider needs to ask, such as
 //! an access token, is kept from one term to the next.
 
-use super::permit_loop::Order;
-use super::provider_news::ProviderNews;
-use super::tenure::{Led, Ways};
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, Settings};
+use crate::serve::leadership::resource_leader::{LoopHandle, LoopWatch};
+use crate::serve::limits::provider_news::ProviderNews;
+use crate::serve::permits::permit_loop::Order;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
 /// Asks `provider` as often as `settings` say, and tells whoever leads, until the tenure ends that `led` belongs to.
-pub(super) async fn keep_asking(mut provider: impl Provider, settings: Settings, clock: Clock, mut led: Led) {
+pub(crate) async fn keep_asking(mut provider: impl Provider, settings: Settings, clock: Clock, mut led: LoopWatch) {
     loop {
-        let ways = match led.wait_for(Option::is_some).await {
-            Ok(ways) => ways.clone(),
+        let handle = match led.wait_for(Option::is_some).await {
+            Ok(handle) => handle.clone(),
             Err(_ended) => return,
         };
-        let Some(Ways { orders, .. }) = ways else { continue };
+        let Some(LoopHandle { orders, .. }) = handle else { continue };
         tokio::select! {
             biased;
             // With the term ends the question that is under way.

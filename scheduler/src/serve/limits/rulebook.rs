@@ -155,7 +155,7 @@ fn read(edition: &Edition) -> Result<Rules, String> {
 }
 
 /// Keeps what it returns up to date for as long as somebody reads it. Nothing is known at first.
-pub(super) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> Read {
+pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> Read {
     let (book, read) = watch::channel(Rulebook::default());
     tokio::spawn(async move {
         let mut store = None;

@@ -1,9 +1,9 @@
 //! Taking a resource over: going on from what the store and this process know.
 
-use super::permit_loop::{Parts, Pending};
-use super::reply::ReplyTo;
-use super::tenure::{LETTERS, ORDERS, Tenure, Term, Ways};
-use super::witness::{Sequel, note};
+use crate::serve::leadership::last_seen::{Sequel, note};
+use crate::serve::leadership::resource_leader::{INBOUND, LoopHandle, ORDERS, ResourceLeader, Term};
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::permit_loop::{Parts, Pending};
 use crate::store::{
     Found, FoundState, KeysRecord, LevelRecord, Moment, Pages, PermitRecord, Revision, StateRecord, StoreError,
     freezes_of,
@@ -32,11 +32,11 @@ enum Legacy {
     Lost,
 }
 
-impl Tenure {
+impl ResourceLeader {
     /// Writes the next epoch's first mark into the state record, and starts the loop. The write decides: whatever was read
     /// before, from a replica that lags behind perhaps, is true if the store takes it.
-    pub(super) async fn take_over(&mut self) -> anyhow::Result<Term> {
-        let found = self.office.store.read(self.resource.name()).await?;
+    pub(crate) async fn take_over(&mut self) -> anyhow::Result<Term> {
+        let found = self.context.store.read(self.resource.name()).await?;
         let revision = found.revision;
         self.check_vacant(&found)?;
         let listens = is_fresh(&found);
@@ -44,7 +44,7 @@ impl Tenure {
             self.rules.reach(record.rules).await;
         }
         self.take_rules();
-        let unix_at_origin = self.office.store.unix_nanos_at_origin(self.office.clock).await?;
+        let unix_at_origin = self.context.store.unix_nanos_at_origin(self.context.clock).await?;
         let legacy = self.legacy(found).await?;
         let now = self.now();
         // Windows are cut by the store's clock, and from here on time goes on as it does.
@@ -55,8 +55,8 @@ impl Tenure {
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
         let state = self.record(&pending, nonce);
-        self.office.store.write_pages(self.resource.name(), &pending.mark.pages).await?;
-        let revision = self.office.store.write(self.resource.name(), &state, revision).await?;
+        self.context.store.write_pages(self.resource.name(), &pending.mark.pages).await?;
+        let revision = self.context.store.write(self.resource.name(), &state, revision).await?;
         self.delete_other_pages(state.clone());
         let listening = listens.then_some(pending.mark.number);
         if !listens {
@@ -67,7 +67,7 @@ impl Tenure {
 
     /// Deletes pages of former terms that the first record of this one does not name, beside the first permits.
     fn delete_other_pages(&self, state: StateRecord) {
-        let (store, name) = (self.office.store.clone(), self.resource.name().clone());
+        let (store, name) = (self.context.store.clone(), self.resource.name().clone());
         tokio::spawn(async move {
             if let Err(error) = store.delete_other_pages(&name, &state).await {
                 tracing::warn!(resource = %name, %error, "pages that no record names may be left in the store");
@@ -80,7 +80,7 @@ impl Tenure {
         let (FoundState::Record(record), Some(seen)) = (&found.state, &self.seen) else { return Ok(()) };
         let another = !record.released && record.nonce != seen.record.nonce;
         if another && seen.sequel(record, found.revision) == Sequel::Later {
-            note(&mut self.seen, self.office.clock.now(), (**record).clone(), found.revision);
+            note(&mut self.seen, self.context.clock.now(), (**record).clone(), found.revision);
             return Err(StoreError::Superseded);
         }
         Ok(())
@@ -95,38 +95,39 @@ impl Tenure {
         listening: Option<MarkNumber>,
     ) -> anyhow::Result<Term> {
         let (epoch, nonce) = (state.epoch, state.nonce);
-        note(&mut self.seen, self.office.clock.now(), state, revision);
-        let ((orders, orders_taken), (letters, letters_taken)) = (mpsc::channel(ORDERS), mpsc::channel(LETTERS));
+        note(&mut self.seen, self.context.clock.now(), state, revision);
+        let ((orders, orders_taken), (inbound, inbound_taken)) = (mpsc::channel(ORDERS), mpsc::channel(INBOUND));
         let (marks, pending) = mpsc::channel(1);
         let (open, opened) = oneshot::channel();
-        let (subjects, clock, leader) = (self.office.subjects.clone(), self.office.clock, self.office.leader.clone());
+        let (subjects, clock, leader) =
+            (self.context.subjects.clone(), self.context.clock, self.context.leader.clone());
         let (reader, provider, rules) = (self.reader, self.provider, self.rules.in_force());
         let parts = Parts {
             core,
             reader,
             subjects,
             clock,
-            process: Arc::clone(&self.office.process),
+            process: Arc::clone(&self.context.process),
             leader,
             orders: orders_taken,
-            letters: letters_taken,
+            inbound: inbound_taken,
             marks,
             listening,
             open,
             provider,
             rules,
         };
-        let running = self.office.permits.run(parts).await?;
+        let running = self.context.permits.run(parts).await?;
         self.watch_clock(&orders, unix_at_origin);
-        let (ways, connects) = (Ways { orders, letters }, Some(self.connects()));
-        Ok(Term { epoch, nonce, revision, pages: Vec::new(), ways, marks: pending, opened, running, connects })
+        let (handle, connects) = (LoopHandle { orders, inbound }, Some(self.connects()));
+        Ok(Term { epoch, nonce, revision, pages: Vec::new(), handle, marks: pending, opened, running, connects })
     }
 
     /// The record of a mark.
-    pub(super) fn record(&self, pending: &Pending, nonce: u64) -> StateRecord {
+    pub(crate) fn record(&self, pending: &Pending, nonce: u64) -> StateRecord {
         StateRecord {
             epoch: pending.epoch,
-            leader: self.office.leader.clone(),
+            leader: self.context.leader.clone(),
             nonce,
             mark: pending.mark.number.0,
             released: false,
@@ -137,7 +138,7 @@ impl Tenure {
             keys: KeysRecord::of(&pending.mark.keys),
             freezes: freezes_of(&pending.mark.freezes),
             rules: pending.rules,
-            server: self.office.store.server(),
+            server: self.context.store.server(),
         }
     }
 
@@ -176,12 +177,12 @@ impl Tenure {
 
     async fn inherited(&self, record: Box<StateRecord>, revision: Revision) -> Result<Legacy, StoreError> {
         let name = self.resource.name();
-        let permits = self.office.store.read_permits(name, &record).await?;
-        let pages = self.office.store.read_pages(name, &record).await?;
+        let permits = self.context.store.read_permits(name, &record).await?;
+        let pages = self.context.store.read_pages(name, &record).await?;
         let there_for = match self.seen.as_ref().filter(|seen| seen.revision == revision && seen.record == *record) {
             Some(seen) => seen.certainly_there_for(self.now(), &Moment::now(), None),
             None => {
-                let by_store = self.office.store.age(name, revision).await?;
+                let by_store = self.context.store.age(name, revision).await?;
                 record.saved.certainly_past(&Moment::now(), Some(by_store))
             }
         };
@@ -199,13 +200,13 @@ impl Tenure {
     /// Whether the record is certainly the latest that was written: the server that held it then still runs, or this process has watched
     /// the store since before the server was started anew. In a cluster the other servers know.
     fn is_continued(&self, record: &StateRecord) -> bool {
-        let server = self.office.store.server();
+        let server = self.context.store.server();
         is_continued(server.as_deref(), record.server.as_deref(), self.first_server.as_deref())
     }
 
     /// What has come in since may have been spent by somebody who is not known.
     async fn outdated(&self, record: &StateRecord) -> Result<Legacy, StoreError> {
-        let pages = self.office.store.read_pages(self.resource.name(), record).await?;
+        let pages = self.context.store.read_pages(self.resource.name(), record).await?;
         Ok(Legacy::Outdated(record.cautious_snapshot(pages), record.epoch))
     }
 }

@@ -30,22 +30,22 @@ const FULL: &[u8] =
 /// Lets clients in. When all places are taken, whoever has been there for the longest without being owed an answer has to
 /// leave: slow and idle clients keep nobody out.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct ConnectionLimiter {
     places: usize,
     /// By their numbers, the first who came first. The lock guards the map, for one look through it.
-    inside: Arc<Mutex<BTreeMap<u64, Inside>>>,
+    open: Arc<Mutex<BTreeMap<u64, Open>>>,
     turned_away: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Inside {
-    guest: Guest,
+struct Open {
+    connection: Connection,
     task: JoinHandle<()>,
 }
 
 /// One client's connection.
 #[derive(Clone, Debug)]
-pub(super) struct Guest {
+pub(super) struct Connection {
     address: IpAddr,
     state: Arc<State>,
 }
@@ -61,9 +61,9 @@ struct State {
 /// An answer that is owed, until this is dropped.
 pub(super) struct Owed(Arc<State>);
 
-impl Door {
+impl ConnectionLimiter {
     pub(super) fn new(places: usize) -> Self {
-        Door { places, inside: Arc::default(), turned_away: Arc::new(Semaphore::new(TURNED_AWAY.0)) }
+        ConnectionLimiter { places, open: Arc::default(), turned_away: Arc::new(Semaphore::new(TURNED_AWAY.0)) }
     }
 
     /// Lets clients in for ever.
@@ -79,29 +79,29 @@ impl Door {
         }
     }
 
-    /// Sends everybody away who is inside, once those who are owed an answer have it.
+    /// Sends everybody away who is open, once those who are owed an answer have it.
     pub(super) async fn clear(&self) {
-        let inside = std::mem::take(&mut *self.lock());
-        inside.values().for_each(|inside| inside.guest.send_away());
-        let leaving = inside.into_values().map(|inside| inside.task);
+        let open = std::mem::take(&mut *self.lock());
+        open.values().for_each(|open| open.connection.send_away());
+        let leaving = open.into_values().map(|open| open.task);
         tokio::time::timeout(LEAVE, futures::future::join_all(leaving)).await.ok();
     }
 
     fn admit(&self, number: u64, stream: TcpStream, address: SocketAddr, router: &Router) {
-        let mut inside = self.lock();
-        if inside.len() >= self.places && !make_room(&inside) {
+        let mut open = self.lock();
+        if open.len() >= self.places && !make_room(&open) {
             self.turn_away(stream);
             return;
         }
         stream.set_nodelay(true).ok();
-        let guest = Guest { address: address.ip().to_canonical(), state: Arc::default() };
-        let (door, router, served) = (self.clone(), router.clone(), guest.clone());
+        let connection = Connection { address: address.ip().to_canonical(), state: Arc::default() };
+        let (connection_limiter, router, served) = (self.clone(), router.clone(), connection.clone());
         // It can't leave before it is noted: for that it needs the lock.
         let task = tokio::spawn(async move {
             served.serve(stream, router).await;
-            door.lock().remove(&number);
+            connection_limiter.lock().remove(&number);
         });
-        inside.insert(number, Inside { guest, task });
+        open.insert(number, Open { connection, task });
     }
 
     fn turn_away(&self, mut stream: TcpStream) {
@@ -119,18 +119,18 @@ impl Door {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Inside>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether somebody was there who could be sent away.
-fn make_room(inside: &BTreeMap<u64, Inside>) -> bool {
-    let idle = inside.values().map(|inside| &inside.guest).find(|guest| guest.is_idle());
-    idle.map(Guest::send_away).is_some()
+fn make_room(open: &BTreeMap<u64, Open>) -> bool {
+    let idle = open.values().map(|open| &open.connection).find(|connection| connection.is_idle());
+    idle.map(Connection::send_away).is_some()
 }
 
-impl Guest {
+impl Connection {
     /// The address of the other end.
     pub(super) fn address(&self) -> IpAddr {
         self.address
@@ -153,9 +153,9 @@ impl Guest {
 
     /// Answers whatever comes on `stream`.
     async fn serve(self, stream: TcpStream, router: Router) {
-        let guest = self.clone();
+        let connection = self.clone();
         let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(guest.clone());
+            request.extensions_mut().insert(connection.clone());
             router.clone().call(request.map(Body::new))
         });
         let mut http = http1::Builder::new();

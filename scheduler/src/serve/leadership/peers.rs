@@ -14,7 +14,7 @@ const WORTH_MOVING: usize = 2;
 
 /// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time of one look-up.
 #[derive(Debug)]
-pub struct Roster {
+pub struct Peers {
     me: String,
     state: Mutex<State>,
 }
@@ -31,11 +31,11 @@ struct Peer {
     heard: Time,
 }
 
-impl Roster {
-    /// A roster of the scheduler called `me`, which knows of no other.
+impl Peers {
+    /// A peers of the scheduler called `me`, which knows of no other.
     #[must_use]
     pub fn new(me: &str) -> Self {
-        Roster { me: me.to_owned(), state: Mutex::default() }
+        Peers { me: me.to_owned(), state: Mutex::default() }
     }
 
     /// A scheduler that could lead `resources` was heard of.
@@ -115,15 +115,15 @@ mod tests {
 
     /// What `me` leads, what `other` does, heard of just now; what goes over to it.
     fn check(mine: &str, others: &str, moving: &str) {
-        let roster = Roster::new("me");
+        let peers = Peers::new("me");
         let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();
-        roster.heard(at(0), "other", all.clone());
-        names(mine).iter().for_each(|name| roster.leads(name, "me"));
-        names(others).iter().for_each(|name| roster.leads(name, "other"));
-        let moves = |name: &Name| roster.better_off_with(at(1), name).is_some();
+        peers.heard(at(0), "other", all.clone());
+        names(mine).iter().for_each(|name| peers.leads(name, "me"));
+        names(others).iter().for_each(|name| peers.leads(name, "other"));
+        let moves = |name: &Name| peers.better_off_with(at(1), name).is_some();
         let found: Vec<&Name> = all.iter().filter(|name| moves(name)).collect();
         assert_eq!(found, names(moving).iter().collect::<Vec<_>>(), "{mine} | {others}");
-        assert!(all.iter().all(|name| roster.better_off_with(at(9), name).is_none()), "the other is gone by then");
+        assert!(all.iter().all(|name| peers.better_off_with(at(9), name).is_none()), "the other is gone by then");
     }
 
     #[test]
@@ -138,23 +138,23 @@ mod tests {
 
     #[test]
     fn what_the_other_does_not_know_stays() {
-        let roster = Roster::new("me");
-        roster.heard(at(0), "other", names("a"));
-        names("a b c").iter().for_each(|name| roster.leads(name, "me"));
+        let peers = Peers::new("me");
+        peers.heard(at(0), "other", names("a"));
+        names("a b c").iter().for_each(|name| peers.leads(name, "me"));
         let moving: Vec<bool> =
-            names("a b c").iter().map(|name| roster.better_off_with(at(0), name).is_some()).collect();
+            names("a b c").iter().map(|name| peers.better_off_with(at(0), name).is_some()).collect();
         assert_eq!(moving, [true, false, false]);
     }
 
     #[test]
     fn who_leads_more_lets_others_go_first() {
-        let roster = Roster::new("me");
+        let peers = Peers::new("me");
         let resource = &names("x")[0];
-        assert_eq!(roster.head_start(at(0), resource), Span::ZERO);
-        roster.heard(at(0), "other", names("x"));
-        names("a b").iter().for_each(|name| roster.leads(name, "me"));
-        assert_eq!(roster.head_start(at(0), resource), Span::from_millis(40));
-        roster.leads(&names("c")[0], "other");
-        assert_eq!(roster.head_start(at(0), resource), Span::from_millis(20));
+        assert_eq!(peers.head_start(at(0), resource), Span::ZERO);
+        peers.heard(at(0), "other", names("x"));
+        names("a b").iter().for_each(|name| peers.leads(name, "me"));
+        assert_eq!(peers.head_start(at(0), resource), Span::from_millis(40));
+        peers.leads(&names("c")[0], "other");
+        assert_eq!(peers.head_start(at(0), resource), Span::from_millis(20));
     }
 }

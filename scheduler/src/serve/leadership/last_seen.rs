@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// The latest state that this process knows of. Revisions and epochs only grow; a store that shows lower ones went back.
 #[derive(Clone, Debug)]
-pub struct Witness {
+pub struct LastSeenRecord {
     /// The record.
     pub record: StateRecord,
     /// Its revision.
@@ -26,7 +26,7 @@ pub enum Sequel {
     Earlier,
 }
 
-impl Witness {
+impl LastSeenRecord {
     /// What `record` at `revision` is to this one.
     #[must_use]
     pub fn sequel(&self, record: &StateRecord, revision: Revision) -> Sequel {
@@ -47,7 +47,7 @@ impl Witness {
 }
 
 /// Notes what was read. Whether it is news.
-pub fn note(seen: &mut Option<Witness>, now: Time, record: StateRecord, revision: Revision) -> bool {
+pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {
         (known.revision != revision || known.record != record) && known.sequel(&record, revision) == Sequel::Later
@@ -55,7 +55,7 @@ pub fn note(seen: &mut Option<Witness>, now: Time, record: StateRecord, revision
     if news {
         let same_term = known.filter(|known| known.record.nonce == record.nonce);
         let led_since = same_term.map_or(now, |known| known.led_since);
-        *seen = Some(Witness { record, revision, since: now, led_since });
+        *seen = Some(LastSeenRecord { record, revision, since: now, led_since });
     }
     news
 }
@@ -91,9 +91,9 @@ mod tests {
 
     /// Epoch, nonce, mark and revision of what was seen, and of what is found.
     fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: Sequel) {
-        let mut witness = None;
-        note(&mut witness, at(0), record(seen.0, seen.1, seen.2), seen.3);
-        let told = witness.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
+        let mut last_seen = None;
+        note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
+        let told = last_seen.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
         assert_eq!(told, sequel, "{seen:?}, then {found:?}");
     }
 
@@ -117,8 +117,8 @@ mod tests {
         assert!(note(&mut seen, at(250), record(1, 1, 2), 11));
         assert!(!note(&mut seen, at(300), record(1, 1, 2), 11), "it is known");
         assert!(!note(&mut seen, at(300), record(1, 1, 1), 10), "it is older");
-        let witness = seen.as_ref().unwrap();
-        assert_eq!((witness.since, witness.led_since), (at(250), at(0)));
+        let last_seen = seen.as_ref().unwrap();
+        assert_eq!((last_seen.since, last_seen.led_since), (at(250), at(0)));
         assert!(note(&mut seen, at(400), record(2, 2, 1), 12));
         assert_eq!(seen.unwrap().led_since, at(400));
     }

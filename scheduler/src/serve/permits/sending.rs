@@ -1,8 +1,8 @@
 //! Sending what a permit loop has to say.
 
-use super::letter::Address;
-use super::permit_loop::PermitLoop;
-use super::reply::{Outgoing, ReplyTo};
+use crate::serve::messages::inbound::Address;
+use crate::serve::messages::reply::{Outgoing, ReplyTo};
+use crate::serve::permits::permit_loop::PermitLoop;
 use async_nats::{Client, HeaderMap, Subject};
 use bytes::Bytes;
 use rampmeter_protocol::id::PermitId;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 impl PermitLoop {
     /// The request that has waited for this answer. Those that are answered at once are most of the load, and spared the rest.
-    pub(super) fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
+    pub(crate) fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
         match command {
             Command::Grant(grant) if grant.repeated => {
                 self.undelivered.note_repeated(&grant.id);
@@ -26,7 +26,7 @@ impl PermitLoop {
     }
 
     /// Sends all answers that have been made.
-    pub(super) async fn publish(&mut self) {
+    pub(crate) async fn publish(&mut self) {
         for Outgoing { to, waited, headers, payload } in self.outbox.drain() {
             match to {
                 Address::Here(asker) => {

@@ -1,7 +1,7 @@
 //! Where answers go, and what they look like.
 
-use super::array::{ArrayPlace, Arrays};
-use super::letter::Address;
+use crate::serve::messages::array::{ArrayPlace, Arrays};
+use crate::serve::messages::inbound::Address;
 use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::Answer;

@@ -1,8 +1,8 @@
 //! The threads on which permit loops run, each with a connection of its own, so that neither KV nor HTTP delays an answer, and up to
 //! the number of threads no other resource.
 
-use super::permit_loop::{Parts, PermitLoop};
 use crate::connection::round_trip;
+use crate::serve::permits::permit_loop::{Parts, PermitLoop};
 use anyhow::Context;
 use async_nats::Client;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub struct Ended(mpsc::UnboundedReceiver<()>);
 
 impl Ended {
     /// Hears so from `ends`.
-    pub(super) fn when(ends: mpsc::UnboundedReceiver<()>) -> Self {
+    pub(crate) fn when(ends: mpsc::UnboundedReceiver<()>) -> Self {
         Ended(ends)
     }
 

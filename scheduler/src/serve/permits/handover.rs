@@ -1,7 +1,7 @@
 //! Giving a resource up that many wait for.
 
-use super::permit_loop::PermitLoop;
 use crate::connection::round_trip;
+use crate::serve::permits::permit_loop::PermitLoop;
 use crate::store::Moment;
 use futures::StreamExt;
 use rampmeter_scheduler_core::event::Event;
@@ -26,7 +26,7 @@ pub struct Handover {
 impl PermitLoop {
     /// Sends everybody elsewhere who waits, slice by slice: between two of them the connection takes the answers up, and other loops
     /// of this thread go on.
-    pub(super) async fn send_elsewhere(&mut self) {
+    pub(crate) async fn send_elsewhere(&mut self) {
         let now = self.clock.now();
         self.core.handle(now, Event::HandOver);
         while let Some(first) = self.core.poll_command() {
@@ -42,19 +42,19 @@ impl PermitLoop {
 
     /// Whoever waits is told to ask elsewhere, and so is whoever has asked until now. Only who was replaced leaves these to
     /// its successor, which has heard them too.
-    pub(super) async fn say_farewell(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn say_farewell(&mut self) -> anyhow::Result<()> {
         self.send_elsewhere().await;
         if self.handing_over {
             self.subscription.drain().await?;
             while let Some(message) = self.subscription.next().await {
-                self.take(self.clock.now(), self.doors.letter(message));
+                self.take(self.clock.now(), self.endpoints.inbound(message));
                 self.publish().await;
             }
         }
         // Who has asked in this process asks elsewhere as soon as it is told.
-        self.letters.close();
-        while let Ok(letter) = self.letters.try_recv() {
-            self.take(self.clock.now(), letter);
+        self.inbound.close();
+        while let Ok(inbound) = self.inbound.try_recv() {
+            self.take(self.clock.now(), inbound);
         }
         self.publish().await;
         round_trip(&self.client).await

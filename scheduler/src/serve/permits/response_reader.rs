@@ -1,6 +1,6 @@
 //! What workers tell of the upstream's answers, understood and counted.
 
-use super::tally::Tally;
+use crate::serve::permits::tally::Tally;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::id::PermitId;
@@ -14,19 +14,19 @@ const TOLD_EVERY: Span = Span::from_secs(60);
 
 /// One upstream's, for as long as its resource is led here.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(crate) struct ResponseReader {
     reader: Reader,
     /// When the log was last told of a header. At most as many as the dialect has.
     told: BTreeMap<&'static str, Time>,
 }
 
-impl Ear {
-    pub(super) fn new(reader: Reader) -> Self {
-        Ear { reader, told: BTreeMap::new() }
+impl ResponseReader {
+    pub(crate) fn new(reader: Reader) -> Self {
+        ResponseReader { reader, told: BTreeMap::new() }
     }
 
     /// What the upstream's answer to the call of `id` tells.
-    pub(super) fn hear(&mut self, now: Time, tally: &mut Tally, id: &PermitId, response: &Response<'_>) -> Observation {
+    pub(crate) fn hear(&mut self, now: Time, tally: &mut Tally, id: &PermitId, response: &Response<'_>) -> Observation {
         let heard = self.reader.read(response, unix_ms());
         tally.answers.count(response.status);
         for header in heard.unreadable {
@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_counted_always_and_told_once_a_minute() {
-        let (mut ear, mut tally) = (Ear::new(Reader::of(Dialect::Plain)), Tally::new(1));
+        let (mut response_reader, mut tally) = (ResponseReader::new(Reader::of(Dialect::Plain)), Tally::new(1));
         let headers = Headers::first_of([(Text::from("retry-after"), Text::from("soon"))]);
         let response = Response { status: 429, headers, quota_spent: false };
         // When it comes, and when the log was last told of it.
         for (now, told) in [(0, 0), (1, 0), (59, 0), (60, 60), (119, 60), (500, 500)] {
-            ear.hear(at(now), &mut tally, &PermitId::generated(1, now), &response);
-            assert_eq!(ear.told["retry-after"], at(told), "at {now} s");
+            response_reader.hear(at(now), &mut tally, &PermitId::generated(1, now), &response);
+            assert_eq!(response_reader.told["retry-after"], at(told), "at {now} s");
         }
         assert_eq!(tally.unreadable["retry-after"], 6);
         assert!(tally.answers.iter().eq([("other", 0), ("1xx", 0), ("2xx", 0), ("3xx", 0), ("4xx", 6), ("5xx", 0)]));

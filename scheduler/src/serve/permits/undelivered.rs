@@ -3,8 +3,8 @@
 //! Every answer to a request that has waited carries a reply subject of this loop's own. The server answers a message that meets no
 //! subscription there, with *no responders*, and only on the connection that has sent it.
 
-use super::permit_loop::{LONGEST_BURST, PermitLoop};
-use super::reply::ReplyTo;
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::permit_loop::{LONGEST_BURST, PermitLoop};
 use async_nats::{Message, StatusCode, Subject};
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::id::PermitId;
@@ -26,7 +26,7 @@ const MAX_REPEATED: usize = 64;
 
 /// What is known of answers that have reached no client.
 #[derive(Debug)]
-pub(super) struct Undelivered {
+pub(crate) struct Undelivered {
     /// What the subjects of reports begin with. It has a random token, which is told only to clients that have waited, and no client is
     /// allowed to publish there.
     prefix: String,
@@ -43,7 +43,7 @@ pub(super) struct Undelivered {
 }
 
 impl Undelivered {
-    pub(super) fn new(subjects: &Subjects, resource: &Name) -> Self {
+    pub(crate) fn new(subjects: &Subjects, resource: &Name) -> Self {
         Undelivered {
             prefix: format!("{}.", subjects.undelivered(resource, &format!("{:016x}", rand::random::<u64>()))),
             here: Vec::new(),
@@ -55,12 +55,12 @@ impl Undelivered {
     }
 
     /// Where reports come in.
-    pub(super) fn all(&self) -> String {
+    pub(crate) fn all(&self) -> String {
         format!("{}>", self.prefix)
     }
 
     /// Where the server is to report that an answer about `id` has met no subscription to `inbox`; nowhere if that is too long.
-    pub(super) fn report_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
+    pub(crate) fn report_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
         let report = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
         (inbox.len() <= LONGEST_INBOX).then(report)
     }
@@ -73,18 +73,18 @@ impl Undelivered {
     }
 
     /// Nobody in this process takes the answer about `id`.
-    pub(super) fn note_here(&mut self, id: PermitId) {
+    pub(crate) fn note_here(&mut self, id: PermitId) {
         self.here.push(id);
     }
 
     /// A permit was granted before, and has been asked for again.
-    pub(super) fn note_repeated(&mut self, id: &PermitId) {
+    pub(crate) fn note_repeated(&mut self, id: &PermitId) {
         self.repeated.truncate(MAX_REPEATED - 1);
         self.repeated.push_front(id.clone());
     }
 
     /// A client has spoken: its connection is not gone, or is back.
-    pub(super) fn note_alive(&mut self, inbox: &str) {
+    pub(crate) fn note_alive(&mut self, inbox: &str) {
         if !self.gone.is_empty() {
             self.gone.remove(connection(inbox));
         }
@@ -104,12 +104,12 @@ impl Undelivered {
 
 impl PermitLoop {
     /// Whether the next step of a walk along those who wait can be taken.
-    pub(super) fn has_more_to_do(&self) -> bool {
+    pub(crate) fn has_more_to_do(&self) -> bool {
         self.may_answer() && (self.undelivered.walk.is_some() || !self.purges.is_empty())
     }
 
     /// Takes the reports that have come in, for as long as a burst of messages may last.
-    pub(super) fn take_reports(&mut self, first: &Message) {
+    pub(crate) fn take_reports(&mut self, first: &Message) {
         let began = self.clock.now();
         self.take_report(began, first);
         while self.clock.now().since(began) <= LONGEST_BURST {
@@ -120,7 +120,7 @@ impl PermitLoop {
 
     /// Takes reports if there are some. They came before the messages that are there with them: a client that was cut off has asked
     /// again behind them.
-    pub(super) fn took_reports(&mut self) -> bool {
+    pub(crate) fn took_reports(&mut self) -> bool {
         let Some(Some(report)) = self.reports.next().now_or_never() else { return false };
         self.take_reports(&report);
         true
@@ -137,7 +137,7 @@ impl PermitLoop {
     }
 
     /// Gives up on all those of this process that take no answers any more. Whether there were any.
-    pub(super) fn give_up_on_own(&mut self) -> bool {
+    pub(crate) fn give_up_on_own(&mut self) -> bool {
         let own = std::mem::take(&mut self.undelivered.here);
         let any = !own.is_empty();
         // Whoever has asked again since listens elsewhere.
@@ -152,7 +152,7 @@ impl PermitLoop {
     }
 
     /// One step of the walk along those whose connections may be gone.
-    pub(super) fn probe_on(&mut self, now: Time) {
+    pub(crate) fn probe_on(&mut self, now: Time) {
         let Some(walk) = self.undelivered.walk.take() else { return };
         let gone = &self.undelivered.gone;
         let may_be_gone = |to: &ReplyTo| to.inbox().is_some_and(|inbox| gone.contains_key(connection(inbox)));

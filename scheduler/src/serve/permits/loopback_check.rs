@@ -13,7 +13,7 @@ const DEAD_AFTER: Span = Span::from_millis(3500);
 
 /// A message to oneself, by the way that requests and answers take.
 #[derive(Debug)]
-pub struct Canary {
+pub struct LoopbackCheck {
     sung_at: Time,
     heard_at: Time,
     /// When the first song was sung that is not heard yet.
@@ -23,12 +23,12 @@ pub struct Canary {
     name: String,
 }
 
-impl Canary {
+impl LoopbackCheck {
     /// One that lives at `now`, and whose songs begin with `name`.
     #[must_use]
     pub fn new(now: Time, name: &str) -> Self {
         let name = name.to_owned();
-        Canary { sung_at: now - EVERY, heard_at: now, unheard_since: None, granted: false, name }
+        LoopbackCheck { sung_at: now - EVERY, heard_at: now, unheard_since: None, granted: false, name }
     }
 
     /// Something was granted, which a song is to follow.
@@ -95,31 +95,35 @@ mod tests {
 
     #[test]
     fn a_canary_that_is_not_heard_is_dead() {
-        let mut canary = Canary::new(at(10_000), "a");
-        let song = quoted(canary.sing(at(10_000)));
-        assert!(canary.sing(at(10_999)).is_none());
-        assert_eq!(Canary::new(at(10_000), "b").hear(at(10_001), &song), None);
-        assert_eq!(canary.hear(at(11_001), &song), Some(at(10_000)));
-        assert!(canary.is_alive(at(14_500)) && !canary.is_alive(at(14_501)));
-        assert_eq!(canary.hear(at(11_001), b"\"a\""), None);
+        let mut loopback_check = LoopbackCheck::new(at(10_000), "a");
+        let song = quoted(loopback_check.sing(at(10_000)));
+        assert!(loopback_check.sing(at(10_999)).is_none());
+        assert_eq!(LoopbackCheck::new(at(10_000), "b").hear(at(10_001), &song), None);
+        assert_eq!(loopback_check.hear(at(11_001), &song), Some(at(10_000)));
+        assert!(loopback_check.is_alive(at(14_500)) && !loopback_check.is_alive(at(14_501)));
+        assert_eq!(loopback_check.hear(at(11_001), b"\"a\""), None);
     }
 
     #[test]
     fn a_song_follows_what_was_granted_and_is_late_in_its_time() {
-        let mut canary = Canary::new(at(10_000), "a");
-        let first = quoted(canary.sing(at(10_000)));
-        canary.note_grant();
-        assert_eq!((canary.next_song(), canary.late_from()), (at(11_000), Some(at(10_050))), "one at a time");
-        canary.hear(at(10_002), &first);
-        assert_eq!((canary.next_song(), canary.late_from()), (at(10_010), None));
-        let lost = quoted(canary.sing(at(10_010)));
-        let again = quoted(canary.sing(at(11_010)));
-        assert_eq!(canary.late_from(), Some(at(10_060)));
-        canary.hear(at(11_020), &lost);
-        assert_eq!(canary.late_from(), Some(at(11_060)));
-        canary.hear(at(11_021), &again);
-        assert_eq!(canary.late_from(), None);
-        canary.lose(at(12_000));
-        assert!(canary.sing(at(12_000)).is_some(), "as soon as it can be heard");
+        let mut loopback_check = LoopbackCheck::new(at(10_000), "a");
+        let first = quoted(loopback_check.sing(at(10_000)));
+        loopback_check.note_grant();
+        assert_eq!(
+            (loopback_check.next_song(), loopback_check.late_from()),
+            (at(11_000), Some(at(10_050))),
+            "one at a time"
+        );
+        loopback_check.hear(at(10_002), &first);
+        assert_eq!((loopback_check.next_song(), loopback_check.late_from()), (at(10_010), None));
+        let lost = quoted(loopback_check.sing(at(10_010)));
+        let again = quoted(loopback_check.sing(at(11_010)));
+        assert_eq!(loopback_check.late_from(), Some(at(10_060)));
+        loopback_check.hear(at(11_020), &lost);
+        assert_eq!(loopback_check.late_from(), Some(at(11_060)));
+        loopback_check.hear(at(11_021), &again);
+        assert_eq!(loopback_check.late_from(), None);
+        loopback_check.lose(at(12_000));
+        assert!(loopback_check.sing(at(12_000)).is_some(), "as soon as it can be heard");
     }
 }

@@ -1,18 +1,22 @@
 //! The limits of a resource that has none in the configuration: nothing is granted before its provider has told some.
 
-use super::health::Duty;
-use super::tenure::Office;
 use crate::config::Configured;
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::matching::limits_of;
 use crate::provider::{Contract, Provider};
+use crate::serve::health::Duty;
+use crate::serve::leadership::resource_leader::LeaderContext;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::ResourceSpec;
 
 /// Asks until there is an answer, and shows meanwhile why the resource can't be led.
-pub(super) async fn wait_for(configured: &Configured, provider: &mut impl Provider, office: &Office) -> Resource {
+pub(crate) async fn wait_for(
+    configured: &Configured,
+    provider: &mut impl Provider,
+    context: &LeaderContext,
+) -> Resource {
     let settings = configured.provider.as_ref().expect("who has a provider has settings for it");
-    let clock = office.clock;
+    let clock = context.clock;
     let mut agenda = Agenda::new(settings, clock.now());
     loop {
         let (at, _contract) = agenda.next();
@@ -23,7 +27,7 @@ pub(super) async fn wait_for(configured: &Configured, provider: &mut impl Provid
             Err(reason) => {
                 let reason = format!("it has no limits but its provider's, and that fails: {reason}");
                 tracing::warn!(resource = %configured.name(), reason, "could not take the resource over");
-                office.health.set(configured.name(), Duty::Troubled { reason });
+                context.health.set(configured.name(), Duty::Troubled { reason });
                 agenda.failed(clock.now(), Topic::Contract, rand::random_range(0.5..=1.0));
             }
         }
