@@ -1,7 +1,7 @@
 //! What a worker has to pass before its call.
 
-use crate::desk::Desk;
 use crate::plain_rule::PlainRule;
+use crate::simulated_scheduler::SimulatedScheduler;
 use crate::strategy::Strategy;
 use crate::world::World;
 use rampmeter_protocol::time::Time;
@@ -16,7 +16,7 @@ pub(crate) enum Gate {
     /// A counter for everybody.
     Counter(PlainRule),
     /// The real core.
-    Scheduler(Box<Desk>),
+    Scheduler(Box<SimulatedScheduler>),
 }
 
 impl Gate {
@@ -28,32 +28,34 @@ impl Gate {
             Strategy::BackOff | Strategy::RetryAfter => Gate::Open,
             Strategy::StaticShare => Gate::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
             Strategy::PlainRule => Gate::Counter(PlainRule::new(limits, 1)),
-            Strategy::Reserve | Strategy::LateBinding => Gate::Scheduler(Box::new(Desk::new(resource, world.reader()))),
+            Strategy::Reserve | Strategy::LateBinding => {
+                Gate::Scheduler(Box::new(SimulatedScheduler::new(resource, world.reader())))
+            }
         }
     }
 
     /// When it has something to do by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
-        self.desk().map_or(Time::NEVER, Desk::next_wakeup)
+        self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
     }
 
     /// How many wait in front of it.
     pub(crate) fn waiting(&self) -> usize {
-        self.desk().map_or(0, Desk::waiting)
+        self.scheduler().map_or(0, SimulatedScheduler::waiting)
     }
 
     /// The scheduler, where there is one.
-    pub(crate) fn desk(&self) -> Option<&Desk> {
+    pub(crate) fn scheduler(&self) -> Option<&SimulatedScheduler> {
         match self {
-            Gate::Scheduler(desk) => Some(desk),
+            Gate::Scheduler(scheduler) => Some(scheduler),
             Gate::Open | Gate::Shares(_) | Gate::Counter(_) => None,
         }
     }
 
     /// The scheduler, where there is one.
-    pub(crate) fn desk_mut(&mut self) -> Option<&mut Desk> {
+    pub(crate) fn scheduler_mut(&mut self) -> Option<&mut SimulatedScheduler> {
         match self {
-            Gate::Scheduler(desk) => Some(desk),
+            Gate::Scheduler(scheduler) => Some(scheduler),
             Gate::Open | Gate::Shares(_) | Gate::Counter(_) => None,
         }
     }

@@ -1,7 +1,7 @@
 //! All that happens in a world, and to whom.
 
-use crate::desk::ReplyTo;
 use crate::outcome::Levels;
+use crate::simulated_scheduler::ReplyTo;
 use crate::upstream::Reply;
 use crate::worker::{Address, Wish};
 use rampmeter_protocol::time::{Span, Time};

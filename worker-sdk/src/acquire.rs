@@ -1,6 +1,6 @@
 //! A request for a permit, before it is made.
 
-use crate::asking::Asking;
+use crate::request_future::RequestFuture;
 use crate::{Call, Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
@@ -35,16 +35,16 @@ pub struct Acquire {
 }
 
 /// A request on its way.
-pub(crate) struct Wanted {
+pub(crate) struct RequestSpec {
     pub(crate) resource: Resource,
     pub(crate) request: Box<PermitRequest<'static>>,
     pub(crate) deadline: Time,
 }
 
-impl Wanted {
+impl RequestSpec {
     /// Waits for a permit and its start. Nothing is waited for between the last look at the permit and the call.
     pub(crate) async fn begun(self) -> Result<Call, Error> {
-        Ok(Asking::begin(self).await?.ready().await?.begin())
+        Ok(RequestFuture::begin(self).await?.ready().await?.begin())
     }
 }
 
@@ -108,9 +108,9 @@ impl Acquire {
         Acquire { longest_wait: Some(longest_wait), ..self }
     }
 
-    pub(crate) fn wanted(self) -> Result<Wanted, Error> {
+    pub(crate) fn wanted(self) -> Result<RequestSpec, Error> {
         let deadline = self.resource.link().deadline(self.longest_wait);
-        Ok(Wanted { resource: self.resource, request: self.request?, deadline })
+        Ok(RequestSpec { resource: self.resource, request: self.request?, deadline })
     }
 
     fn with(mut self, set: impl FnOnce(&mut PermitRequest<'static>) -> Result<(), Error>) -> Self {
@@ -135,7 +135,7 @@ impl IntoFuture for Acquire {
 async fn acquire(options: Acquire) -> Result<Permit, Error> {
     let wanted = options.wanted()?;
     let may_be_far = wanted.request.mode == Mode::Reserve;
-    let permit = Asking::begin(wanted).await?;
+    let permit = RequestFuture::begin(wanted).await?;
     if may_be_far || permit.may_start() {
         return Ok(permit);
     }

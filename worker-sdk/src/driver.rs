@@ -1,6 +1,6 @@
 //! The one task of a client: it owns the session and the connection.
 
-use crate::link::{Message, Wish};
+use crate::link::{Message, PendingRequest};
 use crate::policies::Policies;
 use crate::session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
 use crate::stats::{Counters, count};
@@ -78,7 +78,7 @@ impl Driver {
 
     async fn hear(&mut self, message: Message) {
         match message {
-            Message::Ask(wish) => self.wish(wish),
+            Message::Ask(pending) => self.ask(pending),
             Message::Cancel { ask, resource } => self.cancel(ask, resource),
             Message::Tell(event) => self.session.handle(self.clock.now(), event),
             Message::Open { name, freezes } => {
@@ -90,8 +90,8 @@ impl Driver {
         }
     }
 
-    fn wish(&mut self, wish: Wish) {
-        let Wish { ask, resource, request, deadline, answer } = wish;
+    fn ask(&mut self, pending: PendingRequest) {
+        let PendingRequest { ask, resource, request, deadline, answer } = pending;
         self.waiting.insert(ask, answer);
         self.session.handle(self.clock.now(), Event::Asked { ask, resource, request, deadline });
     }

@@ -47,7 +47,6 @@
 //! With the feature `jobs`, work that can wait is published to a queue on JetStream, and run when its permit is due.
 
 mod acquire;
-mod asking;
 mod builder;
 mod call;
 mod client;
@@ -63,6 +62,7 @@ mod permit;
 mod policies;
 #[cfg(feature = "processing-units")]
 mod price;
+mod request_future;
 #[cfg(feature = "reqwest-middleware")]
 pub mod reqwest;
 mod resource;

@@ -20,7 +20,7 @@ pub(crate) enum Message {
     /// A resource is used for the first time. Resources are numbered in the order of these.
     Open { name: Name, freezes: watch::Sender<Freeze> },
     /// Somebody wants a permit.
-    Ask(Wish),
+    Ask(PendingRequest),
     /// Nobody waits for this one any more.
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Something else that the session has to know.
@@ -31,7 +31,7 @@ pub(crate) enum Message {
 
 /// An ask and who waits for it.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct PendingRequest {
     pub(crate) ask: AskNumber,
     pub(crate) resource: ResourceNumber,
     pub(crate) request: Box<PermitRequest<'static>>,

@@ -1,7 +1,7 @@
 //! The right to make one call.
 
-use crate::acquire::Wanted;
-use crate::asking::Asking;
+use crate::acquire::RequestSpec;
+use crate::request_future::RequestFuture;
 use crate::session::Grant;
 use crate::unsettled::Unsettled;
 use crate::{Call, Error, Resource};
@@ -162,7 +162,7 @@ impl Permit {
         drop(unsettled);
         let mut request = grant.request;
         request.age_ms = age_ms;
-        Asking::begin(Wanted { resource, request, deadline }).await
+        RequestFuture::begin(RequestSpec { resource, request, deadline }).await
     }
 }
 
@@ -219,10 +219,10 @@ mod tests {
             while let Some(message) = messages.recv().await {
                 match message {
                     Message::Tell(Event::Settled { settle, .. }) => given_back = !settle.used,
-                    Message::Ask(wish) => {
+                    Message::Ask(pending) => {
                         assert!(given_back, "the old permit goes back first");
-                        assert!(wish.request.age_ms.span() >= AGE, "it has been wanted since the first time");
-                        wish.answer.send(Err(Denial::Closed)).unwrap();
+                        assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
+                        pending.answer.send(Err(Denial::Closed)).unwrap();
                     }
                     Message::Open { .. } | Message::Cancel { .. } | Message::Tell(_) | Message::Close { .. } => {
                         panic!("not said here: {message:?}")

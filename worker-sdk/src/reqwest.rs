@@ -1,6 +1,6 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
-use crate::acquire::Wanted;
+use crate::acquire::RequestSpec;
 use crate::terms::Terms;
 use crate::{Acquire, Outcome, Reply, Resource};
 use http::Extensions;
@@ -90,16 +90,16 @@ impl Middleware for Permits {
 
 /// One call with its permit; what was asked for is left, to be asked for again.
 async fn call(
-    wanted: Wanted,
+    wanted: RequestSpec,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<(Response, Wanted)> {
+) -> Result<(Response, RequestSpec)> {
     let (resource, deadline) = (wanted.resource.clone(), wanted.deadline);
     let call = wanted.begun().await.map_err(Error::middleware)?;
     let response = next.run(request, extensions).await?;
     let request = call.end(response.outcome());
-    Ok((response, Wanted { resource, request, deadline }))
+    Ok((response, RequestSpec { resource, request, deadline }))
 }
 
 impl Reply for Response {

@@ -1,6 +1,6 @@
 //! A call with everything around it.
 
-use crate::acquire::Wanted;
+use crate::acquire::RequestSpec;
 use crate::{Acquire, Error, Reply};
 
 /// Why [`Resource::run`](crate::Resource::run) returned nothing.
@@ -50,9 +50,9 @@ impl Acquire {
         Fut: Future<Output = Result<R, E>>,
         R: Reply,
     {
-        let Wanted { resource, mut request, deadline } = self.wanted()?;
+        let RequestSpec { resource, mut request, deadline } = self.wanted()?;
         loop {
-            let begun = Wanted { resource: resource.clone(), request, deadline }.begun().await?;
+            let begun = RequestSpec { resource: resource.clone(), request, deadline }.begun().await?;
             let reply = call().await.map_err(RunError::Call)?;
             let outcome = reply.outcome();
             let throttled = outcome.is_throttled();

@@ -1,9 +1,9 @@
 //! How workers get leave to call.
 
 use super::Run;
-use crate::desk::{Desk, ReplyTo};
 use crate::gate::Gate;
 use crate::happening::Happening;
+use crate::simulated_scheduler::{ReplyTo, SimulatedScheduler};
 use crate::strategy::Strategy;
 use crate::worker::{Address, RESOURCE, Stage, Wish};
 use rampmeter_protocol::code::Code;
@@ -96,20 +96,20 @@ impl Run<'_> {
     }
 
     pub(super) fn wake_scheduler(&mut self, now: Time) {
-        self.hear(now, |desk| desk.wake(now));
+        self.hear(now, |scheduler| scheduler.wake(now));
     }
 
     /// Has the scheduler do something, and sends what it answers.
-    pub(super) fn hear(&mut self, now: Time, what: impl FnOnce(&mut Desk)) {
-        let Some(desk) = self.gate.desk_mut() else { return };
-        what(desk);
-        for answer in desk.take_answers() {
+    pub(super) fn hear(&mut self, now: Time, what: impl FnOnce(&mut SimulatedScheduler)) {
+        let Some(scheduler) = self.gate.scheduler_mut() else { return };
+        what(scheduler);
+        for answer in scheduler.take_answers() {
             let way = &mut self.workers[answer.to.to.worker].back;
             for at in self.world.network.carry(&mut self.dice, now, way) {
                 self.agenda.note(at, Happening::Told { reply: answer.to, payload: answer.payload.clone() });
             }
         }
-        for news in desk.take_news() {
+        for news in scheduler.take_news() {
             self.spread(now, &news.into());
         }
     }

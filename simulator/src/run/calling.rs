@@ -18,7 +18,7 @@ impl Run<'_> {
         let Some(worker) = self.current(by) else { return };
         if let Some(wish) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
             let id = worker.id();
-            let request = id.and_then(|id| self.gate.desk()?.request(&id));
+            let request = id.and_then(|id| self.gate.scheduler()?.request(&id));
             let arrives = now + self.world.network.call.draw(&mut self.dice);
             let wait = wish.wait(now);
             self.agenda.note(arrives, Happening::Called { by, ask, wish, wait, request });

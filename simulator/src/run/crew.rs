@@ -37,7 +37,7 @@ impl Run<'_> {
     pub(super) fn begin(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
-        if self.gate.desk().is_some() && !fleet.foreign {
+        if self.gate.scheduler().is_some() && !fleet.foreign {
             let mut session = Session::new(self.dice.number(0, u64::MAX - 1));
             session.handle(now, Event::Connected);
             worker.session = Some(Box::new(session));

@@ -68,8 +68,8 @@ impl<'a> Run<'a> {
             }
         }
         self.note_unfinished();
-        if let Gate::Scheduler(desk) = self.gate {
-            (self.outcome.requests, self.outcome.grants) = desk.into_record();
+        if let Gate::Scheduler(scheduler) = self.gate {
+            (self.outcome.requests, self.outcome.grants) = scheduler.into_record();
         }
         self.outcome
     }

@@ -28,6 +28,6 @@ impl Run<'_> {
     }
 
     pub(super) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
-        self.hear(now, |desk| desk.read_levels(now, asked, levels));
+        self.hear(now, |scheduler| scheduler.read_levels(now, asked, levels));
     }
 }

@@ -1,7 +1,7 @@
-//! Jobs that have been published: their lanes need a baton.
+//! Jobs that have been published: their lanes need a lane lease.
 
-use super::baton::Baton;
 use super::lane::{Kept, Lane};
+use super::lane_lease::LaneLease;
 use super::pull;
 use super::store::Store;
 use async_nats::jetstream::AckKind;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// How many are taken at once.
 const BATCH: usize = 256;
 
-/// Gives every lane in which a job arrives a baton, for ever. A job has arrived once its lane has one.
+/// Gives every lane in which a job arrives a lane lease, for ever. A job has arrived once its lane has one.
 pub(super) async fn attend(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;
@@ -31,13 +31,13 @@ pub(super) async fn attend(store: Store, consumer: PullConsumer) {
 /// Sees to it that somebody looks at `lane` from now on.
 pub(super) async fn wake(store: &Store, lane: &Lane) {
     loop {
-        let after = match store.baton(lane).await {
+        let after = match store.lane_lease(lane).await {
             None => 0,
             // Whoever has it may have looked already.
-            Some(baton) if baton.value == Baton::Closing => baton.sequence,
+            Some(lane_lease) if lane_lease.value == LaneLease::Closing => lane_lease.sequence,
             Some(_) => return,
         };
-        if store.pass(lane, Baton::Go, after).await.is_ok() {
+        if store.pass(lane, LaneLease::Go, after).await.is_ok() {
             return;
         }
     }

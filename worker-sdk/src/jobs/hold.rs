@@ -1,4 +1,4 @@
-//! Holding a baton: the server is told that it is worked on, and the holder knows for how long it may believe so.
+//! Holding a lane lease: the server is told that it is worked on, and the holder knows for how long it may believe so.
 
 use super::connection::Connection;
 use async_nats::jetstream::AckKind;
@@ -11,19 +11,19 @@ use tokio::task::JoinHandle;
 /// How often a lease is renewed while it lasts.
 const RENEWALS: u32 = 3;
 
-/// A baton in hand. It is let go of when this is dropped, and handed to another when the lease is over.
+/// A lane lease in hand. It is let go of when this is dropped, and handed to another when the lease is over.
 pub(super) struct Hold {
     clock: Clock,
     until: watch::Receiver<Time>,
     renewal: JoinHandle<()>,
 }
 
-/// The lease is over: somebody else may have the baton.
+/// The lease is over: somebody else may have the lane lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost;
 
 impl Hold {
-    /// Confirms that a baton has come; none if the server does not hear of it.
+    /// Confirms that a lane lease has come; none if the server does not hear of it.
     pub(super) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
         let clock = Clock::start();
         // The server counts from when it hears of it, which is later.
@@ -42,12 +42,12 @@ impl Hold {
         Some(Hold { clock, until, renewal })
     }
 
-    /// Whether nobody else can have the baton yet.
+    /// Whether nobody else can have the lane lease yet.
     pub(super) fn check(&self) -> Result<(), Lost> {
         if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Lost) }
     }
 
-    /// Does something for as long as the baton is held.
+    /// Does something for as long as the lane lease is held.
     pub(super) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let done = tokio::select! {
             biased;

@@ -30,7 +30,7 @@ pub(super) enum Kept {
     /// Those of its jobs that nobody tries any more.
     Dead,
     /// Who has it works on the lane.
-    Baton,
+    LaneLease,
     /// The last attempt that was begun.
     Attempt,
 }
@@ -96,7 +96,7 @@ impl Subjects {
         match kept {
             Kept::Job => format!("{}.job", self.jobs),
             Kept::Dead => format!("{}.dead", self.jobs),
-            Kept::Baton => format!("{}.baton", self.lanes),
+            Kept::LaneLease => format!("{}.baton", self.lanes),
             Kept::Attempt => format!("{}.attempt", self.lanes),
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         let urgent = Lane::new(Some("urgent"), "guild-17").unwrap();
         assert_eq!(subjects().of(Kept::Job, &urgent), "rampmeter.jobs.roles.job.urgent.guild-17");
         let plain = Lane::new(None, "a.b *").unwrap();
-        assert_eq!(subjects().of(Kept::Baton, &plain), "rampmeter.lanes.roles.baton.-.a=2Eb=20=2A");
+        assert_eq!(subjects().of(Kept::LaneLease, &plain), "rampmeter.lanes.roles.baton.-.a=2Eb=20=2A");
         assert_eq!(subjects().lane(Kept::Dead, "rampmeter.jobs.roles.job.-.a"), None);
     }
 

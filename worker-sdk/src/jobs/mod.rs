@@ -42,14 +42,14 @@
 
 mod arrivals;
 mod attempt;
-mod baton;
 mod connection;
 mod error;
 mod failure;
 mod hold;
 mod job;
 mod lane;
-mod lap;
+mod lane_lease;
+mod lane_run;
 mod persistence;
 mod pull;
 mod queue;

@@ -1,8 +1,8 @@
 //! What a queue looks like, read from its streams.
 
 use super::QueueError;
-use super::baton::Begun;
 use super::lane::{Kept, Lane};
+use super::lane_lease::Begun;
 use super::store::{Placed, Store};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -81,10 +81,10 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// A job runs if an attempt at it was begun after the baton was handed out, and it is not gone.
+/// A job runs if an attempt at it was begun after the lane lease was handed out, and it is not gone.
 async fn is_running(store: &Store, lane: &Lane) -> bool {
     let Some(Placed { sequence: begun_at, value: Begun { job, .. } }) = store.begun(lane).await else { return false };
-    let passed_before = store.baton(lane).await.is_some_and(|baton| baton.sequence < begun_at);
+    let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);
     passed_before && store.has_job(job).await
 }
 

@@ -4,9 +4,9 @@
 //! which the server knows it again.
 
 use super::QueueError;
-use super::baton::{Baton, Begun};
 use super::connection::Connection;
 use super::lane::{Kept, Lane, Subjects};
+use super::lane_lease::{Begun, LaneLease};
 use super::persistence::{insist, persist};
 use crate::builder::entropy;
 use async_nats::HeaderMap;
@@ -50,9 +50,9 @@ impl Store {
         persist("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
     }
 
-    /// The baton of `lane`, if it has one.
-    pub(super) async fn baton(&self, lane: &Lane) -> Option<Placed<Baton>> {
-        self.last(Kept::Baton, lane).await
+    /// The lane lease of `lane`, if it has one.
+    pub(super) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
+        self.last(Kept::LaneLease, lane).await
     }
 
     /// The attempt that was begun last in `lane`, if it is remembered.
@@ -60,9 +60,9 @@ impl Store {
         self.last(Kept::Attempt, lane).await
     }
 
-    /// Puts a baton in the place of the one at `after`; 0 where there is none.
-    pub(super) async fn pass(&self, lane: &Lane, baton: Baton, after: u64) -> Result<u64, Overtaken> {
-        self.replace(Kept::Baton, lane, &baton, after).await
+    /// Puts a lane lease in the place of the one at `after`; 0 where there is none.
+    pub(super) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
+        self.replace(Kept::LaneLease, lane, &lane_lease, after).await
     }
 
     /// Remembers an attempt in the place of the one at `after`; 0 where there is none.
@@ -98,7 +98,7 @@ impl Store {
     pub(super) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
         let stream = match kept {
             Kept::Job | Kept::Dead => &self.jobs,
-            Kept::Baton | Kept::Attempt => &self.lanes,
+            Kept::LaneLease | Kept::Attempt => &self.lanes,
         };
         let failed = |error| QueueError::store("counting", error);
         let mut subjects = insist(|| stream.info_with_subjects(self.subjects.all(kept)))

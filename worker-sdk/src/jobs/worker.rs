@@ -1,9 +1,9 @@
 //! Who runs jobs.
 
-use super::baton::{Baton, Receipt};
 use super::hold::Hold;
 use super::lane::{Kept, Subjects, class_name, class_token};
-use super::lap::{Ended, Lap};
+use super::lane_lease::{LaneLease, Receipt};
+use super::lane_run::{Ended, LaneRun};
 use super::persistence::insist;
 use super::store::Store;
 use super::verdict::Policy;
@@ -168,7 +168,7 @@ impl Shared {
     }
 }
 
-/// Takes batons, one at a time, and works on their lanes.
+/// Takes lane leases, one at a time, and works on their lanes.
 async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Receiver<bool>) {
     let connection = &shared.store.connection;
     loop {
@@ -183,30 +183,30 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Rece
     }
 }
 
-/// Does what a baton asks for. What goes wrong is made good by whoever gets it next.
+/// Does what a lane lease asks for. What goes wrong is made good by whoever gets it next.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
-    let Some(lane) = store.subjects.lane(Kept::Baton, &message.subject) else { return };
+    let Some(lane) = store.subjects.lane(Kept::LaneLease, &message.subject) else { return };
     let Some(reply) = message.reply.as_ref().map(ToString::to_string) else { return };
-    let Ok(baton) = serde_json::from_slice::<Baton>(&message.payload) else {
-        tracing::error!(subject = %message.subject, "a baton of another version; it is left to workers that know it");
+    let Ok(lane_lease) = serde_json::from_slice::<LaneLease>(&message.payload) else {
+        tracing::error!(subject = %message.subject, "a lane lease of another version; it is left to workers that know it");
         return;
     };
     let message = jetstream::Message { message, context: connection.jetstream.clone() };
     let Ok(info) = message.info() else { return };
     let (sequence, lease) = (info.stream_sequence, consumer.cached_info().config.ack_wait);
-    match baton.receipt(info.delivered) {
+    match lane_lease.receipt(info.delivered) {
         Receipt::Sleep(time) => {
             connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
         }
         Receipt::Look => match store.first_job(&lane).await {
-            Some(_) => drop(store.pass(&lane, Baton::Go, sequence).await),
+            Some(_) => drop(store.pass(&lane, LaneLease::Go, sequence).await),
             None => store.forget(sequence).await,
         },
         Receipt::Work(known) => {
             let Some(hold) = Hold::take(connection.clone(), reply, lease).await else { return };
-            if let Ok(lap) = Lap::start(shared, lane, sequence, hold, known).await {
-                lap.run().await.ok();
+            if let Ok(lane_run) = LaneRun::start(shared, lane, sequence, hold, known).await {
+                lane_run.run().await.ok();
             }
         }
     }
@@ -218,7 +218,7 @@ async fn arrivals_of(store: &Store) -> Result<PullConsumer, QueueError> {
 
 async fn batons_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
     let name = format!("batons-{}", class_token(class));
-    durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::Baton, class), lease).await
+    durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::LaneLease, class), lease).await
 }
 
 /// The consumer of this name; whoever comes first makes it.

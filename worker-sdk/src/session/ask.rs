@@ -1,4 +1,4 @@
-//! One wish for a permit that is not fulfilled yet.
+//! One request for a permit that is not answered yet.
 
 use super::silence::Silence;
 use super::vocabulary::{BatchNumber, ResourceNumber};

@@ -1,9 +1,9 @@
 //! What waits to be sent to one resource's scheduler.
 
 use super::backoff::Backoff;
+use super::fallback_policy::FallbackPolicy;
 use super::payload::ArrayPayload;
-use super::reach::Reach;
-use super::substitute::Substitute;
+use super::reachability::Reachability;
 use super::vocabulary::AskNumber;
 use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::settle::Settle;
@@ -21,8 +21,8 @@ pub(super) struct Lane {
     pub(super) epoch: Option<u64>,
     /// How long the answers of that epoch's leader take.
     pub(super) base_delay: BaseDelay,
-    pub(super) reach: Reach,
-    pub(super) substitute: Substitute,
+    pub(super) reachability: Reachability,
+    pub(super) fallback: FallbackPolicy,
     /// When the last freeze that was announced ends.
     pub(super) frozen_until: Time,
     pub(super) backoff: Backoff,

@@ -30,20 +30,20 @@ mod backoff;
 mod bucket;
 mod cancelled;
 mod dice;
+mod fallback;
+mod fallback_policy;
 mod freeze;
 mod ids;
 mod lane;
 mod leases;
 mod patience;
 mod payload;
-mod reach;
+mod reachability;
 mod renewing;
 mod retries;
 mod safe_rate;
 mod sending;
 mod silence;
-mod stand_in;
-mod substitute;
 mod unreachable;
 mod vocabulary;
 
@@ -130,8 +130,8 @@ impl Session {
             Event::Connected => self.connected(now),
             Event::Disconnected => self.disconnected(now),
             Event::Asked { ask, resource, request, deadline } => {
-                let wish = Ask::new(now, resource, request, deadline, self.silence);
-                self.asked(now, ask, wish);
+                let request = Ask::new(now, resource, request, deadline, self.silence);
+                self.asked(now, ask, request);
             }
             Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
             Event::Settled { resource, settle } => self.settled(resource, settle),
@@ -154,7 +154,7 @@ impl Session {
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
         let sends = self.lanes.iter().filter_map(|lane| lane.opens(budget)).filter(|_| self.connected);
-        let watches = self.lanes.iter().map(|lane| lane.reach.next_wakeup());
+        let watches = self.lanes.iter().map(|lane| lane.reachability.next_wakeup());
         let renewals = self.leases.next_due().filter(|_| self.connected);
         sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
@@ -182,7 +182,7 @@ impl Session {
         ask.request.id = Some(self.ids.id(number));
         let lane = self.lane(ask.resource);
         lane.enter(number, false);
-        lane.reach.expect(now);
+        lane.reachability.expect(now);
         self.asks.insert(number, ask);
     }
 
@@ -242,11 +242,11 @@ impl Session {
 
     /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.
     fn hear(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
-        if is_new || self.lane(resource).reach.is_lost() {
+        if is_new || self.lane(resource).reachability.is_lost() {
             let silence = self.silence(now, resource);
             self.ask_all_again(now, resource, silence);
         }
-        self.lane(resource).reach.hear(now);
+        self.lane(resource).reachability.hear(now);
     }
 
     fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {

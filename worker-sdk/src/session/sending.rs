@@ -31,7 +31,7 @@ impl Session {
             self.connected = false;
             self.disconnected_at = Some(now);
             self.asks.doubt_all(now);
-            self.lanes.iter_mut().for_each(|lane| lane.reach.expect(now));
+            self.lanes.iter_mut().for_each(|lane| lane.reachability.expect(now));
         }
     }
 
@@ -56,7 +56,7 @@ impl Session {
         ask.unsend(now);
         let lane = &mut self.lanes[ask.resource.0 as usize];
         lane.enter(number, ask.was_sent());
-        lane.reach.expect(now);
+        lane.reachability.expect(now);
     }
 
     /// Whoever answers from now on, after so long a silence, may never have heard of what was sent before,
@@ -69,13 +69,13 @@ impl Session {
         if !again.is_empty() || lane.backoff.until() > now || most > REASK_JITTER {
             lane.backoff.hold_until(opens);
         }
-        lane.reach.expect(now);
+        lane.reachability.expect(now);
         again.into_iter().for_each(|number| lane.enter(number, true));
     }
 
     /// For how long a resource's schedulers have owed a word.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
-        let heard = self.lane(resource).reach.heard();
+        let heard = self.lane(resource).reachability.heard();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
@@ -107,7 +107,7 @@ impl Session {
             self.retries.spend(now, &mut self.dice);
             lane.resent = now;
         }
-        if lane.reach.is_lost() {
+        if lane.reachability.is_lost() {
             // Who does not answer does not say either that it failed.
             lane.backoff.fail(now, &mut self.dice);
         }

@@ -8,7 +8,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 
-/// One wish for a permit. The driver numbers them and never uses a number twice.
+/// One request for a permit. The driver numbers them and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskNumber(pub u64);
 

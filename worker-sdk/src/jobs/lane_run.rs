@@ -1,15 +1,15 @@
-//! Working on a lane with its baton in hand: jobs run one after the other, each with a permit of its own.
+//! Working on a lane while holding its lease: jobs run one after the other, each with a permit of its own.
 
-use super::baton::{Baton, Begun, PutBack};
 use super::hold::{Hold, Lost};
 use super::job::Terms;
 use super::lane::Lane;
+use super::lane_lease::{Begun, LaneLease, PutBack};
 use super::store::{Overtaken, Placed, Store};
 use super::verdict::{Failed, NoPermit};
 use super::worker::Shared;
 use super::{Attempt, Failure};
-use crate::acquire::Wanted;
-use crate::asking::Asking;
+use crate::acquire::RequestSpec;
+use crate::request_future::RequestFuture;
 use crate::{Outcome, Permit};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -24,20 +24,20 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 /// How many jobs run before others get a turn that wait for this worker.
-const JOBS_A_LAP: usize = 16;
+const JOBS_A_RUN: usize = 16;
 
 /// A worker on a lane.
-pub(super) struct Lap<'w> {
+pub(super) struct LaneRun<'w> {
     shared: &'w Shared,
     lane: Lane,
-    /// Where the baton is that was handed out.
-    baton: u64,
+    /// Where the lane lease is that was handed out.
+    lane_lease: u64,
     hold: Hold,
     known: Option<PutBack>,
     begun: Placed<Begun>,
 }
 
-/// Somebody else has the baton, or may have.
+/// Somebody else has the lane lease, or may have.
 pub(super) struct Over;
 
 /// What a job has come to.
@@ -48,22 +48,22 @@ enum End {
     Waits(PutBack),
 }
 
-impl<'w> Lap<'w> {
+impl<'w> LaneRun<'w> {
     pub(super) async fn start(
         shared: &'w Shared,
         lane: Lane,
-        baton: u64,
+        lane_lease: u64,
         hold: Hold,
         known: Option<PutBack>,
     ) -> Result<Self, Over> {
         let begun = hold.during(shared.store.begun(&lane)).await?;
         let begun = begun.unwrap_or(Placed { sequence: 0, value: Begun::default() });
-        Ok(Lap { shared, lane, baton, hold, known, begun })
+        Ok(LaneRun { shared, lane, lane_lease, hold, known, begun })
     }
 
     /// Runs jobs until the lane is empty, its first job has to wait, or it is others' turn.
     pub(super) async fn run(mut self) -> Result<(), Over> {
-        for _ in 0..JOBS_A_LAP {
+        for _ in 0..JOBS_A_RUN {
             if self.shared.is_stopping() {
                 break;
             }
@@ -72,10 +72,10 @@ impl<'w> Lap<'w> {
             };
             match self.attend(&job).await? {
                 End::Gone => {}
-                End::Waits(put_back) => return self.pass(Baton::Later(put_back)).await,
+                End::Waits(put_back) => return self.pass(LaneLease::Later(put_back)).await,
             }
         }
-        self.pass(Baton::Go).await
+        self.pass(LaneLease::Go).await
     }
 
     /// Brings the lane's first job to an end, or to a time when to look again.
@@ -107,7 +107,8 @@ impl<'w> Lap<'w> {
             };
             let resource = self.shared.resource.clone();
             let deadline = resource.link().deadline(Some(patience));
-            let asked = async { Asking::begin(Wanted { resource, request, deadline }).await?.ready().await };
+            let asked =
+                async { RequestFuture::begin(RequestSpec { resource, request, deadline }).await?.ready().await };
             let error = match self.hold.during(asked).await? {
                 Ok(permit) => return Ok(Ok(permit)),
                 Err(error) => error,
@@ -208,7 +209,7 @@ impl<'w> Lap<'w> {
         Ok(self.gone(job.sequence).await)
     }
 
-    /// Takes a job away that has ended, whoever has the baton now.
+    /// Takes a job away that has ended, whoever has the lane lease now.
     async fn gone(&self, job: u64) -> End {
         self.store().finish(job).await;
         End::Gone
@@ -219,11 +220,11 @@ impl<'w> Lap<'w> {
         if self.begun.sequence != 0 {
             self.hold.during(self.store().forget(self.begun.sequence)).await?;
         }
-        self.pass(Baton::Closing).await
+        self.pass(LaneLease::Closing).await
     }
 
-    async fn pass(self, baton: Baton) -> Result<(), Over> {
-        self.hold.during(self.store().pass(&self.lane, baton, self.baton)).await??;
+    async fn pass(self, lane_lease: LaneLease) -> Result<(), Over> {
+        self.hold.during(self.store().pass(&self.lane, lane_lease, self.lane_lease)).await??;
         Ok(())
     }
 

@@ -1,28 +1,28 @@
-//! The baton of a lane: whoever has it works on the lane.
+//! The lease of a lane: the worker that has it works on the lane.
 //!
-//! A lane with jobs has a baton, one message, which JetStream hands to one worker at a time, again when that one dies. It is never
+//! A lane with jobs has a lease, one message, which JetStream hands to one worker at a time, again when that one dies. It is never
 //! taken away but by who has looked at the lane *after* it was said to be closing; who publishes a job makes a closing one go again. So no
 //! job is forgotten, whoever dies when.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a baton says to whoever gets it.
+/// What a lane lease says to whoever gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Baton {
+pub(super) enum LaneLease {
     /// Work on the lane.
     Go,
     /// The same, but later.
     Later(PutBack),
-    /// The lane looked empty. If it still is, take the baton away; otherwise make it go.
+    /// The lane looked empty. If it still is, take the lane lease away; otherwise make it go.
     Closing,
 }
 
 /// Why the first job of a lane waits, and what has to be known of it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PutBack {
-    /// How long from when the baton is first handed out.
+    /// How long from when the lane lease is first handed out.
     pub(super) after_ms: u64,
     /// The job that waits.
     pub(super) job: u64,
@@ -32,7 +32,7 @@ pub(super) struct PutBack {
     pub(super) times: u32,
 }
 
-/// What is to be done with a baton that has come.
+/// What is to be done with a lane lease that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receipt {
     /// Let it come again after this time.
@@ -43,14 +43,14 @@ pub(super) enum Receipt {
     Look,
 }
 
-impl Baton {
-    /// What to do with this baton, which was handed out so many times, this one included.
+impl LaneLease {
+    /// What to do with this lane lease, which was handed out so many times, this one included.
     pub(super) fn receipt(self, deliveries: i64) -> Receipt {
         match self {
-            Baton::Go => Receipt::Work(None),
-            Baton::Later(put_back) if deliveries <= 1 => Receipt::Sleep(Duration::from_millis(put_back.after_ms)),
-            Baton::Later(put_back) => Receipt::Work(Some(put_back)),
-            Baton::Closing => Receipt::Look,
+            LaneLease::Go => Receipt::Work(None),
+            LaneLease::Later(put_back) if deliveries <= 1 => Receipt::Sleep(Duration::from_millis(put_back.after_ms)),
+            LaneLease::Later(put_back) => Receipt::Work(Some(put_back)),
+            LaneLease::Closing => Receipt::Look,
         }
     }
 }
@@ -75,18 +75,18 @@ impl Begun {
 mod tests {
     use super::*;
 
-    const LATER: Baton = Baton::Later(PutBack { after_ms: 1500, job: 7, age_ms: 2000, times: 1 });
+    const LATER: LaneLease = LaneLease::Later(PutBack { after_ms: 1500, job: 7, age_ms: 2000, times: 1 });
 
     #[test]
     fn what_is_stored_can_be_read_by_later_versions() {
         let table = [
-            (Baton::Go, r#""go""#),
+            (LaneLease::Go, r#""go""#),
             (LATER, r#"{"later":{"after_ms":1500,"job":7,"age_ms":2000,"times":1}}"#),
-            (Baton::Closing, r#""closing""#),
+            (LaneLease::Closing, r#""closing""#),
         ];
-        for (baton, json) in table {
-            assert_eq!(serde_json::to_string(&baton).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Baton>(json).unwrap(), baton);
+        for (lane_lease, json) in table {
+            assert_eq!(serde_json::to_string(&lane_lease).unwrap(), json);
+            assert_eq!(serde_json::from_str::<LaneLease>(json).unwrap(), lane_lease);
         }
         let begun = Begun { job: 7, attempts: 2 };
         assert_eq!(serde_json::to_string(&begun).unwrap(), r#"{"job":7,"attempts":2}"#);
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn a_baton_for_later_sleeps_once() {
-        let Baton::Later(put_back) = LATER else { unreachable!() };
+        let LaneLease::Later(put_back) = LATER else { unreachable!() };
         assert_eq!(LATER.receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
         assert_eq!(LATER.receipt(2), Receipt::Work(Some(put_back)));
         assert_eq!(LATER.receipt(9), Receipt::Work(Some(put_back)));
-        assert_eq!(Baton::Go.receipt(1), Receipt::Work(None));
-        assert_eq!(Baton::Closing.receipt(3), Receipt::Look);
+        assert_eq!(LaneLease::Go.receipt(1), Receipt::Work(None));
+        assert_eq!(LaneLease::Closing.receipt(3), Receipt::Look);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) struct Answer {
 }
 
 /// The real core behind the real protocol, and a record of what it does.
-pub(crate) struct Desk {
+pub(crate) struct SimulatedScheduler {
     core: Scheduler<ReplyTo>,
     reader: Reader,
     answers: Vec<Answer>,
@@ -44,9 +44,9 @@ pub(crate) struct Desk {
     grants: Vec<usize>,
 }
 
-impl Desk {
+impl SimulatedScheduler {
     pub(crate) fn new(resource: Resource, reader: Reader) -> Self {
-        Desk {
+        SimulatedScheduler {
             core: Scheduler::new(resource, 1, Time::ORIGIN),
             reader,
             answers: Vec::new(),

@@ -4,7 +4,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// What is known of a resource's schedulers from what was heard of them.
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct Reachability {
     /// How long nobody may answer; `None` where nobody wants to know.
     patience: Option<Span>,
     heard: Time,
@@ -36,16 +36,16 @@ pub(super) enum Verdict {
     StillLost,
 }
 
-impl Default for Reach {
+impl Default for Reachability {
     fn default() -> Self {
-        Reach { patience: None, heard: Time::ORIGIN, judge_at: Time::NEVER, lost: None }
+        Reachability { patience: None, heard: Time::ORIGIN, judge_at: Time::NEVER, lost: None }
     }
 }
 
-impl Reach {
+impl Reachability {
     /// What was known is forgotten; who waits already is looked at soon.
     pub(super) fn set_patience(&mut self, patience: Option<Span>) {
-        *self = Reach { patience, heard: self.heard, judge_at: Time::ORIGIN, lost: None };
+        *self = Reachability { patience, heard: self.heard, judge_at: Time::ORIGIN, lost: None };
     }
 
     /// When a scheduler last spoke.

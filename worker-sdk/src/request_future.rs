@@ -1,7 +1,7 @@
 //! Waiting for an answer.
 
-use crate::acquire::Wanted;
-use crate::link::{Message, Wish};
+use crate::acquire::RequestSpec;
+use crate::link::{Message, PendingRequest};
 use crate::session::{AskNumber, Denial, Grant};
 use crate::stats::count;
 use crate::{Error, Permit, Resource};
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
 /// A request that the driver works on. Dropped before its answer, it is cancelled.
-pub(crate) struct Asking {
+pub(crate) struct RequestFuture {
     resource: Resource,
     ask: AskNumber,
     deadline: Time,
@@ -19,14 +19,14 @@ pub(crate) struct Asking {
     answered: bool,
 }
 
-impl Asking {
-    pub(crate) fn begin(wanted: Wanted) -> Self {
-        let Wanted { resource, request, deadline } = wanted;
+impl RequestFuture {
+    pub(crate) fn begin(wanted: RequestSpec) -> Self {
+        let RequestSpec { resource, request, deadline } = wanted;
         let ask = resource.link().next_ask();
         let (sender, answer) = oneshot::channel();
-        let wish = Wish { ask, resource: resource.number(), request, deadline, answer: sender };
-        resource.link().send(Message::Ask(wish));
-        Asking { resource, ask, deadline, answer, answered: false }
+        let pending = PendingRequest { ask, resource: resource.number(), request, deadline, answer: sender };
+        resource.link().send(Message::Ask(pending));
+        RequestFuture { resource, ask, deadline, answer, answered: false }
     }
 
     fn permit(&self, answer: Result<Grant, Denial>) -> Result<Permit, Error> {
@@ -47,7 +47,7 @@ impl Asking {
     }
 }
 
-impl Future for Asking {
+impl Future for RequestFuture {
     type Output = Result<Permit, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -57,7 +57,7 @@ impl Future for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for RequestFuture {
     /// The answer may be there already, unread: the session gives its permit back as well.
     fn drop(&mut self) {
         if !self.answered {

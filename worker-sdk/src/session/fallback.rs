@@ -2,8 +2,8 @@
 
 use super::Session;
 use super::bucket::Bucket;
-use super::reach::Verdict;
-use super::substitute::Substitute;
+use super::fallback_policy::FallbackPolicy;
+use super::reachability::Verdict;
 use super::unreachable::Unreachable;
 use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
 use rampmeter_protocol::request::Mode;
@@ -19,24 +19,24 @@ impl Session {
     /// What to do while nobody answers for `resource`, from now on; [`Unreachable::Wait`] unless told.
     pub fn set_unreachable(&mut self, resource: ResourceNumber, policy: Unreachable) {
         let lane = self.lane(resource);
-        lane.substitute = Substitute::from(policy);
-        lane.reach.set_patience(policy.patience());
+        lane.fallback = FallbackPolicy::from(policy);
+        lane.reachability.set_patience(policy.patience());
     }
 
     /// Looks who does not answer any more, where that is due.
     pub(super) fn judge(&mut self, now: Time) {
         for index in 0..self.lanes.len() {
-            if self.lanes[index].reach.is_due(now) {
+            if self.lanes[index].reachability.is_due(now) {
                 self.judge_one(now, ResourceNumber(index as u32));
             }
-            self.lanes[index].reach.lapse(now);
+            self.lanes[index].reachability.lapse(now);
         }
     }
 
     fn judge_one(&mut self, now: Time, resource: ResourceNumber) {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
-        let verdict = self.lane(resource).reach.judge(now, unanswered, oldest.is_some());
+        let verdict = self.lane(resource).reachability.judge(now, unanswered, oldest.is_some());
         if verdict == Verdict::Lost {
             self.stagger(now, resource);
         }
@@ -49,16 +49,16 @@ impl Session {
     /// A whole fleet may lose its scheduler in this moment: its calls must not come in one.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
         let lane = &mut self.lanes[resource.0 as usize];
-        lane.substitute.stagger(now.max(lane.frozen_until), &mut self.dice);
+        lane.fallback.stagger(now.max(lane.frozen_until), &mut self.dice);
     }
 
     /// Serves whom nobody else does, when all has been sent that may be: the answer to it, too late for
     /// who asked, tells that somebody is there.
     pub(super) fn stand_in(&mut self, now: Time) -> Option<Command> {
         for index in 0..self.lanes.len() {
-            if self.lanes[index].reach.serves(now) {
+            if self.lanes[index].reachability.serves(now) {
                 let next = self.serve(now, ResourceNumber(index as u32));
-                self.lanes[index].reach.serve_at(next);
+                self.lanes[index].reachability.serve_at(next);
             }
         }
         self.results.pop_front()
@@ -67,12 +67,12 @@ impl Session {
     /// Serves those who can be served now. When the next one can.
     fn serve(&mut self, now: Time, resource: ResourceNumber) -> Time {
         let waiting = self.asks.of_resource(resource).collect();
-        match self.lane(resource).substitute {
-            Substitute::Nobody => Time::NEVER,
-            Substitute::Refusal { after } => self.refuse_all(now, waiting, after),
-            Substitute::Turns(mut turns) => {
+        match self.lane(resource).fallback {
+            FallbackPolicy::Nobody => Time::NEVER,
+            FallbackPolicy::Refusal { after } => self.refuse_all(now, waiting, after),
+            FallbackPolicy::Turns(mut turns) => {
                 let next = self.grant_in_turn(now, waiting, &mut turns);
-                self.lane(resource).substitute = Substitute::Turns(turns);
+                self.lane(resource).fallback = FallbackPolicy::Turns(turns);
                 next
             }
         }
@@ -104,7 +104,7 @@ impl Session {
 
     fn refuse_locally(&mut self, now: Time, number: AskNumber, retry_after: Span) {
         let Some(ask) = self.asks.remove(number) else { return };
-        let silence = self.lane(ask.resource).reach.silence(now);
+        let silence = self.lane(ask.resource).reachability.silence(now);
         self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
     }
 

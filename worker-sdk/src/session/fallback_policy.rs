@@ -7,7 +7,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// A lane's policy, at work.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Substitute {
+pub(super) enum FallbackPolicy {
     /// They wait.
     #[default]
     Nobody,
@@ -17,24 +17,24 @@ pub(super) enum Substitute {
     Turns(Bucket),
 }
 
-impl From<Unreachable> for Substitute {
+impl From<Unreachable> for FallbackPolicy {
     fn from(policy: Unreachable) -> Self {
         match policy {
-            Unreachable::Wait => Substitute::Nobody,
-            Unreachable::Fail { after } => Substitute::Refusal { after: after.span() },
-            Unreachable::SafeRate { rate, .. } => Substitute::Turns(Bucket::new(rate.interval(), 1)),
+            Unreachable::Wait => FallbackPolicy::Nobody,
+            Unreachable::Fail { after } => FallbackPolicy::Refusal { after: after.span() },
+            Unreachable::SafeRate { rate, .. } => FallbackPolicy::Turns(Bucket::new(rate.interval(), 1)),
         }
     }
 }
 
-impl Substitute {
+impl FallbackPolicy {
     /// Lets the first turn after a rest come by chance within an interval.
     pub(super) fn stagger(&mut self, from: Time, dice: &mut Dice) {
         match self {
-            Substitute::Turns(turns) if turns.opens() <= from => {
+            FallbackPolicy::Turns(turns) if turns.opens() <= from => {
                 turns.hold_until(from + dice.span_up_to(turns.interval()));
             }
-            Substitute::Turns(_) | Substitute::Nobody | Substitute::Refusal { .. } => {}
+            FallbackPolicy::Turns(_) | FallbackPolicy::Nobody | FallbackPolicy::Refusal { .. } => {}
         }
     }
 }
