@@ -1,8 +1,8 @@
 //! How a limit counts, and how fast.
 
-use super::load::{amount, span};
 use super::place::{ConfigError, Source};
 use super::table::LimitTable;
+use super::value::{amount, span};
 use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;

@@ -1,9 +1,9 @@
 //! What is served over HTTP, as it is written.
 
-use super::load::name;
 use super::place::{ConfigError, Source};
 use super::provider::variable;
 use super::range::within;
+use super::value::name;
 use crate::provider::SecretPlace;
 use crate::serve::http::settings::{CheckSettings, LabelSource, OnUnavailable, Settings};
 use axum::http::HeaderName;

@@ -3,7 +3,6 @@
 use super::algorithm::{algorithm, period};
 use super::applies::{applies, label_name};
 use super::dialect::reader;
-use super::duration;
 use super::fair_share::fair_share;
 use super::place::{ConfigError, Source};
 use super::provider;
@@ -11,6 +10,7 @@ use super::safety::on_store_loss;
 use super::table::{
     ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, UnmatchedTable,
 };
+use super::value::{amount, name, optional_span};
 use crate::provider::Settings;
 use crate::serve::http::settings as http;
 use rampmeter_dialects::Reader;
@@ -242,22 +242,6 @@ fn start(table: Option<StartTable>) -> Start {
         Some(StartTable::Unproven) | None => Start::Unproven,
         Some(StartTable::Full) => Start::Full,
     }
-}
-
-pub(super) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
-    Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))
-}
-
-pub(super) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
-    Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
-}
-
-pub(super) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
-    duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
-}
-
-pub(super) fn optional_span(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<Span>, ConfigError> {
-    text.map(|text| span(source, text)).transpose()
 }
 
 /// Where in the file the part of a resource stands that the core found wrong.

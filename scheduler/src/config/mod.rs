@@ -17,6 +17,7 @@ mod safety;
 mod scenario;
 mod scenario_fleet;
 mod table;
+mod value;
 
 pub(crate) use duration::parse as parse_duration;
 pub use load::{Config, Configured, Note, load, parse};

@@ -1,7 +1,7 @@
 //! Durations that have to lie between two others.
 
-use super::load::optional_span;
 use super::place::{ConfigError, Source};
+use super::value::optional_span;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 use toml::Spanned;

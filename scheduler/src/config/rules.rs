@@ -1,8 +1,9 @@
 //! Rules: the limits of resources as they can be changed while schedulers run, in the words of the configuration.
 
-use super::load::{limit_field, limit_spec, name};
+use super::load::{limit_field, limit_spec};
 use super::place::{ConfigError, Source};
 use super::table::LimitTable;
+use super::value::name;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::spec::{LimitSpec, Place, ResourceSpec, SpecError};

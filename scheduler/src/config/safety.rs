@@ -1,8 +1,8 @@
 //! What a crash may cost, and what happens without the store.
 
-use super::load::optional_span;
 use super::place::{ConfigError, Source};
 use super::table::{OnKvLoss, ResourceTable};
+use super::value::optional_span;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::spec::OnStoreLoss;
 

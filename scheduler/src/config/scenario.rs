@@ -1,11 +1,11 @@
 //! A world to be simulated, as it is written.
 
 use super::dialect::reader;
-use super::duration;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
 use super::scenario_fleet::FleetTable;
 use super::table::ResourceTable;
+use super::value::{span, time};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
@@ -209,12 +209,4 @@ fn delay(source: &Source, millis: Option<&Spanned<[f64; 2]>>, usual: Delay) -> R
 
 fn of_millis(millis: f64) -> Span {
     Span::from_nanos((millis * 1e6) as u64)
-}
-
-pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
-    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
-}
-
-pub(super) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
-    duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
 }

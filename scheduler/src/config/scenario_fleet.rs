@@ -1,7 +1,7 @@
 //! A fleet of simulated workers, as it is written.
 
 use super::place::{ConfigError, Source};
-use super::scenario::{span, time};
+use super::value::{span, time};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::cost::{CostModel, Draw};

@@ -1,6 +1,6 @@
 //! Finding a bucket, and making it.
 
-use super::kv::{OPERATION, StoreError, unavailable, within};
+use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::context::{
     AccountError, AccountErrorKind, CreateKeyValueError, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
 };

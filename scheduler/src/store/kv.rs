@@ -2,6 +2,7 @@
 
 use super::bucket::{self, OpenError, is_missing};
 use super::envelope::{self, Damage};
+use super::operation::{OPERATION, StoreError, unavailable, within};
 use super::record::{PermitRecord, StateRecord};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
@@ -11,7 +12,6 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::time::Duration;
 
 /// Permits in one value: 500 bytes each at most, well below a server's 1 MiB payload.
 const PERMITS_PER_PART: usize = 1000;
@@ -22,8 +22,6 @@ const MAX_PARTS: usize = 250;
 pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
 /// Parts that are written or read at a time: a handover is short because they are.
 pub(super) const PARTS_AT_ONCE: usize = 16;
-/// How long one operation may take; an election of the store's leader takes longer and is retried.
-pub(super) const OPERATION: Duration = Duration::from_secs(2);
 /// Values of each key that are kept: the present one, and one to fall back to.
 const HISTORY: i64 = 2;
 /// How keys of state records begin.
@@ -65,17 +63,6 @@ pub enum FoundState {
     Damaged(Damage, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
-}
-
-/// Why the store did not do what it was asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// Somebody else has written the record: they lead the resource now.
-    #[error("another scheduler has taken the resource over")]
-    Superseded,
-    /// The store can't be reached, or refuses.
-    #[error("the KV store does not answer: {0}")]
-    Unavailable(String),
 }
 
 impl Store {
@@ -298,17 +285,4 @@ fn content(record: &impl Serialize) -> Vec<u8> {
 pub(super) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     let content = envelope::open(value)?;
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
-}
-
-pub(super) async fn within<T, E: std::fmt::Display>(
-    operation: impl Future<Output = Result<T, E>>,
-) -> Result<T, StoreError> {
-    match tokio::time::timeout(OPERATION, operation).await {
-        Ok(done) => done.map_err(unavailable),
-        Err(elapsed) => Err(unavailable(elapsed)),
-    }
-}
-
-pub(super) fn unavailable(error: impl std::fmt::Display) -> StoreError {
-    StoreError::Unavailable(error.to_string())
 }

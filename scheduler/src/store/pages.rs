@@ -1,42 +1,12 @@
 //! Pages of keys, beside the record that names them.
 
-use super::kv::{PARTS_AT_ONCE, Store, StoreError, decode, encode, within};
+use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
+use super::operation::{StoreError, unavailable, within};
+use super::page_record::Pages;
 use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::snapshot::{KeyMark, KeyPage, NewPage, PageId};
-use serde::{Deserialize, Serialize};
-
-/// A page, as a record names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PageRecord {
-    epoch: u64,
-    place: u32,
-    serial: u64,
-    /// How many nanoseconds before the writing of the record it was taken.
-    age: u64,
-    /// What each key may have been granted since, in millionths by limit.
-    spent: Vec<(Name, u64)>,
-}
-
-impl PageRecord {
-    pub(super) fn of(page: &KeyPage) -> Self {
-        let PageId { epoch, place, serial } = page.id;
-        PageRecord { epoch, place, serial, age: page.age_nanos, spent: page.spent.clone() }
-    }
-
-    /// The core's page, with its keys as far as they are at hand.
-    pub(super) fn page(&self, keys: Option<Vec<KeyMark>>) -> KeyPage {
-        KeyPage { id: self.id(), age_nanos: self.age, spent: self.spent.clone(), keys }
-    }
-
-    fn id(&self) -> PageId {
-        PageId { epoch: self.epoch, place: self.place, serial: self.serial }
-    }
-}
-
-/// The keys of each page that a record names, in its order; `None` for a page that is missing or damaged.
-pub type Pages = Vec<Option<Vec<KeyMark>>>;
+use rampmeter_scheduler_core::snapshot::{KeyMark, NewPage, PageId};
 
 impl Store {
     /// Writes pages. They count once a record names them.
@@ -80,8 +50,7 @@ impl Store {
     /// If the store can't be read or written.
     pub async fn delete_other_pages(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
         let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id())).collect();
-        let keys: Vec<String> =
-            within(self.bucket.keys()).await?.try_collect().await.map_err(super::kv::unavailable)?;
+        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
         let prefix = page_prefix(resource);
         let is_former = |key: &String| {
             let epoch = key.strip_prefix(&prefix).and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());

@@ -3,7 +3,7 @@
 use super::envelope;
 use super::learned::LearnedRecord;
 use super::moment::Moment;
-use super::pages::{PageRecord, Pages};
+use super::page_record::{PageRecord, Pages};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;

@@ -1,7 +1,8 @@
 //! The KV bucket with the rules: one value for all resources, so that one write changes all of them or none.
 
 use super::bucket::{self, OpenError};
-use super::kv::{OPERATION, Revision, StoreError, unavailable, within};
+use super::kv::Revision;
+use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;

@@ -1,0 +1,30 @@
+//! One operation of the store, which is not waited for without end.
+
+use std::time::Duration;
+
+/// How long one operation may take; an election of the store's leader takes longer and is retried.
+pub(super) const OPERATION: Duration = Duration::from_secs(2);
+
+/// Why the store did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else has written the record: they lead the resource now.
+    #[error("another scheduler has taken the resource over")]
+    Superseded,
+    /// The store can't be reached, or refuses.
+    #[error("the KV store does not answer: {0}")]
+    Unavailable(String),
+}
+
+pub(super) async fn within<T, E: std::fmt::Display>(
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(OPERATION, operation).await {
+        Ok(done) => done.map_err(unavailable),
+        Err(elapsed) => Err(unavailable(elapsed)),
+    }
+}
+
+pub(super) fn unavailable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
