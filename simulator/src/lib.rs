@@ -49,3 +49,4 @@ pub mod upstream;
 mod usage;
 mod worker;
 pub mod world;
+pub mod world_error;

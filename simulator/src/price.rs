@@ -4,7 +4,7 @@ use crate::cost::CostModel;
 use crate::dice::Dice;
 use crate::fleet::Fleet;
 use crate::upstream::{self, Upstream};
-use crate::world::WorldError;
+use crate::world_error::WorldError;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Time;

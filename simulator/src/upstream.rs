@@ -3,7 +3,7 @@
 use crate::accounts::{Accounts, ByKey};
 use crate::cost::amount_of;
 use crate::outcome::Levels;
-use crate::world::WorldError;
+use crate::world_error::WorldError;
 use rampmeter_dialects::{Reader, RetryAfterUnit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};

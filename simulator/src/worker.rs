@@ -148,7 +148,7 @@ impl Worker {
     /// Gives its permit back and asks for another as old as that, if the freeze makes it void. When it is asked for anew, which is right
     /// away, it is waited for as before.
     pub(crate) fn heed(&mut self, now: Time, freeze: Freeze) {
-        let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && freeze.voids(grant));
+        let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
         self.tell(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });

@@ -3,15 +3,14 @@
 use crate::cost::amount_of;
 use crate::fleet::Fleet;
 use crate::network::Network;
-use crate::outcome::Outcome;
-use crate::run::Run;
 use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
+use crate::world_error::WorldError;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, SpecError};
+use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
 use std::collections::BTreeSet;
 
 /// A resource, its upstream, a network and workers.
@@ -31,31 +30,6 @@ pub struct World {
 
 /// With a number behind it, a name is still the value of a label.
 const MOST_NAME: usize = 200;
-
-/// What is wrong with a world.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WorldError {
-    /// The core does not accept the resource.
-    #[error("the resource: {0}")]
-    Resource(SpecError),
-    /// The upstream does not accept its policies or the costs.
-    #[error("the upstream: {0}")]
-    Upstream(String),
-    /// The core would refuse what a fleet asks for.
-    #[error("fleet `{fleet}`: {reason}")]
-    Fleet {
-        /// The fleet.
-        fleet: String,
-        /// Why.
-        reason: String,
-    },
-    /// Fleets with the same name.
-    #[error("there are two fleets `{0}`")]
-    Twice(String),
-    /// Workers that never stop, in a world without an end.
-    #[error("fleet `{0}` never stops; say how many calls it makes, or when it or the world ends")]
-    Endless(String),
-}
 
 impl World {
     /// A world without workers, which goes on until all of them have stopped.
@@ -179,15 +153,8 @@ impl World {
         fleet.labels(worker, self.client_label()).expect("checked with the world")
     }
 
-    /// Whether it can run.
-    ///
-    /// # Errors
-    /// As [`World::run`].
-    pub fn check(&self) -> Result<(), WorldError> {
-        self.begin().map(|_| ())
-    }
-
-    fn begin(&self) -> Result<Run<'_>, WorldError> {
+    /// Whether its fleets can run.
+    pub(crate) fn check_fleets(&self) -> Result<(), WorldError> {
         // Whoever dies again and again may never be done.
         let dies_on = |fleet: &Fleet| fleet.crashes.is_some_and(|crashes| crashes.until == Time::NEVER);
         let goes_on = |fleet: &Fleet| fleet.calls.is_none() || dies_on(fleet);
@@ -208,22 +175,6 @@ impl World {
         if let Some(fleet) = self.fleets.iter().find(|fleet| !names.insert(&fleet.name)) {
             return Err(WorldError::Twice(fleet.name.clone()));
         }
-        Run::new(self)
-    }
-
-    /// Lets it run.
-    ///
-    /// # Errors
-    /// If the resource, its upstream or a fleet is not valid, or the world would never end.
-    pub fn run(&self) -> Result<Outcome, WorldError> {
-        self.run_watched(|_| ())
-    }
-
-    /// Lets it run, and tells `watch` what time it is in it, now and then.
-    ///
-    /// # Errors
-    /// As [`World::run`].
-    pub fn run_watched(&self, watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
-        Ok(self.begin()?.finish(watch))
+        Ok(())
     }
 }

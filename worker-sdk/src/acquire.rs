@@ -1,12 +1,11 @@
 //! A request for a permit, before it is made.
 
-use crate::request_future::RequestFuture;
-use crate::{Call, Cost, Error, Permit, Resource};
+use crate::request_future::{RequestFuture, RequestSpec};
+use crate::{Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::text::Text;
-use rampmeter_protocol::time::Time;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -32,20 +31,6 @@ pub struct Acquire {
     resource: Resource,
     request: Result<Box<PermitRequest<'static>>, Error>,
     longest_wait: Option<Duration>,
-}
-
-/// A request on its way.
-pub(crate) struct RequestSpec {
-    pub(crate) resource: Resource,
-    pub(crate) request: Box<PermitRequest<'static>>,
-    pub(crate) deadline: Time,
-}
-
-impl RequestSpec {
-    /// Waits for a permit and its start. Nothing is waited for between the last look at the permit and the call.
-    pub(crate) async fn begun(self) -> Result<Call, Error> {
-        Ok(RequestFuture::begin(self).await?.ready().await?.begin())
-    }
 }
 
 impl Acquire {

@@ -1,7 +1,7 @@
 //! The right to make one call.
 
-use crate::acquire::RequestSpec;
 use crate::request_future::RequestFuture;
+use crate::request_future::RequestSpec;
 use crate::session::Grant;
 use crate::unsettled::Unsettled;
 use crate::{Call, Error, Resource};
@@ -85,7 +85,7 @@ impl Permit {
     /// ```
     #[must_use]
     pub fn valid_for(&self) -> Option<Duration> {
-        if self.unsettled.resource.freezes().borrow().voids(&self.grant) {
+        if self.grant.is_voided_by(*self.unsettled.resource.freezes().borrow()) {
             return Some(Duration::ZERO);
         }
         self.grant.lapses().map(|lapses| lapses.since(self.now()).duration())
@@ -138,7 +138,7 @@ impl Permit {
 
     async fn voided(&self) {
         let mut freezes = self.unsettled.resource.freezes().clone();
-        let void = freezes.wait_for(|freeze| freeze.voids(&self.grant)).await.is_ok();
+        let void = freezes.wait_for(|freeze| self.grant.is_voided_by(*freeze)).await.is_ok();
         if !void {
             // The driver is gone, and nobody announces anything any more.
             std::future::pending::<()>().await;

@@ -1,14 +1,28 @@
 //! Waiting for an answer.
 
-use crate::acquire::RequestSpec;
 use crate::link::{Message, PendingRequest};
 use crate::session::{AskNumber, Denial, Grant};
 use crate::stats::count;
-use crate::{Error, Permit, Resource};
+use crate::{Call, Error, Permit, Resource};
+use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
+
+/// What a request asks for, and until when.
+pub(crate) struct RequestSpec {
+    pub(crate) resource: Resource,
+    pub(crate) request: Box<PermitRequest<'static>>,
+    pub(crate) deadline: Time,
+}
+
+impl RequestSpec {
+    /// Waits for a permit and its start. Nothing is waited for between the last look at the permit and the call.
+    pub(crate) async fn begun(self) -> Result<Call, Error> {
+        Ok(RequestFuture::begin(self).await?.ready().await?.begin())
+    }
+}
 
 /// A request that the driver works on. Dropped before its answer, it is cancelled.
 pub(crate) struct RequestFuture {

@@ -1,6 +1,6 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
-use crate::acquire::RequestSpec;
+use crate::request_future::RequestSpec;
 use crate::terms::Terms;
 use crate::{Acquire, Outcome, Reply, Resource};
 use http::Extensions;

@@ -1,6 +1,6 @@
 //! A call with everything around it.
 
-use crate::acquire::RequestSpec;
+use crate::request_future::RequestSpec;
 use crate::{Acquire, Error, Reply};
 
 /// Why [`Resource::run`](crate::Resource::run) returned nothing.

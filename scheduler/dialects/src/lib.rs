@@ -48,6 +48,8 @@ mod reader;
 mod structured;
 mod table;
 mod tables;
+mod unit;
 
-pub use dialect::{Dialect, RetryAfterUnit, UnknownDialect, UnknownUnit};
+pub use dialect::{Dialect, UnknownDialect};
 pub use reader::{Heard, MAX_PAUSE, MAX_RESET, Reader};
+pub use unit::{RetryAfterUnit, UnknownUnit};

@@ -1,7 +1,8 @@
 //! What goes by the tables.
 
-use crate::dialect::{Dialect, RetryAfterUnit};
+use crate::dialect::Dialect;
 use crate::table::{Bucket, Fields, Means, Of, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When};
+use crate::unit::RetryAfterUnit;
 use crate::{instant, number, structured};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;

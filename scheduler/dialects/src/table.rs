@@ -1,6 +1,6 @@
 //! What a dialect is made of.
 
-use crate::dialect::RetryAfterUnit;
+use crate::unit::RetryAfterUnit;
 
 /// The name that all dialects have in common.
 pub(crate) const RETRY_AFTER: &str = "retry-after";

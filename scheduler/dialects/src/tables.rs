@@ -1,7 +1,7 @@
 //! The dialects, as data.
 
-use crate::dialect::RetryAfterUnit;
 use crate::table::{Bucket, Fields, Means, Objection, Of, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When};
+use crate::unit::RetryAfterUnit;
 
 const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
 const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::Told, means: Means::Overloaded };

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::places::{NotFound, Places};
 use crate::tail;
 use crate::version::Version;
 
@@ -21,16 +20,6 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// Finds one on this machine, or brings it: [`Places::of_this_process`], then [`Places::find`].
-    ///
-    /// The first call on a machine may download a few megabytes; concurrent calls and processes share one download.
-    ///
-    /// # Errors
-    /// [`NotFound`], which tells what was tried and what to install.
-    pub async fn find() -> Result<Self, NotFound> {
-        Places::of_this_process().find().await
-    }
-
     /// Takes the one at `path`, after asking for its version.
     ///
     /// # Errors

@@ -50,6 +50,18 @@ impl Places {
     }
 }
 
+impl Binary {
+    /// Finds one on this machine, or brings it: [`Places::of_this_process`], then [`Places::find`].
+    ///
+    /// The first call on a machine may download a few megabytes; concurrent calls and processes share one download.
+    ///
+    /// # Errors
+    /// [`NotFound`], which tells what was tried and what to install.
+    pub async fn find() -> Result<Self, NotFound> {
+        Places::of_this_process().find().await
+    }
+}
+
 /// There is no nats-server to run. The message tells what was tried and what to install.
 #[derive(Debug, thiserror::Error)]
 #[error(

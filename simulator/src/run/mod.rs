@@ -15,7 +15,8 @@ use crate::outcome::Outcome;
 use crate::price::Prices;
 use crate::upstream::Upstream;
 use crate::worker::{Address, Worker};
-use crate::world::{World, WorldError};
+use crate::world::World;
+use crate::world_error::WorldError;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::Resource;
@@ -37,8 +38,35 @@ pub(crate) struct Run<'a> {
     outcome: Outcome,
 }
 
+impl World {
+    /// Whether it can run.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn check(&self) -> Result<(), WorldError> {
+        Run::new(self).map(|_| ())
+    }
+
+    /// Lets it run.
+    ///
+    /// # Errors
+    /// If the resource, its upstream or a fleet is not valid, or the world would never end.
+    pub fn run(&self) -> Result<Outcome, WorldError> {
+        self.run_watched(|_| ())
+    }
+
+    /// Lets it run, and tells `watch` what time it is in it, now and then.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_watched(&self, watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
+        Ok(Run::new(self)?.finish(watch))
+    }
+}
+
 impl<'a> Run<'a> {
-    pub(crate) fn new(world: &'a World) -> Result<Self, WorldError> {
+    fn new(world: &'a World) -> Result<Self, WorldError> {
+        world.check_fleets()?;
         let resource = Resource::new(&world.resource).map_err(WorldError::Resource)?;
         let upstream = Upstream::new(&world.upstream, &world.resource)?;
         world.fleets.iter().try_for_each(|fleet| check_class(&resource, fleet))?;

@@ -1,6 +1,6 @@
 //! What an upstream is started with.
 
-use crate::{Dialect, Policy, ResponseTime, RetryAfter, portal::Credentials};
+use crate::{Dialect, Policy, ResponseTime, RetryAfter};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
@@ -24,6 +24,14 @@ const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 ///     .keep_admissions(100_000)
 ///     .customer("id", "secret");
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+/// The customer's credentials.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    pub(crate) id: String,
+    pub(crate) secret: String,
+    pub(crate) token_life: Duration,
+}
+
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -48,6 +48,7 @@ mod classes;
 mod clock;
 mod config;
 mod cost;
+mod customer_api;
 mod dialect;
 mod fault;
 mod fixed_window;

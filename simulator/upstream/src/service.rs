@@ -7,7 +7,7 @@ use crate::{
     clock::Clock,
     config::Config,
     ledger::{Ledger, Verdict},
-    portal::{self, Portal},
+    portal::Portal,
     stats_body::StatsBody,
 };
 use axum::{
@@ -54,9 +54,9 @@ impl Service {
         }
     }
 
-    pub(crate) fn router(self: Arc<Self>) -> Router {
-        let api = Router::new().route("/process", get(process).post(process)).route("/stats", get(stats));
-        api.merge(portal::routes()).with_state(self)
+    /// What it answers itself.
+    pub(crate) fn routes() -> Router<Arc<Self>> {
+        Router::new().route("/process", get(process).post(process)).route("/stats", get(stats))
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -1,6 +1,6 @@
 //! A running service.
 
-use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, service::Service};
+use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, customer_api, service::Service};
 use axum::serve::ListenerExt;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -144,7 +144,8 @@ fn listen(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 }
 
 async fn serve(listener: TcpListener, service: Arc<Service>, stopped: oneshot::Receiver<()>) {
-    let server = axum::serve(listener.tap_io(send_at_once), service.router());
+    let server =
+        axum::serve(listener.tap_io(send_at_once), Service::routes().merge(customer_api::routes()).with_state(service));
     let until_stopped = server.with_graceful_shutdown(async { drop(stopped.await) });
     until_stopped.await.expect("accepting retries for ever and so never fails");
 }

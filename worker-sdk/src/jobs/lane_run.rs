@@ -4,13 +4,13 @@ use super::hold::{Hold, Lost};
 use super::job::Terms;
 use super::lane::Lane;
 use super::lane_lease::{Begun, LaneLease, PutBack};
+use super::shared::Shared;
 use super::store::{Overtaken, Placed, Store};
 use super::verdict::{Failed, NoPermit};
-use super::worker::Shared;
 use super::{Attempt, Failure};
-use crate::acquire::RequestSpec;
+use crate::Permit;
 use crate::request_future::RequestFuture;
-use crate::{Outcome, Permit};
+use crate::request_future::RequestSpec;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::StreamMessage;
@@ -260,9 +260,6 @@ impl From<Overtaken> for Over {
         Over
     }
 }
-
-/// What a handler's run comes to.
-pub(super) type Ended = Result<Outcome, Failure>;
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

@@ -54,6 +54,7 @@ mod persistence;
 mod pull;
 mod queue;
 mod queue_builder;
+mod shared;
 mod status;
 mod store;
 mod verdict;

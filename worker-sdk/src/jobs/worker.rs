@@ -3,8 +3,9 @@
 use super::hold::Hold;
 use super::lane::{Kept, Subjects, class_name, class_token};
 use super::lane_lease::{LaneLease, Receipt};
-use super::lane_run::{Ended, LaneRun};
+use super::lane_run::LaneRun;
 use super::persistence::insist;
+use super::shared::{Handler, Shared};
 use super::store::Store;
 use super::verdict::Policy;
 use super::{Attempt, Failure, Queue, QueueError, arrivals, pull};
@@ -12,7 +13,6 @@ use crate::{Reply, Resource};
 use async_nats::Message;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
 use async_nats::jetstream::{self, AckKind};
-use futures::future::BoxFuture;
 use rampmeter_protocol::name::Name;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,18 +49,6 @@ pub struct Worker {
     slots: JoinSet<()>,
     arrivals: JoinSet<()>,
 }
-
-/// What all slots of a worker use.
-pub(super) struct Shared {
-    pub(super) store: Store,
-    pub(super) resource: Resource,
-    pub(super) group_label: String,
-    pub(super) policy: Policy,
-    pub(super) handler: Handler,
-    stopping: Arc<AtomicBool>,
-}
-
-type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, Ended> + Send + Sync>;
 
 impl WorkerBuilder {
     pub(super) fn new(queue: Queue, resource: Resource) -> Self {
@@ -159,12 +147,6 @@ impl Worker {
         self.stop.send_replace(true);
         while self.slots.join_next().await.is_some() {}
         self.arrivals.shutdown().await;
-    }
-}
-
-impl Shared {
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A pause that makes promised starts void.
 
-use super::vocabulary::Grant;
 use rampmeter_protocol::time::Time;
 
 /// Starts that were granted before `seen` and fall into the time up to `until` are void.
@@ -23,17 +22,12 @@ impl Freeze {
     pub fn and(self, later: Freeze) -> Freeze {
         Freeze { seen: later.seen, until: self.until.max(later.until) }
     }
-
-    /// Whether this makes the permit's start void.
-    #[must_use]
-    pub fn voids(self, grant: &Grant) -> bool {
-        (self.seen..self.until).contains(&grant.start) && grant.received <= self.seen
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Grant;
     use rampmeter_protocol::time::Span;
 
     fn at(millis: u64) -> Time {
@@ -46,7 +40,7 @@ mod tests {
         let (received, start) = (at(permit.0), at(permit.1));
         let (request, left) = (Box::default(), Vec::new());
         let grant = Grant { request, since: received, received, start, valid: None, limited_by: None, left };
-        assert_eq!(freeze.voids(&grant), void, "{freeze:?} {grant:?}");
+        assert_eq!(grant.is_voided_by(freeze), void, "{freeze:?} {grant:?}");
     }
 
     #[test]

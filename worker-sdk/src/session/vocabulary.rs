@@ -151,6 +151,14 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Whether `freeze` makes its start void.
+    #[must_use]
+    pub fn is_voided_by(&self, freeze: Freeze) -> bool {
+        (freeze.seen..freeze.until).contains(&self.start) && self.received <= freeze.seen
+    }
+}
+
+impl Grant {
     /// Whether the session granted it itself, as nobody answered: no scheduler knows of it or wants to
     /// hear how it ended.
     #[must_use]

@@ -1,6 +1,5 @@
 //! Connections: how many, how slow, and how they end.
 
-use super::reading::{MAX_HEAD, READ_HEAD};
 use axum::Router;
 use axum::body::Body;
 use hyper::server::conn::http1;
@@ -17,6 +16,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tower_service::Service;
 
+/// Bytes of a request's line and headers: what proxies pass on by default.
+const MAX_HEAD: usize = 16 * 1024;
+/// How long a client may take for its headers, which is also how long a connection may lie idle. Who is slower is slow on
+/// purpose or gone.
+const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave at the end.
 const LEAVE: Duration = Duration::from_secs(1);
 /// After the system has refused a connection, as when there are no more files to be had.

@@ -11,11 +11,6 @@ use std::time::Duration;
 
 /// Bytes of a body: hundreds of requests, which is more than one message should hold.
 pub(super) const MAX_BODY: usize = 64 * 1024;
-/// Bytes of a request's line and headers: what proxies pass on by default.
-pub(super) const MAX_HEAD: usize = 16 * 1024;
-/// How long a client may take for its headers, which is also how long a connection may lie idle. Who is slower is slow on
-/// purpose or gone.
-pub(super) const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long a client may take for its body.
 const READ_BODY: Duration = Duration::from_secs(5);
 
