@@ -1,4 +1,4 @@
-//! Some lines of Python are a worker: those that the README shows, against a real scheduler and a real upstream.
+//! Some lines of Python are a worker: those that docs/workers.md shows, against a real scheduler and a real upstream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

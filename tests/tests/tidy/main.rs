@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use clap::Parser;
-use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
-use rampmeter_scheduler::cli::Cli;
+mod documents;
+
 use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};
 use std::path::Path;
@@ -193,57 +191,6 @@ fn every_configuration_that_is_shipped_is_valid() {
         found += 1;
     }
     assert!(found >= 3, "rampmeter.toml and those of compose.yaml");
-}
-
-/// The README's Python is the one that is tested.
-#[test]
-fn the_readme_shows_the_python_that_is_tested() {
-    let worker = file("tests/python/worker.py").unwrap().text;
-    assert!(readme().contains(worker.trim()), "README.md shows another text than tests/python/worker.py");
-}
-
-/// Every `rampmeter …` in the README is a command that there is, with options that it has.
-#[test]
-fn the_readme_shows_commands_that_exist() {
-    let mut found = 0;
-    for line in blocks(&readme(), "sh").iter().flat_map(|block| block.lines()) {
-        let command = line.split(['#', '>']).next().unwrap();
-        let arguments = command.strip_prefix("rampmeter ").or_else(|| command.strip_prefix("cargo run --release -- "));
-        if let Some(arguments) = arguments {
-            let parsed = Cli::try_parse_from(["rampmeter"].into_iter().chain(arguments.split_whitespace()));
-            parsed.map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
-            found += 1;
-        }
-    }
-    assert!(found > 0, "the README shows no command");
-}
-
-#[test]
-fn the_readme_shows_configuration_and_messages_that_are_valid() {
-    for block in blocks(&readme(), "toml") {
-        config::parse(Path::new("README.md"), &block).unwrap_or_else(|error| panic!("{error}\n{block}"));
-    }
-    for line in blocks(&readme(), "sh").iter().flat_map(|block| block.lines()) {
-        let Some((subject, message)) = line.split_once("nats req ").and_then(|(_, call)| call.split_once(" '")) else {
-            continue;
-        };
-        let message = message.trim_end_matches('\'');
-        if subject.contains(".permit.") {
-            serde_json::from_str::<PermitRequest>(message).map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
-        } else {
-            serde_json::from_str::<Settle>(message).map(drop).unwrap_or_else(|error| panic!("{line}\n{error}"));
-        }
-    }
-}
-
-fn readme() -> String {
-    file("README.md").expect("README.md").text
-}
-
-/// The fenced blocks in `language`.
-fn blocks(markdown: &str, language: &str) -> Vec<String> {
-    let blocks = markdown.split("```").skip(1).step_by(2);
-    blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n').map(str::to_owned)).collect()
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! What documents show exists: commands, configuration, messages, files.
+
+use clap::Parser;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_scheduler::cli::Cli;
+use rampmeter_scheduler::config;
+use rampmeter_tests::repository::{self, File, file, files};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A README is read in one sitting.
+const MOST_README_LINES: usize = 200;
+/// Columns of a line of prose.
+const MOST_COLUMNS: usize = 100;
+
+/// What a user reads.
+fn pages() -> Vec<File> {
+    let root = ["README.md", "CONTRIBUTING.md"].map(|path| file(path).expect(path));
+    root.into_iter().chain(files("docs", "md")).collect()
+}
+
+/// The fenced blocks in `language`, of all pages.
+fn blocks(language: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for File { path, text } in pages() {
+        let blocks = text.split("```").skip(1).step_by(2);
+        let blocks = blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
+        found.extend(blocks.map(|block| (path.clone(), block.to_owned())));
+    }
+    assert!(!found.is_empty(), "no page shows {language}");
+    found
+}
+
+/// The lines of a page outside fenced blocks and tables.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    outside.filter(|line| !line.starts_with('|'))
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = file("README.md").unwrap().text.lines().count();
+    assert!(lines <= MOST_README_LINES, "README.md: {lines} lines, at most {MOST_README_LINES}");
+}
+
+#[test]
+fn prose_is_narrow() {
+    for File { path, text } in pages() {
+        for line in prose(&text).filter(|line| !line.contains("](")) {
+            assert!(line.chars().count() <= MOST_COLUMNS, "{path}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_python_that_is_shown_is_tested() {
+    let worker = file("tests/python/worker.py").unwrap().text;
+    let shown = file("docs/workers.md").unwrap().text;
+    assert!(shown.contains(worker.trim()), "docs/workers.md shows another text than tests/python/worker.py");
+}
+
+/// Every `rampmeter …` is a command that there is, with options that it has.
+#[test]
+fn commands_exist() {
+    let mut found = 0;
+    for (path, block) in blocks("sh") {
+        for line in block.lines() {
+            let command = line.split(['#', '>']).next().unwrap();
+            let arguments =
+                command.strip_prefix("rampmeter ").or_else(|| command.strip_prefix("cargo run --release -- "));
+            if let Some(arguments) = arguments {
+                let parsed = Cli::try_parse_from(["rampmeter"].into_iter().chain(arguments.split_whitespace()));
+                parsed.map(drop).unwrap_or_else(|error| panic!("{path}: {line}\n{error}"));
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 1, "the pages show no command");
+}
+
+#[test]
+fn configurations_are_valid() {
+    for (path, block) in blocks("toml") {
+        config::parse(Path::new(&path), &block).unwrap_or_else(|error| panic!("{path}: {error}\n{block}"));
+    }
+}
+
+#[test]
+fn messages_are_valid() {
+    let mut found = 0;
+    for (path, block) in blocks("sh") {
+        for line in block.lines() {
+            let call = line.split_once("nats req ").and_then(|(_, call)| call.split_once(" '"));
+            let Some((subject, message)) = call else { continue };
+            let message = message.trim_end_matches('\'');
+            let read = match subject.contains(".permit.") {
+                true => serde_json::from_str::<PermitRequest>(message).map(drop),
+                false => serde_json::from_str::<Settle>(message).map(drop),
+            };
+            read.unwrap_or_else(|error| panic!("{path}: {line}\n{error}"));
+            found += 1;
+        }
+    }
+    assert!(found > 0, "the pages show no message");
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    for File { path, text } in pages() {
+        let folder = Path::new(&path).parent().unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if target.is_empty() {
+                repository::root().join(&path)
+            } else {
+                repository::root().join(folder).join(target)
+            };
+            assert!(target.exists(), "{path}: {link}");
+            if !anchor.is_empty() {
+                let text = std::fs::read_to_string(&target).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
+                assert!(headings.collect::<BTreeSet<_>>().contains(anchor), "{path}: {link}");
+            }
+        }
+    }
+}
+
+/// The anchor that a heading has on the usual hosts.
+fn anchor_of(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = words.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+#[test]
+fn every_scenario_is_listed() {
+    let listed = file("docs/simulation.md").unwrap().text;
+    let rows = listed.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows: BTreeSet<String> = rows.filter(|row| row.ends_with(".toml")).map(str::to_owned).collect();
+    let scenarios = files("simulator/scenarios", "toml").into_iter();
+    let there: BTreeSet<String> = scenarios.map(|file| file.path.rsplit('/').next().unwrap().to_owned()).collect();
+    assert_eq!(rows, there);
+}
