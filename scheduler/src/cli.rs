@@ -21,35 +21,35 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the scheduler.
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// See it work: NATS, scheduler, upstream and workers in one command, with and without permits.
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     /// Validate a configuration, or print one to start from.
-    Check(check::Args),
+    Check(check::CheckArgs),
     /// Change the limits of resources while schedulers run: all that a file says, or nothing.
-    Apply(apply::Args),
+    Apply(apply::ApplyArgs),
     /// Show the limits that were applied, or go back to those of the configuration.
-    Limits(limits::Args),
+    Limits(limits::LimitsArgs),
     /// Look at a queue of jobs: what is delayed, runs and is dead.
-    Jobs(jobs::Args),
+    Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
-    Import(import::Args),
+    Import(import::ImportArgs),
     /// Show levels, queues and counters of running schedulers.
-    Status(status::Args),
+    Status(status::StatusArgs),
     /// Show what the store holds of each resource, or write it anew.
-    State(state::Args),
+    State(state::StateArgs),
     /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
-    Explain(explain::Args),
+    Explain(explain::ExplainArgs),
     /// End the waits of requests: of all that wait for a resource, or of one client or class.
-    Purge(purge::Args),
+    Purge(purge::PurgeArgs),
     /// Try limits and workers in virtual time: what would happen, with Rampmeter and without.
-    Simulate(simulate::Args),
+    Simulate(simulate::SimulateArgs),
     /// Calculate the processing units of a request to Sentinel Hub, from parameters or from its body.
-    Pu(pu::Args),
+    Pu(pu::PuArgs),
     /// Run an HTTP service that enforces rate limits, to try workers against.
-    Upstream(upstream::Args),
+    Upstream(upstream::UpstreamArgs),
     /// Measure permits per second side by side with a bare echo.
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
 }
 
 impl Cli {

@@ -5,7 +5,7 @@ use crate::denials::Denials;
 use anyhow::{Context, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use futures::StreamExt;
-use rampmeter_worker_sdk::servers::Servers;
+use rampmeter_nats::servers::Servers;
 use std::time::Duration;
 
 /// Oldest server that does all that is needed.

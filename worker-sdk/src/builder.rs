@@ -3,11 +3,11 @@
 use crate::driver::Driver;
 use crate::link::Link;
 use crate::policies::Policies;
-use crate::servers::Servers;
 use crate::session::{MOST_ASKS, Session, Unreachable};
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
+use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,8 +1,8 @@
 //! Why there is no permit.
 
 use crate::Code;
-use crate::servers::{Servers, ServersError};
 use crate::session::{Denial, PatienceError, SafeRateError};
+use rampmeter_nats::servers::{Servers, ServersError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::error::Error as StdError;

@@ -53,7 +53,6 @@ mod client;
 mod cost;
 mod driver;
 mod error;
-pub mod inbox;
 #[cfg(feature = "jobs")]
 pub mod jobs;
 mod link;
@@ -67,7 +66,6 @@ mod request_future;
 pub mod reqwest;
 mod resource;
 mod run;
-pub mod servers;
 pub mod session;
 mod stats;
 #[cfg(any(feature = "reqwest-middleware", feature = "tower"))]

@@ -1,13 +1,13 @@
 //! The connection to NATS, and nothing that decides.
 
-use crate::inbox::{Inbox, Reply};
 use crate::link::Message;
-use crate::servers::Servers;
 use crate::session::{BatchNumber, Event, ResourceNumber};
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
 use futures::{FutureExt, Stream, StreamExt};
+use rampmeter_nats::inbox::{Inbox, InboxReply};
+use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use std::pin::Pin;
@@ -117,10 +117,10 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
     None
 }
 
-fn arrival(batch: BatchNumber, reply: Reply) -> Arrival {
+fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
     match reply {
-        Reply::Answer(payload) => Arrival::Answer { batch, payload },
-        Reply::NobodyThere => Arrival::NobodyThere { batch },
+        InboxReply::Answer(payload) => Arrival::Answer { batch, payload },
+        InboxReply::NobodyThere => Arrival::NobodyThere { batch },
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// What `apply` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ApplyArgs {
     /// The rules: `[[resource]]` with its `name` and all its `[[resource.limit]]`, as in the configuration; `-` is standard input.
     ///
     /// Resources that the file does not name keep what they have.
@@ -37,7 +37,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The first fault in the file with its place, or why nothing could be written.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let text = text(&args.file)?;
     let rules = signed(parse_rules(&args.file, &text)?, &args, &text);
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
@@ -58,7 +58,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
 }
 
 /// The rules with a note of who applies them, from what.
-fn signed(mut rules: Rules, args: &Args, text: &str) -> Rules {
+fn signed(mut rules: Rules, args: &ApplyArgs, text: &str) -> Rules {
     let sha256 = Sha256::digest(text).iter().fold(String::new(), |mut digits, byte| {
         write!(digits, "{byte:02x}").expect("a string takes everything");
         digits

@@ -2,14 +2,14 @@
 
 use crate::config::{self, Config, Configured};
 use crate::provider::matching::{new_limits, unmatched};
-use crate::provider::{Provider, Settings};
+use crate::provider::{Provider, ProviderSettings};
 use rampmeter_protocol::clock::Clock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `check` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CheckArgs {
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
@@ -26,7 +26,7 @@ pub struct Args {
 /// # Errors
 /// File, line, column and reason of its first fault, or why a provider does not answer.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: &Args) -> anyhow::Result<()> {
+pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
         print!("{}", config::DEFAULT);
         return Ok(());
@@ -75,7 +75,7 @@ async fn ask_providers(config: &Config) -> anyhow::Result<()> {
 }
 
 /// What a provider gives, and where the configuration says otherwise.
-async fn limits_of(configured: &Configured, settings: &Settings) -> anyhow::Result<Vec<String>> {
+async fn limits_of(configured: &Configured, settings: &ProviderSettings) -> anyhow::Result<Vec<String>> {
     let contract = settings.kind.open(Clock::start())?.limits().await?;
     let mut lines: Vec<String> =
         contract.limits.iter().map(|limit| format!("`{}` may use {limit}", configured.name())).collect();

@@ -12,7 +12,7 @@ use rampmeter_protocol::subject::Subjects;
 
 /// What `explain` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ExplainArgs {
     /// The resource.
     resource: Name,
     /// The request to ask about; without one, all who wait.
@@ -34,7 +34,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// # Errors
 /// If NATS can't be reached, nobody answers, or nobody knows the request.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-explain").await?;
     let subject = Subjects::new(&args.nats.prefix)?.explain(&args.resource);
     let question = serde_json::to_vec(&Question { id: args.id })?;

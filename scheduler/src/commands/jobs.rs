@@ -3,9 +3,9 @@
 use super::nats_arg::NatsArg;
 use super::table::{right_aligned, table};
 use crate::connection::login;
+use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::jobs::{DeadLetter, GroupStatus, Queue};
-use rampmeter_worker_sdk::servers::Servers;
 use serde_json::{Value, json};
 
 /// Characters of a payload that are shown.
@@ -13,7 +13,7 @@ const SHOWN: usize = 40;
 
 /// What `jobs` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct JobsArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -63,7 +63,7 @@ struct DeleteArgs {
 /// # Errors
 /// If there is no such queue, or NATS does not answer.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Status(args) => {
             let groups = open(&args.nats, &args.queue).await?.status().await?;

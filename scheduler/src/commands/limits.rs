@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// What `limits` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LimitsArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -53,7 +53,7 @@ struct ResetArgs {
 ///
 /// # Errors
 /// If the store does not answer, or has no rules for the resource.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Get(get) => show(get).await,
         Action::Reset(args) => reset(args).await,

@@ -23,7 +23,7 @@ Examples:
 
 With a body, options go before what the body says. Its evalscript is evaluated as far as `setup()` needs it, with
 bounds on time and memory, and can do nothing but compute. What the body leaves open counts as the dearer.")]
-pub struct Args {
+pub struct PuArgs {
     /// The API: process (OGC too), statistical, async or batch.
     #[arg(long, default_value_t)]
     api: Api,
@@ -109,7 +109,7 @@ fn fusion(text: &str) -> Result<Fusion, String> {
 /// # Errors
 /// If the body can't be read, is wrong, or does not tell: what to correct or to pass.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {
             let body = read(path).with_context(|| format!("can't read {}", path.display()))?;
@@ -133,7 +133,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-impl Args {
+impl PuArgs {
     fn size(&self) -> Option<Size> {
         Some(Size::of(self.width?, self.height?))
     }

@@ -9,7 +9,7 @@ use rampmeter_protocol::subject::Subjects;
 
 /// What `purge` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PurgeArgs {
     /// The resource.
     resource: Name,
     /// Only the requests of this client, as the resource's `fair_share` has it.
@@ -30,7 +30,7 @@ pub struct Args {
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or it refuses.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-purge").await?;
     let subject = Subjects::new(&args.nats.prefix)?.purge(&args.resource);
     let order = serde_json::to_vec(&Purge { client: args.client, class: args.class })?;

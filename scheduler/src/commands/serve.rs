@@ -11,7 +11,7 @@ use std::pin::pin;
 
 /// What `serve` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ServeArgs {
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
@@ -33,7 +33,7 @@ pub struct Args {
 ///
 /// # Errors
 /// What kept the scheduler from starting, or from handing over in time.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     allow_many_files();
     let config = configuration(&args)?;
     let mut embedded = match args.embedded_nats {
@@ -74,7 +74,7 @@ async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> a
     running.stop().await
 }
 
-fn configuration(args: &Args) -> anyhow::Result<Config> {
+fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
     let mut config = config::load(&args.config)?;
     for note in &config.notes {
         tracing::warn!("{note}");

@@ -29,7 +29,7 @@ limit held and refilled; `Jain` tells how evenly clients were served, by weight,
 and were never served. Waits are those of served calls, from when they were first wanted.
 
 How scenarios are written: simulator/scenarios/README.md")]
-pub struct Args {
+pub struct SimulateArgs {
     /// A world: limits, workers and a network.
     scenario: PathBuf,
     /// Simulate only this strategy, and show its clients. All of them side by side otherwise.
@@ -56,7 +56,7 @@ const CLIENTS: usize = 10;
 /// # Errors
 /// If the scenario can't be read, or what is wrong with it.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     let world = config::load_scenario(&args.scenario, args.seed)?;
     let strategies = args.strategy.map_or(Strategy::ALL.to_vec(), |strategy| vec![strategy]);
     let progress = progress(args.json, &world, strategies.len());

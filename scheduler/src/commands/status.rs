@@ -21,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 /// What `status` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct StatusArgs {
     /// The resource; all that there are, if none is named.
     resource: Option<Name>,
     /// Print an array of the protocol's status messages.
@@ -36,7 +36,7 @@ pub struct Args {
 /// # Errors
 /// If NATS can't be reached, or nobody answers.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-status").await?;
     let subjects = Subjects::new(&args.nats.prefix)?;
     let names = match args.resource {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What `upstream` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct UpstreamArgs {
     /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; give several.
     ///
     /// A limit is a token bucket that starts full and refills evenly. Options behind the period, each after a `;`, make it
@@ -69,7 +69,7 @@ enum RetryAfterForm {
 /// # Errors
 /// If the address is taken.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
     let limits = args.limits();
     let upstream = Upstream::start(args.config()).await?;
     println!("{} enforces {}", upstream.url(), limits.join(", "));
@@ -81,7 +81,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Args {
+impl UpstreamArgs {
     /// What is enforced, for people.
     fn limits(&self) -> Vec<String> {
         let policies = self.limits.iter().map(ToString::to_string);

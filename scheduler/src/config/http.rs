@@ -1,11 +1,11 @@
 //! What is served over HTTP, as it is written.
 
+use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable};
 use super::place::{ConfigError, Source};
 use super::provider::variable;
 use super::range::within;
 use super::value::name;
 use crate::provider::SecretPlace;
-use crate::serve::http::settings::{CheckSettings, LabelSource, OnUnavailable, Settings};
 use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
@@ -54,13 +54,13 @@ enum OnUnavailableTable {
 }
 
 /// What `table` says is to be served.
-pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<Settings, ConfigError> {
-    let defaults = Settings::default();
+pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSettings, ConfigError> {
+    let defaults = HttpSettings::default();
     let front = table.front.unwrap_or(defaults.front);
     if let (false, Some(check)) = (front, &table.check) {
         return Err(source.fault(&check.span(), "`[http.check]` is part of the front; leave out `front = false`"));
     }
-    Ok(Settings {
+    Ok(HttpSettings {
         listen: table.listen.clone().unwrap_or(defaults.listen),
         front,
         token: token(source, table)?,

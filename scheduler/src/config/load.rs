@@ -4,6 +4,7 @@ use super::algorithm::{algorithm, period};
 use super::applies::{applies, label_name};
 use super::dialect::reader;
 use super::fair_share::fair_share;
+use super::http_settings::HttpSettings;
 use super::place::{ConfigError, Source};
 use super::provider;
 use super::safety::on_store_loss;
@@ -11,8 +12,7 @@ use super::table::{
     ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, UnmatchedTable,
 };
 use super::value::{amount, name, optional_span};
-use crate::provider::Settings;
-use crate::serve::http::settings as http;
+use crate::provider::ProviderSettings;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -33,7 +33,7 @@ pub struct Config {
     /// How to reach NATS.
     pub nats: NatsTable,
     /// What to serve over HTTP.
-    pub http: http::Settings,
+    pub http: HttpSettings,
     /// The resources, at least one, none twice.
     pub resources: Vec<Configured>,
     /// What is accepted, but has no effect yet.
@@ -46,7 +46,7 @@ pub struct Configured {
     /// All that the file says of it. It has no limits where these are the provider's.
     pub spec: ResourceSpec,
     /// Whom to ask for its limits.
-    pub provider: Option<Settings>,
+    pub provider: Option<ProviderSettings>,
     /// How its upstream's answers are read.
     pub reader: Reader,
 }

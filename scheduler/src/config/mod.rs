@@ -8,6 +8,7 @@ mod dialect;
 mod duration;
 mod fair_share;
 mod http;
+mod http_settings;
 mod load;
 mod place;
 mod provider;
@@ -20,6 +21,7 @@ mod table;
 mod value;
 
 pub(crate) use duration::parse as parse_duration;
+pub use http_settings::{CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable};
 pub use load::{Config, Configured, Note, load, parse};
 pub use place::ConfigError;
 pub use rules::{Applied, ResourceRules, Rules, parse_rules};

@@ -3,7 +3,7 @@
 use super::place::{ConfigError, Source};
 use super::range::within;
 use crate::provider::sentinel_hub::{self, Credentials};
-use crate::provider::{Contract, Kind, ProvidedLimit, SecretPlace, Settings};
+use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretPlace};
 use http::Uri;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::spec::LimitSpec;
@@ -45,14 +45,18 @@ enum KindTable {
 }
 
 /// Whom `table` says to ask about a resource whose limits are written as `limits`.
-pub(super) fn settings(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Result<Settings, ConfigError> {
+pub(super) fn settings(
+    source: &Source,
+    table: &ProviderTable,
+    limits: &[LimitSpec],
+) -> Result<ProviderSettings, ConfigError> {
     let kind = match table.kind.get_ref() {
         KindTable::Static => Kind::Static(contract(source, table, limits)?),
         KindTable::SentinelHub => Kind::SentinelHub(sentinel_hub(source, table)?),
     };
     let contract_every = within(source, table.contract_every.as_ref(), &EVERY)?.unwrap_or(DEFAULT_CONTRACT_EVERY);
     let levels_every = within(source, table.levels_every.as_ref(), &EVERY)?;
-    Ok(Settings { kind, contract_every, levels_every })
+    Ok(ProviderSettings { kind, contract_every, levels_every })
 }
 
 /// What the file says is what there is: nothing else may be said.
@@ -84,7 +88,7 @@ fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Res
     Ok(Contract { limits: limits.collect(), notes: Vec::new() })
 }
 
-fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::Settings, ConfigError> {
+fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::SentinelHubSettings, ConfigError> {
     let allow_http = table.allow_http.as_ref().is_some_and(|allow| *allow.get_ref());
     let base_url = needed(source, table, "base_url", table.base_url.as_ref())?;
     let token_url = needed(source, table, "token_url", table.token_url.as_ref())?;
@@ -97,7 +101,7 @@ fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::
     };
     let timeout = within(source, table.timeout.as_ref(), &TIMEOUT)?.unwrap_or(DEFAULT_TIMEOUT);
     let base_url = base_url.get_ref().trim_end_matches('/').to_owned();
-    Ok(sentinel_hub::Settings { base_url, credentials, timeout })
+    Ok(sentinel_hub::SentinelHubSettings { base_url, credentials, timeout })
 }
 
 fn needed<'a>(

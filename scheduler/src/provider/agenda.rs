@@ -1,6 +1,6 @@
 //! When to ask a provider what. Time is an argument, and so is chance.
 
-use super::Settings;
+use super::ProviderSettings;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Pause after a first failure; it doubles with each that follows.
@@ -22,10 +22,10 @@ pub enum Topic {
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
-/// use rampmeter_scheduler::provider::{Contract, Kind, Settings, agenda::{Agenda, Topic}};
+/// use rampmeter_scheduler::provider::{Contract, Kind, ProviderSettings, agenda::{Agenda, Topic}};
 ///
 /// let kind = Kind::Static(Contract::default());
-/// let settings = Settings { kind, contract_every: Span::from_secs(300), levels_every: None };
+/// let settings = ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every: None };
 /// let mut agenda = Agenda::new(&settings, Time::ORIGIN);
 /// assert_eq!(agenda.next(), (Time::ORIGIN, Topic::Contract));
 /// agenda.failed(Time::ORIGIN, Topic::Contract, 1.0);
@@ -53,7 +53,7 @@ struct Item {
 impl Agenda {
     /// Everything is due at `now`.
     #[must_use]
-    pub fn new(settings: &Settings, now: Time) -> Self {
+    pub fn new(settings: &ProviderSettings, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
         Agenda {
             contract: item(settings.contract_every),
@@ -121,7 +121,7 @@ mod tests {
     fn agenda(levels_every: Option<u64>) -> Agenda {
         let levels_every = levels_every.map(Span::from_secs);
         let kind = Kind::Static(Contract::default());
-        Agenda::new(&Settings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
+        Agenda::new(&ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who knows an account's limits: the configuration, or a service of the upstream's.
 //!
-//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its settings and of [`Source`],
+//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its settings and of [`ProviderSource`],
 //! and what its table needs in `config/provider.rs`. When it is asked, how it is left alone after failures, who hears of it
 //! and what is made of its answers are the same for all.
 
@@ -91,7 +91,7 @@ pub struct ProvidedLevel {
 
 /// Which provider to ask, and when.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ProviderSettings {
     /// Which.
     pub kind: Kind,
     /// How often to ask for the limits.
@@ -106,7 +106,7 @@ pub enum Kind {
     /// The configuration file, which gives these limits.
     Static(Contract),
     /// Sentinel Hub's or Copernicus' own service.
-    SentinelHub(sentinel_hub::Settings),
+    SentinelHub(sentinel_hub::SentinelHubSettings),
 }
 
 impl Kind {
@@ -123,35 +123,37 @@ impl Kind {
     ///
     /// # Errors
     /// If its secrets can't be read, or the system gives no certificates to check an upstream's with.
-    pub fn open(&self, clock: Clock) -> anyhow::Result<Source> {
+    pub fn open(&self, clock: Clock) -> anyhow::Result<ProviderSource> {
         match self {
-            Kind::Static(contract) => Ok(Source::Static(Static(contract.clone()))),
-            Kind::SentinelHub(settings) => Ok(Source::SentinelHub(Box::new(SentinelHub::open(settings, clock)?))),
+            Kind::Static(contract) => Ok(ProviderSource::Static(Static(contract.clone()))),
+            Kind::SentinelHub(settings) => {
+                Ok(ProviderSource::SentinelHub(Box::new(SentinelHub::open(settings, clock)?)))
+            }
         }
     }
 }
 
 /// A provider of any kind.
 #[derive(Debug)]
-pub enum Source {
+pub enum ProviderSource {
     /// The configuration file.
     Static(Static),
     /// Sentinel Hub's or Copernicus' own service.
     SentinelHub(Box<SentinelHub>),
 }
 
-impl Provider for Source {
+impl Provider for ProviderSource {
     async fn limits(&mut self) -> Result<Contract, ProviderError> {
         match self {
-            Source::Static(provider) => provider.limits().await,
-            Source::SentinelHub(provider) => provider.limits().await,
+            ProviderSource::Static(provider) => provider.limits().await,
+            ProviderSource::SentinelHub(provider) => provider.limits().await,
         }
     }
 
     async fn levels(&mut self) -> Result<Option<Vec<ProvidedLevel>>, ProviderError> {
         match self {
-            Source::Static(provider) => provider.levels().await,
-            Source::SentinelHub(provider) => provider.levels().await,
+            ProviderSource::Static(provider) => provider.levels().await,
+            ProviderSource::SentinelHub(provider) => provider.levels().await,
         }
     }
 }

@@ -24,7 +24,7 @@ const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// Where the service is, and who asks.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SentinelHubSettings {
     /// What comes before `/aux/ratelimit`: a URL without a slash at its end.
     pub base_url: String,
     /// Who asks.
@@ -42,7 +42,7 @@ pub struct SentinelHub {
 }
 
 impl SentinelHub {
-    pub(super) fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Self> {
+    pub(super) fn open(settings: &SentinelHubSettings, clock: Clock) -> anyhow::Result<Self> {
         settings.credentials.check().map_err(anyhow::Error::msg)?;
         let tls =
             settings.base_url.starts_with("https") || settings.credentials.token_url.scheme() == Some(&Scheme::HTTPS);

@@ -15,7 +15,7 @@ pub mod permits;
 use crate::config::{Config, Configured};
 use crate::connection::{connect, connect_noting};
 use crate::denials::Denials;
-use crate::provider::{Settings, Source};
+use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
 use anyhow::{Context, anyhow};
 use discovery::Announcement;
@@ -136,8 +136,8 @@ async fn backing(
 }
 
 /// The provider of a resource, ready to be asked.
-fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<Source>> {
-    let Some(Settings { kind, .. }) = &configured.provider else { return Ok(None) };
+fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
+    let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
     kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
 }
 
@@ -153,7 +153,7 @@ struct ResourceTask {
 
 impl ResourceTask {
     /// Returns when the process stops.
-    async fn run(mut self, configured: Configured, mut provider: Option<Source>) -> anyhow::Result<()> {
+    async fn run(mut self, configured: Configured, mut provider: Option<ProviderSource>) -> anyhow::Result<()> {
         let mut stop = self.stop.clone();
         let resource = tokio::select! {
             biased;
@@ -175,7 +175,7 @@ impl ResourceTask {
     }
 
     /// The resource with the limits of the rules, or else of the file, or else of its provider.
-    async fn resource(&mut self, configured: &Configured, provider: &mut Option<Source>) -> Resource {
+    async fn resource(&mut self, configured: &Configured, provider: &mut Option<ProviderSource>) -> Resource {
         let health = self.context.health.clone();
         self.limits.until_known(|reason| health.set(configured.name(), Duty::Troubled { reason })).await;
         let resource = loop {

@@ -22,6 +22,6 @@ pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, parse};
 pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
 pub use operation::StoreError;
-pub use page_record::Pages;
+pub use page_record::StoredPages;
 pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord, freezes_of};
 pub use rules::{Edition, RuleStore};

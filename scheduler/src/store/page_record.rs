@@ -33,4 +33,4 @@ impl PageRecord {
 }
 
 /// The keys of each page that a record names, in its order; `None` for a page that is missing or damaged.
-pub type Pages = Vec<Option<Vec<KeyMark>>>;
+pub type StoredPages = Vec<Option<Vec<KeyMark>>>;

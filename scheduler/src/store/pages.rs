@@ -1,8 +1,8 @@
-//! Pages of keys, beside the record that names them.
+//! StoredPages of keys, beside the record that names them.
 
 use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
 use super::operation::{StoreError, unavailable, within};
-use super::page_record::Pages;
+use super::page_record::StoredPages;
 use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
@@ -26,7 +26,7 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read.
-    pub async fn read_pages(&self, resource: &Name, state: &StateRecord) -> Result<Pages, StoreError> {
+    pub async fn read_pages(&self, resource: &Name, state: &StateRecord) -> Result<StoredPages, StoreError> {
         let mut reads = Vec::new();
         for page in state.pages() {
             reads.push(self.read_page(resource, page.id()).boxed());

@@ -3,7 +3,7 @@
 use super::envelope;
 use super::learned::LearnedRecord;
 use super::moment::Moment;
-use super::page_record::{PageRecord, Pages};
+use super::page_record::{PageRecord, StoredPages};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -145,7 +145,7 @@ impl StateRecord {
 
     /// The core's snapshot of this record, these permits, and the keys of the pages that it names.
     #[must_use]
-    pub fn snapshot(&self, permits: &[PermitRecord], pages: Pages) -> Snapshot {
+    pub fn snapshot(&self, permits: &[PermitRecord], pages: StoredPages) -> Snapshot {
         let levels = self.levels.iter().map(|level| level.mark(i128::from(level.micros)));
         Snapshot {
             levels: levels.collect(),
@@ -159,7 +159,7 @@ impl StateRecord {
     /// A snapshot for a successor that knows only that there were later records: debts are remembered, stock is not, and what
     /// could be granted under this record counts as granted once more.
     #[must_use]
-    pub fn cautious_snapshot(&self, pages: Pages) -> Snapshot {
+    pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
             let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
             LevelMark { taken: mark.taken.map(doubted), ..mark }
@@ -219,7 +219,7 @@ impl KeysRecord {
 
     /// The keys that are listed.
     pub(super) fn listed_marks(&self) -> Vec<KeyMark> {
-        self.marks(Pages::new()).listed
+        self.marks(StoredPages::new()).listed
     }
 
     /// Limits, keys and levels in millionths, as far as they are listed.
@@ -233,7 +233,7 @@ impl KeysRecord {
     }
 
     /// Debts are remembered, stock is not.
-    fn cautious_marks(&self, pages: Pages) -> KeyMarks {
+    fn cautious_marks(&self, pages: StoredPages) -> KeyMarks {
         let mut marks = self.marks(pages);
         let on_pages = marks.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
         for mark in marks.listed.iter_mut().chain(on_pages) {
@@ -242,7 +242,7 @@ impl KeysRecord {
         KeyMarks { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
     }
 
-    fn marks(&self, pages: Pages) -> KeyMarks {
+    fn marks(&self, pages: StoredPages) -> KeyMarks {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &TakenRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
@@ -398,7 +398,7 @@ mod tests {
             rules: 0,
             server: None,
         };
-        let [whole, cautious] = [state.snapshot(&[], Pages::new()), state.cautious_snapshot(Pages::new())]
+        let [whole, cautious] = [state.snapshot(&[], StoredPages::new()), state.cautious_snapshot(StoredPages::new())]
             .map(|snapshot| snapshot.levels[0].clone());
         assert_eq!((whole.micros, cautious.micros), (9_000_000, -300_000));
         assert_eq!(whole.learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));

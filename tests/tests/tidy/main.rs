@@ -136,7 +136,7 @@ fn the_judge_of_the_fire_drills_stands_alone() {
 fn workers_need_nothing_of_the_scheduler() {
     let found = dependencies("worker-sdk", "dependencies");
     let ours: Vec<_> = found.iter().filter(|dependency| dependency.starts_with("rampmeter")).collect();
-    assert_eq!(ours, ["rampmeter-processing-units", "rampmeter-protocol"]);
+    assert_eq!(ours, ["rampmeter-nats", "rampmeter-processing-units", "rampmeter-protocol"]);
     let optional = &manifest("worker-sdk")["dependencies"]["rampmeter-processing-units"]["optional"];
     assert_eq!(optional.as_bool(), Some(true), "who calls something else needs no processing units");
 }
@@ -154,7 +154,7 @@ fn a_worker_without_features_needs_little() {
         "bytes",
         "futures",
         "http",
-        "percent-encoding",
+        "rampmeter-nats",
         "rampmeter-protocol",
         "serde",
         "serde_json",

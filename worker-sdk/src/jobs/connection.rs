@@ -2,10 +2,10 @@
 
 use super::QueueError;
 use crate::builder::tuned;
-use crate::servers::Servers;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
+use rampmeter_nats::servers::Servers;
 use std::time::Duration;
 use tokio::sync::watch;
 

@@ -1,6 +1,6 @@
 //! Why a queue could not do what it was told.
 
-use crate::servers::{Servers, ServersError};
+use rampmeter_nats::servers::{Servers, ServersError};
 use std::error::Error as StdError;
 use std::fmt;
 

@@ -50,7 +50,7 @@ pub(super) struct Written {
 
 /// What the headers of a job say.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Terms {
+pub(super) struct JobTerms {
     pub(super) id: Option<String>,
     pub(super) cost: wire::Cost<'static>,
     pub(super) labels: Labels<'static>,
@@ -95,7 +95,7 @@ impl Job {
             let set = labels.set(key.clone(), value);
             set.map_err(|error| QueueError::invalid(format!("label {key:?}: {error}")))?;
         }
-        let headers = Terms { id: None, cost, labels }.headers();
+        let headers = JobTerms { id: None, cost, labels }.headers();
         Ok(Written { lane, id, headers, payload: self.payload })
     }
 }
@@ -105,7 +105,7 @@ fn checked_id(id: String) -> Result<String, QueueError> {
     if fits { Ok(id) } else { Err(QueueError::invalid(format!("id {id:?}: 1 to {MAX_ID} visible ASCII characters"))) }
 }
 
-impl Terms {
+impl JobTerms {
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if !self.cost.is_empty() {
@@ -126,7 +126,7 @@ impl Terms {
         for (key, value) in texts {
             labels.set(key, value).map_err(|error| format!("header {LABELS}: {error}"))?;
         }
-        Ok(Terms { id, cost, labels })
+        Ok(JobTerms { id, cost, labels })
     }
 }
 
@@ -153,22 +153,22 @@ mod tests {
         let headers = job.written().unwrap().headers;
         assert_eq!(headers.get(COST).unwrap().as_str(), r#"{"requests":1,"tokens":2.5}"#);
         assert_eq!(headers.get(LABELS).unwrap().as_str(), r#"{"route":"/x"}"#);
-        let terms = Terms::read(&headers).unwrap();
+        let terms = JobTerms::read(&headers).unwrap();
         assert_eq!(terms.labels.get("route"), Some("/x"));
         assert_eq!(terms.headers().get(COST), headers.get(COST));
     }
 
     #[test]
     fn a_plain_message_is_a_job_of_one_request() {
-        let terms = Terms::read(&HeaderMap::new()).unwrap();
-        assert_eq!(terms, Terms { id: None, cost: wire::Cost::new(), labels: Labels::new() });
+        let terms = JobTerms::read(&HeaderMap::new()).unwrap();
+        assert_eq!(terms, JobTerms { id: None, cost: wire::Cost::new(), labels: Labels::new() });
     }
 
     #[test]
     fn headers_that_cannot_be_understood_are_named() {
         let mut headers = HeaderMap::new();
         headers.insert(COST, "cheap");
-        assert!(Terms::read(&headers).unwrap_err().starts_with("header Rampmeter-Cost: "));
+        assert!(JobTerms::read(&headers).unwrap_err().starts_with("header Rampmeter-Cost: "));
     }
 
     #[test]

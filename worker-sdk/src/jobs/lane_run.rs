@@ -1,7 +1,7 @@
 //! Working on a lane while holding its lease: jobs run one after the other, each with a permit of its own.
 
 use super::hold::{Hold, Lost};
-use super::job::Terms;
+use super::job::JobTerms;
 use super::lane::Lane;
 use super::lane_lease::{Begun, LaneLease, PutBack};
 use super::shared::Shared;
@@ -84,7 +84,7 @@ impl<'w> LaneRun<'w> {
         if self.shared.policy.is_spent(attempts) {
             return self.bury(job, attempts, "its worker did not survive the last attempt").await;
         }
-        let terms = match Terms::read(&job.headers) {
+        let terms = match JobTerms::read(&job.headers) {
             Ok(terms) => terms,
             Err(why) => return self.bury(job, attempts, &why).await,
         };
@@ -96,7 +96,7 @@ impl<'w> LaneRun<'w> {
     }
 
     /// A permit whose start has come.
-    async fn permit(&self, job: u64, terms: &Terms) -> Result<Result<Permit, Refused>, Over> {
+    async fn permit(&self, job: u64, terms: &JobTerms) -> Result<Result<Permit, Refused>, Over> {
         let known = self.known.filter(|known| known.job == job).unwrap_or_default();
         let patience = self.shared.policy.patience(known.times);
         let (clock, before) = (Clock::start(), Span::from_millis(known.age_ms));
@@ -138,7 +138,7 @@ impl<'w> LaneRun<'w> {
         }
     }
 
-    fn request(&self, terms: &Terms, age: Span) -> Option<Box<PermitRequest<'static>>> {
+    fn request(&self, terms: &JobTerms, age: Span) -> Option<Box<PermitRequest<'static>>> {
         let (mut labels, cost) = (terms.labels.clone(), terms.cost.clone());
         labels.set(self.shared.group_label.clone(), self.lane.group.clone()).ok()?;
         let class = self.lane.class.as_ref().map(|class| Text::from(class.to_string()));
@@ -148,7 +148,13 @@ impl<'w> LaneRun<'w> {
 
     /// Runs the job. That it begins is written down first, after what was written last: so no two workers begin the same attempt, none begins
     /// another job after it was replaced, and an attempt that its worker does not survive counts.
-    async fn attempt(&mut self, job: &StreamMessage, terms: &Terms, permit: Permit, number: u32) -> Result<End, Over> {
+    async fn attempt(
+        &mut self,
+        job: &StreamMessage,
+        terms: &JobTerms,
+        permit: Permit,
+        number: u32,
+    ) -> Result<End, Over> {
         self.begin(Begun { job: job.sequence, attempts: number }).await?;
         // Writing may have taken long.
         let permit = match self.hold.during(permit.ready()).await? {
@@ -228,7 +234,7 @@ impl<'w> LaneRun<'w> {
         Ok(())
     }
 
-    fn told(&self, job: &StreamMessage, terms: &Terms, number: u32) -> Attempt {
+    fn told(&self, job: &StreamMessage, terms: &JobTerms, number: u32) -> Attempt {
         Attempt {
             id: terms.id.clone().unwrap_or_else(|| job.sequence.to_string()),
             sequence: job.sequence,

@@ -1,7 +1,7 @@
 //! What all slots of a worker use.
 
 use super::store::Store;
-use super::verdict::Policy;
+use super::verdict::RetryPolicy;
 use super::{Attempt, Failure};
 use crate::{Outcome, Resource};
 use futures::future::BoxFuture;
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) resource: Resource,
     pub(super) group_label: String,
-    pub(super) policy: Policy,
+    pub(super) policy: RetryPolicy,
     pub(super) handler: Handler,
     pub(super) stopping: Arc<AtomicBool>,
 }

@@ -13,7 +13,7 @@ const MOST_PAUSE: Duration = Duration::from_secs(3600);
 
 /// How long to wait for permits in place, and how often to try a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Policy {
+pub(super) struct RetryPolicy {
     pub(super) patience: Duration,
     pub(super) max_attempts: u32,
     pub(super) first_pause: Duration,
@@ -40,7 +40,7 @@ pub(super) enum Failed {
     Dead(String),
 }
 
-impl Policy {
+impl RetryPolicy {
     /// How long to wait in place for the permit of a job that was put back so often: twice as long each time, so that
     /// a job whose estimates are always too short holds its place in the line in the end.
     pub(super) fn patience(&self, times: u32) -> Duration {
@@ -86,7 +86,7 @@ fn is_hopeless(code: Code) -> bool {
 mod tests {
     use super::*;
 
-    const POLICY: Policy = Policy {
+    const POLICY: RetryPolicy = RetryPolicy {
         patience: Duration::from_millis(500),
         max_attempts: 4,
         first_pause: Duration::from_secs(1),

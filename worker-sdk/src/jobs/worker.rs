@@ -7,7 +7,7 @@ use super::lane_run::LaneRun;
 use super::persistence::insist;
 use super::shared::{Handler, Shared};
 use super::store::Store;
-use super::verdict::Policy;
+use super::verdict::RetryPolicy;
 use super::{Attempt, Failure, Queue, QueueError, arrivals, pull};
 use crate::{Reply, Resource};
 use async_nats::Message;
@@ -38,7 +38,7 @@ pub struct WorkerBuilder {
     classes: Vec<String>,
     slots: usize,
     group_label: String,
-    policy: Policy,
+    policy: RetryPolicy,
 }
 
 /// Runs jobs until it is dropped. Jobs that run then run again elsewhere once the lease is over; [`stop`](Worker::stop) lets them end.
@@ -52,8 +52,12 @@ pub struct Worker {
 
 impl WorkerBuilder {
     pub(super) fn new(queue: Queue, resource: Resource) -> Self {
-        let policy =
-            Policy { patience: PATIENCE, max_attempts: MAX_ATTEMPTS, first_pause: FIRST_PAUSE, most_pause: MOST_PAUSE };
+        let policy = RetryPolicy {
+            patience: PATIENCE,
+            max_attempts: MAX_ATTEMPTS,
+            first_pause: FIRST_PAUSE,
+            most_pause: MOST_PAUSE,
+        };
         WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, group_label: "group".to_owned(), policy }
     }
 

@@ -16,7 +16,7 @@ const MOST_SETTLES: usize = 65_536;
 
 /// One resource's outbox.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct Outbox {
     /// The highest epoch that an answer or an event has named.
     pub(super) epoch: Option<u64>,
     /// How long the answers of that epoch's leader take.
@@ -35,7 +35,7 @@ pub(super) struct Lane {
     settles: VecDeque<Settle<'static>>,
 }
 
-impl Lane {
+impl Outbox {
     pub(super) fn settle(&mut self, settle: Settle<'static>) {
         if self.settles.len() == MOST_SETTLES {
             self.settles.pop_front();
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_oldest_settle_is_dropped_when_nobody_takes_them() {
-        let mut lane = Lane::default();
+        let mut lane = Outbox::default();
         for serial in 0..=MOST_SETTLES as u64 {
             lane.settle(Settle::used(PermitId::generated(1, serial)));
         }

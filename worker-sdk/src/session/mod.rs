@@ -58,7 +58,7 @@ use asks::Asks;
 use cancelled::Cancelled;
 use dice::Dice;
 use ids::Ids;
-use lane::Lane;
+use lane::Outbox;
 use leases::Leases;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
@@ -82,7 +82,7 @@ pub struct Session {
     connected: bool,
     disconnected_at: Option<Time>,
     closed: bool,
-    lanes: Vec<Lane>,
+    lanes: Vec<Outbox>,
     asks: Asks,
     retries: Retries,
     cancelled: Cancelled,
@@ -164,10 +164,10 @@ impl Session {
         self.ids.id(ask)
     }
 
-    fn lane(&mut self, resource: ResourceNumber) -> &mut Lane {
+    fn lane(&mut self, resource: ResourceNumber) -> &mut Outbox {
         let index = resource.0 as usize;
         if index >= self.lanes.len() {
-            self.lanes.resize_with(index + 1, Lane::default);
+            self.lanes.resize_with(index + 1, Outbox::default);
         }
         &mut self.lanes[index]
     }
@@ -264,7 +264,7 @@ impl Session {
             self.end(now, number, &ask, Err(Denial::Closed));
         }
         self.leases.end_all();
-        self.lanes.iter_mut().for_each(Lane::open);
+        self.lanes.iter_mut().for_each(Outbox::open);
     }
 
     /// Completes an ask whose permit may still be on its way from a scheduler.

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// What `bench` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct BenchArgs {
     /// How long each path of each case is measured, in all its rounds.
     #[arg(long, default_value_t = 1.5)]
     seconds: f64,
@@ -50,7 +50,7 @@ pub struct Args {
 /// # Errors
 /// If no NATS server can be had, or an answer is not a permit.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let mut private = None;
     let url = match &args.nats {
         Some(url) => url.clone(),
@@ -67,7 +67,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn measure_all(url: &str, args: &Args) -> anyhow::Result<Vec<Measured>> {
+async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {
     let scheduler = serve::start(config::parse(FilePath::new("bench"), &configuration(url))?).await?;
     scheduler.ready().await;
     let echo = Echo::start(url).await?;
@@ -84,7 +84,7 @@ async fn measure_all(url: &str, args: &Args) -> anyhow::Result<Vec<Measured>> {
 }
 
 /// One case, the echo first in every round.
-async fn measure(url: &str, case: &Case, args: &Args, progress: &ProgressBar) -> anyhow::Result<Vec<Measured>> {
+async fn measure(url: &str, case: &Case, args: &BenchArgs, progress: &ProgressBar) -> anyhow::Result<Vec<Measured>> {
     let length = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
     let (mut echoes, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
@@ -128,7 +128,7 @@ fn configuration(url: &str) -> String {
     format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{resources}")
 }
 
-fn progress(args: &Args) -> ProgressBar {
+fn progress(args: &BenchArgs) -> ProgressBar {
     let bar =
         if args.json { ProgressBar::hidden() } else { ProgressBar::new(CASES.len() as u64 * u64::from(args.rounds)) };
     bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))

@@ -31,7 +31,7 @@ use worker::Manner;
 
 /// What `demo` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DemoArgs {
     #[command(flatten)]
     options: Options,
     /// Print one JSON object instead of a table, and no progress.
@@ -57,7 +57,7 @@ pub struct Options {
 ///
 /// # Errors
 /// As [`compare`], and if a signal ends it early.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut progress = if args.json { Progress::silent() } else { Progress::live() };
     let comparison = tokio::select! {
         comparison = compare(args.options, &mut progress) => comparison?,

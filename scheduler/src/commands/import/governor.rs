@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 64;
 
 /// What `import governor` takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct GovernorArgs {
     /// The rates of all projects: a JSON list of rules, of which the first that matches counts.
     #[arg(value_name = "RATES")]
     rates: PathBuf,
@@ -86,7 +86,7 @@ enum Pattern {
 /// # Errors
 /// If a file can't be read, or a rule can't be kept to.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &GovernorArgs) -> anyhow::Result<()> {
     let mut rules = match &args.projects {
         Some(projects) => read(projects)?,
         None => Vec::new(),
@@ -107,7 +107,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
     serde_json::from_str(&text).with_context(|| format!("{} is not a list of Governor's rules", path.display()))
 }
 
-fn resource(args: &Args, rules: Vec<Rule>) -> Resource {
+fn resource(args: &GovernorArgs, rules: Vec<Rule>) -> Resource {
     let mut names = Vec::new();
     let limits = rules.into_iter().map(|rule| {
         let name = unused_name(&names, &rule.name);
@@ -118,7 +118,7 @@ fn resource(args: &Args, rules: Vec<Rule>) -> Resource {
 }
 
 /// All rules match on as much, so that of those that match the first counts, and those of a project before all others.
-fn limit(args: &Args, name: String, rule: Rule) -> Limit {
+fn limit(args: &GovernorArgs, name: String, rule: Rule) -> Limit {
     let methods = if rule.methods.is_empty() { ".*".to_owned() } else { rule.methods.join("|") };
     let mut matching = BTreeMap::from([
         (ROUTE.to_owned(), Pattern::Regex(format!("^(?:{})$", rule.route))),

@@ -4,7 +4,7 @@ mod governor;
 
 /// What `import` takes.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ImportArgs {
     #[command(subcommand)]
     from: From,
 }
@@ -12,14 +12,14 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum From {
     /// Rates files of EOM Governor: prints a resource with a limit for each rule.
-    Governor(governor::Args),
+    Governor(governor::GovernorArgs),
 }
 
 /// Prints a configuration.
 ///
 /// # Errors
 /// What can't be read, or can't be kept to.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
     match &args.from {
         From::Governor(args) => governor::run(args),
     }

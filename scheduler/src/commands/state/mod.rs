@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What `state` takes.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Args {
+pub struct StateArgs {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ enum Level {
 ///
 /// # Errors
 /// If NATS can't be reached, the store does not answer, or somebody leads what is to be written.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: StateArgs) -> anyhow::Result<()> {
     match args.action {
         None => show::run(args.show).await,
         Some(Action::Init(init)) => init::run(init).await,

@@ -5,7 +5,7 @@ use super::element::{Answered, Outcome};
 use super::front::{Front, one};
 use super::origin::Origin;
 use super::rate_limit::Policies;
-use super::settings::{CheckSettings, OnUnavailable};
+use crate::config::{CheckSettings, OnUnavailable};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -4,11 +4,11 @@ use super::batch::Batch;
 use super::element::{Answered, Ask, Word, refuse, words};
 use super::front_client::{Exchange, FrontClient};
 use crate::serve::messages::inbound::Endpoint;
+use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::inbox::Reply;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -90,7 +90,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
                 // From one who said that the request waits in line, nothing was owed until now.
                 heard = Some(clock.now());
             }
-            let Ok(Reply::Answer(payload)) = reply else { break };
+            let Ok(InboxReply::Answer(payload)) = reply else { break };
             let words = words(&payload);
             let goes_on = !words.is_empty() && words.iter().all(|word| *word != Word::Unavailable);
             let now = clock.now();

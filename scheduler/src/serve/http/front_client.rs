@@ -6,12 +6,12 @@ use anyhow::Context;
 use async_nats::Client;
 use async_nats::connection::State;
 use bytes::Bytes;
+use rampmeter_nats::inbox::{Inbox, InboxAddress, InboxReply};
 use rampmeter_protocol::bounds::MAX_BATCH;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_worker_sdk::inbox::{Inbox, InboxAddress, Reply};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ pub(super) struct FrontClient {
 #[derive(Debug, Default)]
 struct PendingReplies {
     numbers: AtomicU64,
-    waiting: Mutex<HashMap<u64, mpsc::Sender<Reply>>>,
+    waiting: Mutex<HashMap<u64, mpsc::Sender<InboxReply>>>,
 }
 
 /// One question, which may be asked several times. Its replies are not waited for any more when it is dropped.
@@ -53,8 +53,8 @@ pub(super) struct Exchange {
     number: u64,
     /// Whether it was asked before.
     asked: bool,
-    here: mpsc::Sender<Reply>,
-    replies: mpsc::Receiver<Reply>,
+    here: mpsc::Sender<InboxReply>,
+    replies: mpsc::Receiver<InboxReply>,
 }
 
 impl FrontClient {
@@ -151,7 +151,7 @@ impl Exchange {
     }
 
     /// The next reply.
-    pub(super) async fn next(&mut self) -> Reply {
+    pub(super) async fn next(&mut self) -> InboxReply {
         self.replies.recv().await.expect("this keeps a sender itself")
     }
 }
@@ -163,13 +163,13 @@ impl Drop for Exchange {
 }
 
 impl PendingReplies {
-    fn hand_over(&self, number: u64, reply: Reply) {
+    fn hand_over(&self, number: u64, reply: InboxReply) {
         if let Some(waiting) = self.lock().get(&number) {
             waiting.try_send(reply).ok();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<Reply>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<InboxReply>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,9 +15,9 @@ mod origin;
 pub mod pages;
 mod rate_limit;
 mod reading;
-pub mod settings;
 mod token;
 
+use crate::config::HttpSettings;
 use crate::serve::leadership::resource_leader::LoopWatch;
 use anyhow::Context;
 use axum::Router;
@@ -31,7 +31,6 @@ use pages::Pages;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use settings::Settings;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ pub struct Socket {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
-    settings: Settings,
+    settings: HttpSettings,
 }
 
 /// What the front needs.
@@ -76,7 +75,7 @@ impl Socket {
     ///
     /// # Errors
     /// If the address can't be had, the token can't be read, or others than this host would reach the front without one.
-    pub async fn bind(settings: Settings) -> anyhow::Result<Option<Self>> {
+    pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
         if settings.listen.is_empty() {
             return Ok(None);
         }
@@ -116,7 +115,7 @@ impl Socket {
 }
 
 /// The front's.
-fn routes(front: Arc<Front>, settings: &Settings, guard: Guard) -> Router {
+fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard) -> Router {
     let mut router = Router::new()
         .route("/v1/permit/{resource}", post(front::permit))
         .route("/v1/settle/{resource}", post(front::settle))

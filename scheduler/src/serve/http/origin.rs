@@ -1,6 +1,6 @@
 //! Where a request that a reverse proxy asks about comes from, and what it is.
 
-use super::settings::{CheckSettings, LabelSource};
+use crate::config::{CheckSettings, LabelSource};
 use axum::http::{HeaderMap, HeaderValue, Uri, request};
 use ipnet::IpNet;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
@@ -206,7 +206,7 @@ mod tests {
             resource: rampmeter_protocol::name::Name::new("api").unwrap(),
             class: None,
             throttle: None,
-            on_unavailable: super::super::settings::OnUnavailable::Refuse,
+            on_unavailable: crate::config::OnUnavailable::Refuse,
             trusted_proxies: Vec::new(),
             labels: vec![("route".to_owned(), LabelSource::Path)],
         };

@@ -4,12 +4,12 @@ use super::element::{Outcome, Refused};
 use super::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, remaining};
 use rampmeter_protocol::status::{LimitStatus, Status};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::inbox::Reply;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     if !exchange.ask(&Endpoint::Status, Vec::new()).await {
         return;
     }
-    if let Ok(Reply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
+    if let Ok(InboxReply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
         && let Ok(status) = serde_json::from_slice::<Status>(&payload)
     {
         known.lock().unwrap_or_else(PoisonError::into_inner).policies = policies(&status.limits);

@@ -1,6 +1,6 @@
 //! Who may use the front.
 
-use super::settings::Settings;
+use crate::config::HttpSettings;
 use crate::provider::SecretPlace;
 use anyhow::{anyhow, bail};
 use axum::extract::{Request, State};
@@ -19,7 +19,7 @@ const LEAST_TOKEN: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Guard(Option<Arc<SecretString>>);
 
-impl Settings {
+impl HttpSettings {
     /// Whether the front may be served at `address`.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::serve::leadership::peers::Peers;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::messages::inbound::Inbound;
 use crate::serve::permits::permit_loop::{Handover, Order, Pending, Report};
-use crate::serve::permits::permit_thread::{PermitThreads, Running};
+use crate::serve::permits::permit_thread::{PermitThreads, RunningLoop};
 use crate::serve::permits::stall_detector::ProcessWatch;
 use crate::store::{
     CLOCK_KEY, Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, Store, StoreError,
@@ -120,13 +120,13 @@ pub(crate) struct Term {
     pub(crate) epoch: u64,
     pub(crate) nonce: u64,
     pub(crate) revision: Revision,
-    /// Pages of marks that were taken and are not known to be written: whatever is written next may name them.
+    /// StoredPages of marks that were taken and are not known to be written: whatever is written next may name them.
     pub(crate) pages: Vec<NewPage>,
     pub(crate) handle: LoopHandle,
     pub(crate) marks: mpsc::Receiver<Pending>,
     /// Resolves when permits are granted.
     pub(crate) opened: oneshot::Receiver<()>,
-    pub(crate) running: Running,
+    pub(crate) running: RunningLoop,
     /// How often the connection had been made when the record was last known to be ours; `None` if it may not be any more.
     pub(crate) connects: Option<u64>,
 }

@@ -5,7 +5,7 @@ use crate::serve::leadership::resource_leader::{INBOUND, LoopHandle, ORDERS, Res
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::permit_loop::{Parts, Pending};
 use crate::store::{
-    Found, FoundState, KeysRecord, LevelRecord, Moment, Pages, PermitRecord, Revision, StateRecord, StoreError,
+    Found, FoundState, KeysRecord, LevelRecord, Moment, PermitRecord, Revision, StateRecord, StoreError, StoredPages,
     freezes_of,
 };
 use rampmeter_protocol::clock::unix_ms;
@@ -23,9 +23,9 @@ enum Legacy {
     /// The store never knew the resource.
     None,
     /// A record, with its permits and pages, and for how long it has been there.
-    Record(Box<StateRecord>, Vec<PermitRecord>, Pages, Span),
+    Record(Box<StateRecord>, Vec<PermitRecord>, StoredPages, Span),
     /// The same, which may have had successors that the store has lost.
-    Doubtful(Box<StateRecord>, Vec<PermitRecord>, Pages, Span),
+    Doubtful(Box<StateRecord>, Vec<PermitRecord>, StoredPages, Span),
     /// What was known once: somebody may have gone on from there.
     Outdated(Snapshot, u64),
     /// Nothing that can be used.

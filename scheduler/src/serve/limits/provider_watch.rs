@@ -4,7 +4,7 @@
 //! an access token, is kept from one term to the next.
 
 use crate::provider::agenda::{Agenda, Topic};
-use crate::provider::{Provider, ProviderError, Settings};
+use crate::provider::{Provider, ProviderError, ProviderSettings};
 use crate::serve::leadership::resource_leader::{LoopHandle, LoopWatch};
 use crate::serve::limits::provider_news::ProviderNews;
 use crate::serve::permits::permit_loop::Order;
@@ -13,7 +13,12 @@ use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
 /// Asks `provider` as often as `settings` say, and tells whoever leads, until the tenure ends that `led` belongs to.
-pub(crate) async fn keep_asking(mut provider: impl Provider, settings: Settings, clock: Clock, mut led: LoopWatch) {
+pub(crate) async fn keep_asking(
+    mut provider: impl Provider,
+    settings: ProviderSettings,
+    clock: Clock,
+    mut led: LoopWatch,
+) {
     loop {
         let handle = match led.wait_for(Option::is_some).await {
             Ok(handle) => handle.clone(),
@@ -30,7 +35,12 @@ pub(crate) async fn keep_asking(mut provider: impl Provider, settings: Settings,
 }
 
 /// Asks as if the term had no end.
-async fn ask_for_a_term(provider: &mut impl Provider, settings: &Settings, clock: Clock, orders: &mpsc::Sender<Order>) {
+async fn ask_for_a_term(
+    provider: &mut impl Provider,
+    settings: &ProviderSettings,
+    clock: Clock,
+    orders: &mpsc::Sender<Order>,
+) {
     let mut agenda = Agenda::new(settings, clock.now());
     loop {
         let (at, topic) = agenda.next();

@@ -2,9 +2,9 @@
 
 use async_nats::{Message, Subject};
 use bytes::Bytes;
+use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_worker_sdk::inbox::Reply;
 use tokio::sync::mpsc;
 
 /// Where an answer goes.
@@ -13,7 +13,7 @@ pub enum Address {
     /// To a subject, over NATS.
     Subject(Subject),
     /// To somebody in this process.
-    Here(mpsc::Sender<Reply>),
+    Here(mpsc::Sender<InboxReply>),
 }
 
 /// A message for a permit loop, from whatever side it came.

@@ -25,7 +25,7 @@ struct PermitThread {
 
 struct NewLoop {
     parts: Parts,
-    started: oneshot::Sender<Running>,
+    started: oneshot::Sender<RunningLoop>,
     seat: Seat,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Seat {
 }
 
 /// A loop that has subscribed. Resolves when it has ended.
-pub type Running = oneshot::Receiver<()>;
+pub type RunningLoop = oneshot::Receiver<()>;
 
 /// Hears when threads have ended, and their connections with them.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl PermitThreads {
     ///
     /// # Errors
     /// If the connection is closed for good.
-    pub async fn run(&self, parts: Parts) -> anyhow::Result<Running> {
+    pub async fn run(&self, parts: Parts) -> anyhow::Result<RunningLoop> {
         let PermitThread { new_loops, loops } = least_busy(&self.threads).context("there is no permit thread")?;
         let (started, running) = oneshot::channel();
         let seat = Seat::take(loops);

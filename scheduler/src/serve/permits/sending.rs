@@ -5,10 +5,10 @@ use crate::serve::messages::reply::{Outgoing, ReplyTo};
 use crate::serve::permits::permit_loop::PermitLoop;
 use async_nats::{Client, HeaderMap, Subject};
 use bytes::Bytes;
+use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::command::Command;
-use rampmeter_worker_sdk::inbox::Reply;
 use tokio::sync::mpsc::error::TrySendError;
 
 impl PermitLoop {
@@ -30,7 +30,9 @@ impl PermitLoop {
         for Outgoing { to, waited, headers, payload } in self.outbox.drain() {
             match to {
                 Address::Here(asker) => {
-                    if let (Err(TrySendError::Closed(_)), Some(id)) = (asker.try_send(Reply::Answer(payload)), waited) {
+                    if let (Err(TrySendError::Closed(_)), Some(id)) =
+                        (asker.try_send(InboxReply::Answer(payload)), waited)
+                    {
                         self.undelivered.note_here(id);
                     }
                 }

@@ -12,11 +12,11 @@ use std::str::FromStr;
 /// Its text is without user, password and token, for messages that others may read.
 ///
 /// ```
-/// use rampmeter_worker_sdk::servers::Servers;
+/// use rampmeter_nats::servers::Servers;
 ///
 /// let servers: Servers = "nats://worker:secret@a:4222,nats://b:4222".parse()?;
 /// assert_eq!(servers.to_string(), "nats://a:4222,nats://b:4222");
-/// # Ok::<(), rampmeter_worker_sdk::servers::ServersError>(())
+/// # Ok::<(), rampmeter_nats::servers::ServersError>(())
 /// ```
 #[derive(Clone)]
 pub struct Servers {

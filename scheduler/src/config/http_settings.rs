@@ -11,7 +11,7 @@ pub const DEFAULT_MAX_CONNECTIONS: usize = 4096;
 
 /// `[http]`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct HttpSettings {
     /// Where; nowhere if it is empty.
     pub listen: String,
     /// Whether permits are given here, beside health and metrics.
@@ -64,9 +64,9 @@ pub enum LabelSource {
     ClientAddress,
 }
 
-impl Default for Settings {
+impl Default for HttpSettings {
     fn default() -> Self {
-        Settings {
+        HttpSettings {
             listen: "127.0.0.1:9480".to_owned(),
             front: true,
             token: None,

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 /// Where the replies to all questions of a connection come in, told apart by a number.
 ///
-/// The client's own `request()` keeps some memory for every request that is never answered. For those who speak the
-/// protocol themselves; a [`Client`](crate::Client) has one inside.
+/// The client's own `request()` keeps some memory for every request that is never answered. The SDK's client has one inside.
 pub struct Inbox {
     address: InboxAddress,
     replies: Subscriber,
@@ -20,7 +19,7 @@ pub struct InboxAddress(Arc<str>);
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum InboxReply {
     /// Somebody has answered.
     Answer(Bytes),
     /// The server says that nobody listens.
@@ -46,7 +45,7 @@ impl Inbox {
 
     /// The next reply, with the number of its question; nothing once the connection is closed. A reply that was not
     /// taken because this was dropped is not lost.
-    pub async fn next(&mut self) -> Option<(u64, Reply)> {
+    pub async fn next(&mut self) -> Option<(u64, InboxReply)> {
         loop {
             let message = self.replies.next().await?;
             if let Some(number) = self.address.number(&message.subject) {
@@ -69,9 +68,9 @@ impl InboxAddress {
     }
 }
 
-fn reply(message: Message) -> Reply {
+fn reply(message: Message) -> InboxReply {
     match message.status {
-        Some(StatusCode::NO_RESPONDERS) => Reply::NobodyThere,
-        Some(_) | None => Reply::Answer(message.payload),
+        Some(StatusCode::NO_RESPONDERS) => InboxReply::NobodyThere,
+        Some(_) | None => InboxReply::Answer(message.payload),
     }
 }
