@@ -250,13 +250,13 @@ impl<R: Clone> Scheduler<R> {
 
     /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
-        let limits = || self.resource.limits().iter().enumerate().filter(|(_, limit)| limit.lists_keys());
+        let limits = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
             age_nanos: now.since(page.taken).nanos(),
             spent: limits()
-                .map(|(index, limit)| {
-                    let spent = page.spent[index] + allowed(LimitId(index as u8));
+                .map(|(id, limit)| {
+                    let spent = page.spent[id.index()] + allowed(id);
                     (limit.name().clone(), limit.rate().micros_up(spent))
                 })
                 .collect(),

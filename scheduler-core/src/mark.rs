@@ -93,7 +93,7 @@ impl<R: Clone> Scheduler<R> {
         let fence = self.fence.as_mut()?;
         self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
         let new = fence.open(&self.resource, (now, self.serial), &at_once, &keys, pages.len());
-        let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
+        let shared = || self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
         let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
         let (levels, budget) = (levels.collect(), budget.collect());
@@ -248,10 +248,10 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn grantable_at_once(&self, now: Time) -> AtOnce {
-        let held = self.bills_of(self.held.iter());
+        let (held, limits) = (self.bills_of(self.held.iter()), || self.resource.limits_by_id());
         AtOnce {
-            wanted: self.limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
-            levels: self.limits().map(|(id, _)| self.near_level(now, id)).collect(),
+            wanted: limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
+            levels: limits().map(|(id, _)| self.near_level(now, id)).collect(),
         }
     }
 
@@ -283,12 +283,8 @@ impl<R: Clone> Scheduler<R> {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
             self.backlog_through(class).of(id).min(stock)
         };
-        let classes = (0..self.lines.len()).filter(|index| !self.lines[*index].is_empty());
-        classes.map(|index| of_class(ClassId(index as u8))).max().unwrap_or(Credit::ZERO)
-    }
-
-    fn limits(&self) -> impl Iterator<Item = (LimitId, &Limit)> {
-        self.resource.limits().iter().enumerate().map(|(index, limit)| (LimitId(index as u8), limit))
+        let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.lines[id.index()].is_empty());
+        classes.map(of_class).max().unwrap_or(Credit::ZERO)
     }
 }
 

@@ -61,7 +61,7 @@ impl<R: Clone> Scheduler<R> {
         let refuses_more = self.refuse_without_quota(now);
         self.look_at_keys(now);
         let mut holds = self.promote(now);
-        for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
+        for class in (0..self.lines.len() as u8).map(ClassId) {
             self.serve_line(now, class, &mut holds);
         }
         self.look_at_keys(now);
@@ -266,10 +266,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> {
-        let lines = self.lines.iter().zip(self.resource.classes()).enumerate();
-        lines.flat_map(|(index, (line, class))| {
-            line.promotions(class).map(move |(at, slot)| (at, ClassId(index as u8), slot))
-        })
+        let lines = self.lines.iter().zip(self.resource.classes_by_id());
+        lines.flat_map(|(line, (id, class))| line.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }
 
     fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {

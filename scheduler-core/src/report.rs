@@ -16,8 +16,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
-        let limits = self.resource.limits().iter().enumerate();
-        let enforced = limits.map(|(index, limit)| status_of(&self.ledger, now, LimitId(index as u8), limit));
+        let enforced = self.resource.limits_by_id().map(|(id, limit)| status_of(&self.ledger, now, id, limit));
         let shadows = self.shadows.limits().map(|(id, limit, ledger, shadow)| LimitStatus {
             shadow: Some(shadow),
             ..status_of(ledger, now, id, limit)

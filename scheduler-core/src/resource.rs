@@ -151,9 +151,8 @@ impl Resource {
 
     /// The limits that give out so much in a window.
     pub(crate) fn windowed(&self) -> LimitSet {
-        let windowed = |(_, limit): &(usize, &Limit)| limit.is_windowed();
-        let limits = self.limits.iter().enumerate().filter(windowed);
-        limits.fold(LimitSet::default(), |shape, (index, _)| shape.with(LimitId(index as u8)))
+        let windowed = self.limits_by_id().filter(|(_, limit)| limit.is_windowed());
+        windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
     }
 
     /// What it was made from.
@@ -184,10 +183,20 @@ impl Resource {
         &self.limits
     }
 
+    /// The same with their ids.
+    pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
+        (0..).map(LimitId).zip(&self.limits)
+    }
+
     /// Its classes, the most urgent first.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// The same with their ids.
+    pub(crate) fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
+        (0..).map(ClassId).zip(&self.classes)
     }
 
     /// The class of requests that name none.
@@ -257,8 +266,8 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownClass`], which says what classes there are.
     pub fn class(&self, name: &str) -> Result<ClassId, Refusal> {
-        match self.classes.iter().position(|class| &*class.name == name) {
-            Some(index) => Ok(ClassId(index as u8)),
+        match self.classes_by_id().find(|(_, class)| *class.name == *name) {
+            Some((id, _)) => Ok(id),
             None => Err(Refusal::UnknownClass { known: self.classes.iter().map(|class| class.name.clone()).collect() }),
         }
     }
@@ -361,15 +370,13 @@ impl Resource {
 
     /// The limits that have a bucket for each key.
     pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
-        let keyed = self.limits.iter().enumerate().filter(|(_, limit)| limit.is_keyed());
-        keyed.map(|(index, _)| LimitId(index as u8))
+        self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
     }
 
     /// The limit called `name`.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
-        let index = self.limits.iter().position(|limit| **limit.name() == *name)?;
-        Some(LimitId(index as u8))
+        self.limits_by_id().find(|(_, limit)| **limit.name() == *name).map(|(id, _)| id)
     }
 
     /// Whether nothing but limits differs, so that permits and lines can go on.
@@ -398,9 +405,9 @@ impl Resource {
     /// The limit that counts this unit, if there is just one.
     #[must_use]
     pub fn only_limit_of(&self, unit: &str) -> Option<LimitId> {
-        let mut counting = self.limits.iter().enumerate().filter(|(_, limit)| **limit.unit() == *unit);
-        let (index, _) = counting.next()?;
-        counting.next().is_none().then_some(LimitId(index as u8))
+        let mut counting = self.limits_by_id().filter(|(_, limit)| **limit.unit() == *unit);
+        let (only, _) = counting.next()?;
+        counting.next().is_none().then_some(only)
     }
 
     /// Whether a limit counts this unit.

@@ -220,13 +220,11 @@ impl<R: Clone> Scheduler<R> {
     /// All levels, for a successor that is told of the promises in `listed` one by one.
     fn levels_beside(&mut self, now: Time, listed: &ListedPromises) -> Vec<LevelMark> {
         self.ledger.advance(now);
-        let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
+        let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         limits
-            .map(|(index, limit)| {
-                let level = self.ledger.level(LimitId(index as u8), now);
-                let bucket = self.ledger.bucket(LimitId(index as u8));
+            .map(|(id, limit)| {
+                let (bucket, level) = (self.ledger.bucket(id), self.ledger.level(id, now));
                 let taken = bucket.taken(limit, now, &[], now);
-                let id = LimitId(index as u8);
                 let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
                 let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
                 let withheld = match taken {
@@ -234,7 +232,7 @@ impl<R: Clone> Scheduler<R> {
                     None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
                 };
                 let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
-                let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
+                let learned = self.ledger.book(id).learned_mark(now);
                 LevelMark { limit: name, micros, taken, learned, withheld }
             })
             .collect()
@@ -267,8 +265,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let limit = LimitId(index as u8);
+        for (limit, _) in scheduler.resource.limits_by_id() {
             scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
         }
         scheduler.ledger.keys.empty(now, |_| true);
@@ -287,9 +284,8 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let (limit, full) = (LimitId(index as u8), scheduler.resource.limits()[index].full());
-            scheduler.ledger.reset(limit, now, full, Withheld::default());
+        for (id, limit) in scheduler.resource.limits_by_id() {
+            scheduler.ledger.reset(id, now, limit.full(), Withheld::default());
         }
         scheduler
     }
