@@ -68,7 +68,7 @@ impl Book {
 
     /// Stock that is full because nobody knows better is drawn on with care.
     pub(crate) fn doubt_stock(&mut self, now: Time) {
-        self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.period()));
+        self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.spec().period));
     }
 
     /// Puts the bucket at a level that somebody knows.

@@ -37,8 +37,8 @@ impl Estimates {
         let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()) else { return estimate };
         let corrected = |(id, amount): (LimitId, Amount)| {
             let limit = &resource.limits()[id.index()];
-            let factor = self.0.get(&(Arc::clone(kind), limit.unit().clone()))?;
-            let charged = factor.applied_to(amount).min(limit.capacity());
+            let factor = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone()))?;
+            let charged = factor.applied_to(amount).min(limit.spec().capacity);
             (charged != amount).then_some((id, charged))
         };
         let corrections: SmallVec<[(LimitId, Amount); 3]> = estimate.amounts().filter_map(corrected).collect();
@@ -55,9 +55,9 @@ impl Estimates {
     /// Learns that a call which was charged `bill` cost this much of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
         let Some(kind) = bill.kind() else { return };
-        let of_unit = |(id, _): &(LimitId, Amount)| **resource.limits()[id.index()].unit() == *unit;
+        let of_unit = |(id, _): &(LimitId, Amount)| *resource.limits()[id.index()].spec().unit == *unit;
         let Some((id, estimate)) = bill.estimate().amounts().find(of_unit) else { return };
-        let name = (Arc::clone(kind), resource.limits()[id.index()].unit().clone());
+        let name = (Arc::clone(kind), resource.limits()[id.index()].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
         }

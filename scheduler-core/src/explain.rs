@@ -86,7 +86,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn explain_waiting(&self, now: Time, permit: &Permit<R>, position: u64, offer: Offer) -> Explained {
         let waiting = permit.waiting();
-        let client = self.resource.fair_share().map(|_| waiting.client.to_string());
+        let client = self.resource.spec().fair_share.as_ref().map(|_| waiting.client.to_string());
         Explained {
             client: client.filter(|client| !client.is_empty()),
             position,
@@ -105,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
         class: ClassId,
         limited_by: Option<LimitId>,
     ) -> Explained {
-        let name = |limit: LimitId| self.resource.limits()[limit.index()].name().clone();
+        let name = |limit: LimitId| self.resource.limits()[limit.index()].spec().name.clone();
         let shared = permit.bill.iter();
         let takes = shared.chain(permit.bill.keyed().map(|charge| (charge.limit, charge.amount)));
         Explained {

@@ -113,7 +113,7 @@ impl Keys {
             changed: false,
             noted: BTreeSet::new(),
             swept: 0,
-            bound: resource.bounds().max_keys,
+            bound: resource.spec().bounds.max_keys,
         }
     }
 
@@ -355,7 +355,7 @@ impl Keys {
             if was.counts_longer_as(to).is_some() {
                 // Nobody knows what keys have taken that were forgotten a moment ago.
                 let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
-                return Others::Empty(known.max(now - was.period()));
+                return Others::Empty(known.max(now - was.spec().period));
             }
             match &self.others[before.index()] {
                 Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),

@@ -79,7 +79,7 @@ impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let mut keys = Keys::new(resource);
-        if resource.start() == spec::Start::Empty {
+        if resource.spec().start == spec::Start::Empty {
             resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
         }
         let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
@@ -207,7 +207,7 @@ impl Ledger {
         self.books = limits.map(book).collect();
         self.keys.change(now, resource, succession);
         let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
-        new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
+        new.filter(|_| resource.spec().start == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
     }
 
     /// The wall clock showed something else at the origin of time.
@@ -446,14 +446,14 @@ fn credits(limit: &Limit, (charged, actual): (Amount, Amount)) -> (Credit, Credi
 /// The book of a limit that nobody has heard of.
 fn fresh(resource: &Resource, limit: &Limit, now: Time) -> Book {
     let mut book = Book::new(limit, now, fresh_level(resource, limit));
-    if resource.start() == spec::Start::Unproven {
+    if resource.spec().start == spec::Start::Unproven {
         book.doubt_stock(now);
     }
     book
 }
 
 fn fresh_level(resource: &Resource, limit: &Limit) -> Credit {
-    match resource.start() {
+    match resource.spec().start {
         spec::Start::Full | spec::Start::Unproven => limit.full(),
         spec::Start::Empty => Credit::ZERO,
     }

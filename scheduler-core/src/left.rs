@@ -26,8 +26,8 @@ fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
-        limit: Text::from(limit.name().to_string()),
-        unit: Text::from(limit.unit().to_string()),
+        limit: Text::from(limit.spec().name.to_string()),
+        unit: Text::from(limit.spec().unit.to_string()),
         remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
         reset_ms: comes_back.then(|| full.since(now).millis()),
     }

@@ -119,7 +119,7 @@ impl<R: Clone> Scheduler<R> {
             let limit = &self.resource.limits()[limit.index()];
             let micros = limit.rate().micros(-limit.rate().refill_within(until.since(now)));
             let taken = Bucket::empty_until(limit, now, *until).taken(limit, now, &[], now);
-            KeyMark { limit: limit.name().clone(), key: key.to_string(), micros, taken }
+            KeyMark { limit: limit.spec().name.clone(), key: key.to_string(), micros, taken }
         });
         let budgets = keys.budgets.iter().filter(|(name, _)| !keys.listed.contains_key(*name));
         let listed = budgets.map(|(name, budget)| self.listed_key(now, name, *budget));
@@ -208,7 +208,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
     pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        let bound = self.resource.bounds().max_waiting;
+        let bound = self.resource.spec().bounds.max_waiting;
         if self.held.len() >= bound {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
@@ -236,7 +236,7 @@ impl<R: Clone> Scheduler<R> {
             rate.micros_up(bucket.outstanding_after(from) + unknown)
         };
         LevelMark {
-            limit: limit.name().clone(),
+            limit: limit.spec().name.clone(),
             micros: rate.micros(self.ledger.level(id, now) - budget),
             learned: self.ledger.book(id).learned_mark(now),
             withheld: match taken {
@@ -271,7 +271,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn near_level(&self, now: Time, id: LimitId) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
-        let soon = self.resource.horizon() + self.resource.reservation();
+        let soon = self.resource.spec().horizon + self.resource.spec().reservation;
         let tokens = self.resource.limits()[id.index()].has_tokens();
         self.ledger.level_until(id, now, now + if tokens { NEAR } else { soon })
     }

@@ -199,7 +199,7 @@ impl<R: Clone> Scheduler<R> {
     /// What keeps one that waits from its start: a limit that pays for it later, or that the store allows too little of.
     pub(crate) fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
         let bill = &self.permits.get(slot).bill;
-        let latest = now + self.resource.horizon();
+        let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             let keyed = offer.limited_by.filter(|limit| bill.key_of(*limit).is_some());
             // Others have other keys: they are held up by what is shared.
@@ -271,7 +271,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {
-        let horizon = self.resource.horizon();
+        let horizon = self.resource.spec().horizon;
         let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
         let promotions = self.promotions().map(|(at, ..)| Wakeup { at, reason: Reason::Promotion });
         let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });

@@ -81,11 +81,11 @@ fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitSta
     let (bucket, kept) = worst.map_or_else(|| ledger.kept(id), |(_, known)| (&known.bucket, limit));
     let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
     LimitStatus {
-        name: limit.name().clone(),
-        unit: limit.unit().clone(),
-        algorithm: limit.algorithm().as_str().to_owned(),
-        capacity: limit.capacity().units(),
-        period_ms: limit.period().millis(),
+        name: limit.spec().name.clone(),
+        unit: limit.spec().unit.clone(),
+        algorithm: limit.spec().algorithm.as_str().to_owned(),
+        capacity: limit.spec().capacity.units(),
+        period_ms: limit.spec().period.millis(),
         margin: limit.margin().units(),
         level: limit.rate().units(bucket.level(kept, now)),
         next_free_ms: bucket.next_free(kept, now).since(now).millis(),
@@ -100,11 +100,11 @@ fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitSta
 #[must_use]
 pub fn describe(resource: &crate::resource::Resource) -> ResourceInfo {
     let limits = resource.limits().iter().map(|limit| LimitInfo {
-        name: limit.name().clone(),
-        unit: limit.unit().clone(),
-        algorithm: limit.algorithm().as_str().to_owned(),
-        capacity: limit.capacity().units(),
-        period_ms: limit.period().millis(),
+        name: limit.spec().name.clone(),
+        unit: limit.spec().unit.clone(),
+        algorithm: limit.spec().algorithm.as_str().to_owned(),
+        capacity: limit.spec().capacity.units(),
+        period_ms: limit.spec().period.millis(),
     });
     ResourceInfo {
         name: resource.name().clone(),

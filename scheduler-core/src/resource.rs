@@ -2,14 +2,12 @@
 
 use crate::bill::Bill;
 use crate::checks::{check_classes, check_limits, check_times, fault};
-use crate::limit::{Limit, Tier};
+use crate::limit::{Limit, Tier, parts_per_million};
 use crate::limit_set::LimitSet;
 use crate::reach::{Belongs, Reach, joined};
 use crate::refusal::Refusal;
 use crate::rules::Succession;
-use crate::spec::{
-    Bounds, ClassSpec, FairShare, LimitSpec, OnStoreLoss, Place, ResourceSpec, SpecError, Start, Unmatched,
-};
+use crate::spec::{ClassSpec, LimitSpec, Place, ResourceSpec, SpecError, Start, Unmatched};
 use crate::virtual_time::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -56,19 +54,10 @@ pub struct Class {
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Arc<ResourceSpec>,
-    name: Name,
     limits: Vec<Limit>,
     classes: Vec<Class>,
     default_class: ClassId,
-    start: Start,
-    horizon: Span,
-    bounds: Bounds,
-    reservation: Span,
-    on_store_loss: OnStoreLoss,
-    validity: Span,
-    fair_share: Option<FairShare>,
     reach: Reach,
-    unmatched: Unmatched,
     /// The same with the limits in shadow mode alone, if there are some.
     shadow: Option<Arc<Resource>>,
 }
@@ -91,19 +80,10 @@ impl Resource {
         Ok(Resource {
             shadow: shadow_of(spec).as_ref().map(Resource::new).transpose()?.map(Arc::new),
             spec: Arc::new(spec.clone()),
-            name: spec.name.clone(),
             limits: enforced.iter().map(|limit| Limit::new(limit, &headrooms)).collect(),
             default_class,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
-            start: spec.start,
-            horizon: spec.horizon,
-            bounds: spec.bounds,
-            reservation: spec.reservation,
-            on_store_loss: spec.on_store_loss,
-            validity: spec.validity,
-            fair_share: spec.fair_share.clone(),
             reach: Reach::new(&enforced).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?,
-            unmatched: spec.unmatched,
         })
     }
 
@@ -134,7 +114,7 @@ impl Resource {
     /// The limits that take up room until the call is settled, and how long a lease of each is.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
-        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.period()))
+        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.spec().period))
     }
 
     /// Those charges of a bill that take up room until the call is settled.
@@ -164,7 +144,7 @@ impl Resource {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &Name {
-        &self.name
+        &self.spec.name
     }
 
     /// The same with its limits in shadow mode alone, if it has some.
@@ -205,48 +185,6 @@ impl Resource {
         self.default_class
     }
 
-    /// The level of buckets that were never heard of.
-    #[must_use]
-    pub fn start(&self) -> Start {
-        self.start
-    }
-
-    /// How far ahead a waiting request is committed to a start.
-    #[must_use]
-    pub fn horizon(&self) -> Span {
-        self.horizon
-    }
-
-    /// What is refused beyond.
-    #[must_use]
-    pub fn bounds(&self) -> Bounds {
-        self.bounds
-    }
-
-    /// How much is set aside in the store ahead of need, as the time in which limits refill it.
-    #[must_use]
-    pub fn reservation(&self) -> Span {
-        self.reservation
-    }
-
-    /// What to do when the store does not answer.
-    #[must_use]
-    pub fn on_store_loss(&self) -> OnStoreLoss {
-        self.on_store_loss
-    }
-
-    /// How long after its start a permit lapses.
-    #[must_use]
-    pub fn validity(&self) -> Span {
-        self.validity
-    }
-
-    /// The label by whose values classes are shared, if they are.
-    #[must_use]
-    pub fn fair_share(&self) -> Option<&FairShare> {
-        self.fair_share.as_ref()
-    }
-
     /// The largest of a bill's shares of the limits' rates: for how long it takes up the limit that it burdens most.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
         let refill = |(id, amount): (LimitId, Amount)| {
@@ -257,7 +195,7 @@ impl Resource {
     }
 
     pub(crate) fn weight(&self, client: &str) -> Weight {
-        let weights = self.fair_share.as_ref().map(|fair| &fair.weights);
+        let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
     }
 
@@ -305,7 +243,7 @@ impl Resource {
             }
         }
         let unmatched = bill.reached() == LimitSet::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
-        match self.unmatched {
+        match self.spec.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
         }
@@ -316,7 +254,7 @@ impl Resource {
         let mut bill = Bill::new();
         for belongs in self.reach.of(labels) {
             let (Belongs::Shared(limit) | Belongs::Keyed(limit, _)) = &belongs;
-            let unit = self.limits[limit.index()].unit();
+            let unit = &self.limits[limit.index()].spec().unit;
             let amount = amount_of(unit, cost.clone()).unwrap_or_else(|| implied_amount(unit));
             match belongs {
                 Belongs::Shared(limit) => bill.set(limit, amount),
@@ -333,9 +271,9 @@ impl Resource {
         cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Result<Amount, Refusal> {
         let limit = &self.limits[id.index()];
-        let amount = amount_of(limit.unit(), cost).unwrap_or_else(|| implied_amount(limit.unit()));
-        if amount > limit.capacity() {
-            return Err(Refusal::NeverFits { limit: id, cost: amount, capacity: limit.capacity() });
+        let amount = amount_of(&limit.spec().unit, cost).unwrap_or_else(|| implied_amount(&limit.spec().unit));
+        if amount > limit.spec().capacity {
+            return Err(Refusal::NeverFits { limit: id, cost: amount, capacity: limit.spec().capacity });
         }
         Ok(amount)
     }
@@ -361,7 +299,7 @@ impl Resource {
     ) -> Bill {
         let mut corrected = bill.clone();
         for id in bill.reached().limits() {
-            if let Some(amount) = amount_of(self.limits[id.index()].unit(), actual.clone()) {
+            if let Some(amount) = amount_of(&self.limits[id.index()].spec().unit, actual.clone()) {
                 corrected.set(id, amount);
             }
         }
@@ -376,7 +314,7 @@ impl Resource {
     /// The limit called `name`.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
-        self.limits_by_id().find(|(_, limit)| **limit.name() == *name).map(|(id, _)| id)
+        self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
     /// Whether nothing but limits differs, so that permits and lines can go on.
@@ -398,14 +336,15 @@ impl Resource {
 
     /// Why a bill can't be paid ever, if it can't.
     pub(crate) fn unpayable(&self, bill: &Bill) -> Option<Refusal> {
-        let (limit, cost) = bill.amounts().find(|(limit, amount)| *amount > self.limits[limit.index()].capacity())?;
-        Some(Refusal::NeverFits { limit, cost, capacity: self.limits[limit.index()].capacity() })
+        let (limit, cost) =
+            bill.amounts().find(|(limit, amount)| *amount > self.limits[limit.index()].spec().capacity)?;
+        Some(Refusal::NeverFits { limit, cost, capacity: self.limits[limit.index()].spec().capacity })
     }
 
     /// The limit that counts this unit, if there is just one.
     #[must_use]
     pub fn only_limit_of(&self, unit: &str) -> Option<LimitId> {
-        let mut counting = self.limits_by_id().filter(|(_, limit)| **limit.unit() == *unit);
+        let mut counting = self.limits_by_id().filter(|(_, limit)| *limit.spec().unit == *unit);
         let (only, _) = counting.next()?;
         counting.next().is_none().then_some(only)
     }
@@ -413,7 +352,7 @@ impl Resource {
     /// Whether a limit counts this unit.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
-        let counted = |resource: &Resource| resource.limits.iter().any(|limit| **limit.unit() == *unit);
+        let counted = |resource: &Resource| resource.limits.iter().any(|limit| *limit.spec().unit == *unit);
         counted(self) || self.shadow.as_deref().is_some_and(counted)
     }
 
@@ -446,10 +385,6 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
 
 fn implied_amount(unit: &str) -> Amount {
     if unit == REQUESTS { Amount::ONE } else { Amount::ZERO }
-}
-
-fn parts_per_million(share: f64) -> u32 {
-    (share * 1e6).ceil() as u32
 }
 
 /// The same resource with the limits in shadow mode alone, as if they were enforced: their buckets are full at first.

@@ -27,7 +27,7 @@ impl Call {
     /// The call as far as its bill tells: what it took of each unit. Its labels are not known.
     pub(crate) fn told_by(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
-        let of = |id: LimitId| (resource.limits()[id.index()].unit().to_string(), estimate.get(id));
+        let of = |id: LimitId| (resource.limits()[id.index()].spec().unit.to_string(), estimate.get(id));
         let mut cost: Vec<(String, Amount)> = estimate.reached().limits().map(of).collect();
         cost.sort();
         cost.dedup_by(|(unit, more), (same, most)| {

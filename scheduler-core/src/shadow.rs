@@ -108,7 +108,7 @@ impl Observer {
         let one = bill.of_limit(id);
         let tally = &mut self.tallies[id.index()];
         tally.calls += 1;
-        if amount > self.resource.limits()[id.index()].capacity() {
+        if amount > self.resource.limits()[id.index()].spec().capacity {
             tally.would_refuse += 1;
             return;
         }

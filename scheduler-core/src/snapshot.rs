@@ -187,7 +187,7 @@ impl<R: Clone> Scheduler<R> {
         let mut listing = Listing::of(MAX_LISTED);
         let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
-            limit: limit_of(known).name().clone(),
+            limit: limit_of(known).spec().name.clone(),
             key: known.key.to_string(),
             micros: limit_of(known).rate().micros(level),
             taken: known.bucket.taken(limit_of(known), now, &[], now),
@@ -231,7 +231,7 @@ impl<R: Clone> Scheduler<R> {
                     Some(_) => Vec::new(),
                     None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
                 };
-                let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
+                let (name, micros) = (limit.spec().name.clone(), limit.rate().micros(level));
                 let learned = self.ledger.book(id).learned_mark(now);
                 LevelMark { limit: name, micros, taken, learned, withheld }
             })
@@ -311,7 +311,7 @@ impl<R: Clone> Scheduler<R> {
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
-        let name = |id: LimitId| self.resource.limits()[id.index()].name().clone();
+        let name = |id: LimitId| self.resource.limits()[id.index()].spec().name.clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
@@ -345,7 +345,7 @@ impl<R: Clone> Scheduler<R> {
         let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
-            let known = marks.known.iter().find(|known| known.limit == *limit.name());
+            let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
             match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
@@ -416,7 +416,7 @@ impl<R: Clone> Scheduler<R> {
     /// When the leases of a permit end.
     fn leases_of(&self, then: Time, mark: &PermitMark, key: Key, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
-            let name = self.resource.limits()[limit.index()].name();
+            let name = &self.resource.limits()[limit.index()].spec().name;
             let told = mark.held_until.iter().find(|(held, _)| held == name);
             (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
         };

@@ -224,16 +224,6 @@ impl Default for Learn {
     }
 }
 
-impl Learn {
-    /// The least share of the rate, in millionths.
-    pub(crate) fn floor(self) -> Option<u32> {
-        match self {
-            Learn::Never => None,
-            Learn::Above(share) => Some((share * 1e6).ceil() as u32),
-        }
-    }
-}
-
 /// How much stock a limit holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {

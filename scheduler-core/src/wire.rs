@@ -44,7 +44,7 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
         max_wait: request.max_wait_ms.map(Millis::span),
         age: request.age_ms.span(),
         progress: request.progress,
-        client: resource.fair_share().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
+        client: resource.spec().fair_share.as_ref().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
         // Only a request that waits may be charged under other limits than these.
         call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
@@ -122,7 +122,7 @@ pub fn answer<R>(
 pub fn news(resource: &Resource, epoch: u64, announcement: &Announcement) -> News {
     match announcement {
         Announcement::Freeze { limits, span } => {
-            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].name().clone()).collect();
+            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
             News::Freeze { limits, for_ms: span.millis(), epoch: Some(epoch) }
         }
     }
@@ -142,5 +142,5 @@ pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>,
 }
 
 fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {
-    limit.map(|limit| Text::from(&**resource.limits()[limit.index()].name()))
+    limit.map(|limit| Text::from(&*resource.limits()[limit.index()].spec().name))
 }

@@ -188,7 +188,7 @@ impl Desk {
                 self.requests[request].returned.get_or_insert(now);
                 if let Refusal::QuotaSpent { limit, .. } = refusal {
                     let limit = &self.core.resource().limits()[limit.index()];
-                    self.requests[request].spent = Some(limit.name().clone());
+                    self.requests[request].spent = Some(limit.spec().name.clone());
                 }
             }
             Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}

@@ -215,7 +215,7 @@ impl Tenure {
 fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
     let core = match legacy {
         Legacy::None => {
-            tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
+            tracing::info!(resource = %resource.name(), start = ?resource.spec().start, "the store does not know the resource");
             Scheduler::new(resource, 1, now)
         }
         Legacy::Record(record, permits, pages, there_for) => {
