@@ -130,11 +130,6 @@ impl Book {
         self.proof.take_if(|proof| proof.is_over(now));
     }
 
-    /// Until when nobody starts, by the upstream's own word.
-    pub(crate) fn frozen_until(&self) -> Time {
-        self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
-    }
-
     /// How the limit in use differs from the nominal one, for people.
     pub(crate) fn learned(&self, now: Time) -> Option<Learned> {
         let learner = self.learner.as_ref().filter(|learner| learner.differs())?;

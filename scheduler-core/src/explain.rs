@@ -106,14 +106,12 @@ impl<R: Clone> Scheduler<R> {
         limited_by: Option<LimitId>,
     ) -> Explained {
         let name = |limit: LimitId| self.resource.limits()[limit.index()].spec().name.clone();
-        let shared = permit.bill.iter();
-        let takes = shared.chain(permit.bill.keyed().map(|charge| (charge.limit, charge.amount)));
         Explained {
             id: permit.id.clone(),
             state,
             class: self.resource.classes()[class.index()].name.clone(),
             client: None,
-            takes: takes.map(|(limit, amount)| (name(limit), amount.units())).collect(),
+            takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
             limited_by: limited_by.map(name),
             held_by: limited_by.and_then(|limit| self.holder(now, &permit.bill, limit)),
             position: 0,

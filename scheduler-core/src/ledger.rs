@@ -181,12 +181,6 @@ impl Ledger {
         &self.book(limit).bucket
     }
 
-    /// A bucket, and the limit that it is kept by.
-    pub(crate) fn kept(&self, limit: LimitId) -> (&Bucket, &Limit) {
-        let Book { bucket, limit, .. } = self.book(limit);
-        (bucket, limit)
-    }
-
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
     pub(crate) fn next_review(&self) -> Option<Time> {
         let differs = self.books.iter().filter_map(Book::learner).any(Learner::differs);

@@ -18,10 +18,7 @@ impl Observation {
     /// Whether the call was rejected, which as a rule costs nothing.
     #[must_use]
     pub fn is_rejection(&self) -> bool {
-        match self.verdict {
-            Verdict::Passed => false,
-            Verdict::Limited { .. } | Verdict::Exhausted { .. } => true,
-        }
+        self.verdict != Verdict::Passed
     }
 }
 

@@ -1,27 +1,25 @@
 //! How a resource is doing, for people.
 
 use crate::credit::Credit;
+use crate::keys::KeyBucket;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
 use crate::line::Line;
-use crate::resource::{Class, ClassId, LimitId};
+use crate::resource::{Class, LimitId, Resource};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
 use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
     /// The limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
-        let enforced = self.resource.limits_by_id().map(|(id, limit)| status_of(&self.ledger, now, id, limit));
-        let shadows = self.shadows.limits().map(|(id, limit, ledger, shadow)| LimitStatus {
-            shadow: Some(shadow),
-            ..status_of(ledger, now, id, limit)
-        });
-        enforced.chain(shadows).collect()
+        let mut limits = limits_of(&self.resource, &self.ledger, now);
+        limits.extend(self.shadows.status(now));
+        limits
     }
 
     /// The classes at `now`, the most urgent first.
@@ -66,45 +64,42 @@ impl<R: Clone> Scheduler<R> {
         let behind = self.backlog_through(class);
         self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
-
-    /// The class with this index.
-    #[must_use]
-    pub fn class_name(&self, class: ClassId) -> &str {
-        &self.resource.classes()[class.index()].name
-    }
 }
 
-fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitStatus {
-    let keys = &ledger.keys;
-    let worst = keys.least(id, now);
-    // What was learned of a limit changes how it is kept.
-    let (bucket, kept) = worst.map_or_else(|| ledger.kept(id), |(_, known)| (&known.bucket, limit));
-    let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
-    LimitStatus {
-        name: limit.spec().name.clone(),
-        unit: limit.spec().unit.clone(),
-        algorithm: limit.spec().algorithm.as_str().to_owned(),
-        capacity: limit.spec().capacity.units(),
-        period_ms: limit.spec().period.millis(),
-        margin: limit.margin().units(),
-        level: limit.rate().units(bucket.level(kept, now)),
-        next_free_ms: bucket.next_free(kept, now).since(now).millis(),
-        keys: if limit.is_keyed() { keys.live(id) as u64 } else { 1 },
-        frozen_ms: frozen.since(now).millis(),
-        learned: ledger.book(id).learned(now),
-        shadow: None,
-    }
+/// How the limits of a resource are doing; of a limit with keys, how the bucket that has the least is.
+pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+    let lowest = ledger.keys.lowest(now);
+    let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
+        let (spec, book) = (limit.spec(), ledger.book(id));
+        // What was learned of a limit changes how it is kept.
+        let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
+        LimitStatus {
+            name: spec.name.clone(),
+            unit: spec.unit.clone(),
+            algorithm: spec.algorithm.as_str().to_owned(),
+            capacity: spec.capacity.units(),
+            period_ms: spec.period.millis(),
+            margin: limit.margin().units(),
+            level: limit.rate().units(bucket.level(kept, now)),
+            next_free_ms: bucket.next_free(kept, now).since(now).millis(),
+            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            learned: book.learned(now),
+            shadow: None,
+        }
+    };
+    resource.limits_by_id().zip(&lowest).map(status).collect()
 }
 
 /// The resource as configured.
 #[must_use]
-pub fn describe(resource: &crate::resource::Resource) -> ResourceInfo {
-    let limits = resource.limits().iter().map(|limit| LimitInfo {
-        name: limit.spec().name.clone(),
-        unit: limit.spec().unit.clone(),
-        algorithm: limit.spec().algorithm.as_str().to_owned(),
-        capacity: limit.spec().capacity.units(),
-        period_ms: limit.spec().period.millis(),
+pub fn describe(resource: &Resource) -> ResourceInfo {
+    let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {
+        name: limit.name.clone(),
+        unit: limit.unit.clone(),
+        algorithm: limit.algorithm.as_str().to_owned(),
+        capacity: limit.capacity.units(),
+        period_ms: limit.period.millis(),
     });
     ResourceInfo {
         name: resource.name().clone(),

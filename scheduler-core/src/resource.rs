@@ -1,19 +1,20 @@
 //! A resource as the core knows it: limits and classes, checked.
 
 use crate::bill::Bill;
-use crate::checks::{check_classes, check_limits, check_times, fault};
+use crate::checks::check;
 use crate::limit::{Limit, Tier, parts_per_million};
 use crate::limit_set::LimitSet;
-use crate::reach::{Belongs, Reach, joined};
+use crate::reach::{Reach, joined};
 use crate::refusal::Refusal;
-use crate::rules::Succession;
-use crate::spec::{ClassSpec, LimitSpec, Place, ResourceSpec, SpecError, Start, Unmatched};
+use crate::rules::goes_on_as;
+use crate::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, Start, Unmatched};
 use crate::virtual_time::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The index of a class in its resource, the most urgent first.
@@ -58,7 +59,7 @@ pub struct Resource {
     classes: Vec<Class>,
     default_class: ClassId,
     reach: Reach,
-    /// The same with the limits in shadow mode alone, if there are some.
+    /// The same with its limits in shadow mode alone; it has none itself.
     shadow: Option<Arc<Resource>>,
 }
 
@@ -68,23 +69,28 @@ impl Resource {
     /// # Errors
     /// The first fault found, with its place.
     pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
-        let implied = [ClassSpec::new(Name::new("default").expect("a valid name"))];
-        let classes = if spec.classes.is_empty() { &implied[..] } else { &spec.classes[..] };
-        check_limits(&spec.limits)?;
-        check_classes(classes)?;
-        check_times(spec)?;
-        let headrooms = distinct_headrooms(classes);
-        let default_class = default_class(spec, classes)?;
-        Reach::new(&spec.limits).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?;
-        let enforced: Vec<LimitSpec> = spec.limits.iter().filter(|limit| !limit.shadow).cloned().collect();
-        Ok(Resource {
-            shadow: shadow_of(spec).as_ref().map(Resource::new).transpose()?.map(Arc::new),
-            spec: Arc::new(spec.clone()),
-            limits: enforced.iter().map(|limit| Limit::new(limit, &headrooms)).collect(),
-            default_class,
+        check(spec)?;
+        // The buckets of limits that hold nobody up are full at first.
+        let observed = ResourceSpec { start: Start::Full, ..spec.clone() };
+        let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
+        Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
+    }
+
+    /// The resource of a valid specification, with those of its limits that are meant.
+    fn with_limits(spec: ResourceSpec, is_meant: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
+        let classes = spec.classes_or_default();
+        let headrooms = distinct_headrooms(&classes);
+        let limits = spec.limits.iter().filter(|limit| is_meant(limit));
+        let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
+        let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
+        Resource {
+            reach: Reach::new(&limits),
+            limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
-            reach: Reach::new(&enforced).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?,
-        })
+            default_class: ClassId(default.unwrap_or(0) as u8),
+            shadow,
+            spec: Arc::new(spec),
+        }
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970: windows begin when clocks on the wall
@@ -101,16 +107,6 @@ impl Resource {
         self.limits.first().map_or(0, Limit::unix_at_origin)
     }
 
-    /// Whether a bill takes up room until its call is settled.
-    pub(crate) fn frees_when_settled(&self, bill: &Bill) -> bool {
-        bill.charged().any(|limit| self.limits[limit.index()].is_until_settled())
-    }
-
-    /// How soon a place that its call takes up is free again if nobody hears of the call; none where it takes up no place.
-    pub(crate) fn lease(&self, bill: &Bill) -> Option<Span> {
-        self.leases(bill).map(|(_, lease)| lease).min()
-    }
-
     /// The limits that take up room until the call is settled, and how long a lease of each is.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
@@ -119,14 +115,7 @@ impl Resource {
 
     /// Those charges of a bill that take up room until the call is settled.
     pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
-        let mut part = Bill::new();
-        for (limit, amount) in bill.iter().filter(|(limit, _)| self.limits[limit.index()].is_until_settled()) {
-            part.set(limit, amount);
-        }
-        for charge in bill.keyed().filter(|charge| self.limits[charge.limit.index()].is_until_settled()) {
-            part.set_key(charge.limit, Arc::clone(&charge.key), charge.amount);
-        }
-        part
+        bill.changed(|limit, amount| self.limits[limit.index()].is_until_settled().then_some((limit, amount)))
     }
 
     /// The limits that give out so much in a window.
@@ -147,14 +136,9 @@ impl Resource {
         &self.spec.name
     }
 
-    /// The same with its limits in shadow mode alone, if it has some.
-    pub(crate) fn shadow(&self) -> Option<&Arc<Resource>> {
-        self.shadow.as_ref()
-    }
-
-    /// What the limits that count were made from, in their order.
-    pub(crate) fn enforced(&self) -> impl Iterator<Item = &LimitSpec> {
-        self.spec.limits.iter().filter(|limit| !limit.shadow)
+    /// Its limits in shadow mode alone, as a resource of their own.
+    pub(crate) fn shadow(&self) -> &Resource {
+        self.shadow.as_deref().unwrap_or(self)
     }
 
     /// Its limits, but for those in shadow mode.
@@ -222,60 +206,40 @@ impl Resource {
         cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Result<Bill, Refusal> {
         self.check_units(cost.clone())?;
-        let mut bill = Bill::new();
+        let mut bill = self.charges(labels, cost.clone());
+        self.check_payable(&bill)?;
         if !self.spec.learn_costs.is_empty() {
-            bill.set_kind(joined(&self.spec.learn_costs, labels));
+            bill.kind = Some(joined(&self.spec.learn_costs, labels));
         }
-        if let Some(shadow) = &self.shadow {
-            bill.set_shadow(shadow.shadow_bill(labels, cost.clone()));
+        if !self.shadow().limits.is_empty() {
+            bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
         }
-        if self.reach.is_unconditional() && !self.limits.is_empty() {
-            for index in 0..self.limits.len() {
-                let limit = LimitId(index as u8);
-                bill.set(limit, self.amount(limit, cost.clone())?);
-            }
-            return Ok(bill);
-        }
-        for belongs in self.reach.of(labels) {
-            match belongs {
-                Belongs::Shared(limit) => bill.set(limit, self.amount(limit, cost.clone())?),
-                Belongs::Keyed(limit, key) => bill.set_key(limit, key, self.amount(limit, cost.clone())?),
-            }
-        }
-        let unmatched = bill.reached() == LimitSet::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
+        let unmatched = bill.reaches_nothing() && bill.shadow.as_deref().is_none_or(Bill::reaches_nothing);
         match self.spec.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
         }
     }
 
-    /// What a call would take from limits in shadow mode, be it more than they hold.
-    fn shadow_bill<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+    /// What a call takes from the limits that are for it, be it more than they hold.
+    fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         let mut bill = Bill::new();
-        for belongs in self.reach.of(labels) {
-            let (Belongs::Shared(limit) | Belongs::Keyed(limit, _)) = &belongs;
+        for (limit, key) in self.reach.of(labels) {
             let unit = &self.limits[limit.index()].spec().unit;
-            let amount = amount_of(unit, cost.clone()).unwrap_or_else(|| implied_amount(unit));
-            match belongs {
-                Belongs::Shared(limit) => bill.set(limit, amount),
-                Belongs::Keyed(limit, key) => bill.set_key(limit, key, amount),
-            }
+            let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
+            bill.charge(limit, key, amount_of(unit, cost.clone()).unwrap_or(implied));
         }
         bill
     }
 
-    /// What a call takes from a limit that is for it.
-    fn amount<'a>(
-        &self,
-        id: LimitId,
-        cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Result<Amount, Refusal> {
-        let limit = &self.limits[id.index()];
-        let amount = amount_of(&limit.spec().unit, cost).unwrap_or_else(|| implied_amount(&limit.spec().unit));
-        if amount > limit.spec().capacity {
-            return Err(Refusal::NeverFits { limit: id, cost: amount, capacity: limit.spec().capacity });
+    /// # Errors
+    /// [`Refusal::NeverFits`] for a bill that can't be paid ever.
+    pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
+        let capacity = |limit: LimitId| self.limits[limit.index()].spec().capacity;
+        match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
+            Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
+            None => Ok(()),
         }
-        Ok(amount)
     }
 
     /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
@@ -297,13 +261,10 @@ impl Resource {
         bill: &Bill,
         actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Bill {
-        let mut corrected = bill.clone();
-        for id in bill.reached().limits() {
-            if let Some(amount) = amount_of(&self.limits[id.index()].spec().unit, actual.clone()) {
-                corrected.set(id, amount);
-            }
-        }
-        corrected
+        bill.changed(|limit, amount| {
+            let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
+            Some((limit, actual.unwrap_or(amount)))
+        })
     }
 
     /// The limits that have a bucket for each key.
@@ -326,19 +287,9 @@ impl Resource {
 
     /// Whether bills of the one are bills of the other.
     pub(crate) fn charges_as(&self, other: &Resource) -> bool {
-        let shadows_alike = match (&self.shadow, &other.shadow) {
-            (Some(own), Some(theirs)) => own.charges_as(theirs),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        shadows_alike && Succession::between(other, self).is_same()
-    }
-
-    /// Why a bill can't be paid ever, if it can't.
-    pub(crate) fn unpayable(&self, bill: &Bill) -> Option<Refusal> {
-        let (limit, cost) =
-            bill.amounts().find(|(limit, amount)| *amount > self.limits[limit.index()].spec().capacity)?;
-        Some(Refusal::NeverFits { limit, cost, capacity: self.limits[limit.index()].spec().capacity })
+        let (own, others) = (&self.spec.limits, &other.spec.limits);
+        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && goes_on_as(own, other);
+        own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
     /// The limit that counts this unit, if there is just one.
@@ -352,22 +303,21 @@ impl Resource {
     /// Whether a limit counts this unit.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
-        let counted = |resource: &Resource| resource.limits.iter().any(|limit| *limit.spec().unit == *unit);
-        counted(self) || self.shadow.as_deref().is_some_and(counted)
+        self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
 
     fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         match cost.find(|(unit, _)| !self.counts(unit)) {
-            Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
+            Some((unit, _)) => {
+                Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units().into_iter().collect() })
+            }
             None => Ok(()),
         }
     }
 
-    pub(crate) fn units(&self) -> Vec<Name> {
-        let mut units: Vec<Name> = self.spec.limits.iter().map(|limit| limit.unit.clone()).collect();
-        units.sort();
-        units.dedup();
-        units
+    /// What its limits count.
+    pub(crate) fn units(&self) -> BTreeSet<Name> {
+        self.spec.limits.iter().map(|limit| limit.unit.clone()).collect()
     }
 }
 
@@ -383,17 +333,6 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-fn implied_amount(unit: &str) -> Amount {
-    if unit == REQUESTS { Amount::ONE } else { Amount::ZERO }
-}
-
-/// The same resource with the limits in shadow mode alone, as if they were enforced: their buckets are full at first.
-fn shadow_of(spec: &ResourceSpec) -> Option<ResourceSpec> {
-    let limits = spec.limits.iter().filter(|limit| limit.shadow);
-    let limits: Vec<LimitSpec> = limits.map(|limit| LimitSpec { shadow: false, ..limit.clone() }).collect();
-    (!limits.is_empty()).then(|| ResourceSpec { limits, start: Start::Full, ..spec.clone() })
-}
-
 /// Tier 0 leaves nothing: it is that of a promoted request.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let mut headrooms: Vec<u32> = classes.iter().map(|class| parts_per_million(class.headroom)).collect();
@@ -401,12 +340,4 @@ fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     headrooms.sort_unstable();
     headrooms.dedup();
     headrooms
-}
-
-fn default_class(spec: &ResourceSpec, classes: &[ClassSpec]) -> Result<ClassId, SpecError> {
-    let Some(name) = &spec.default_class else { return Ok(ClassId(0)) };
-    match classes.iter().position(|class| class.name == *name) {
-        Some(index) => Ok(ClassId(index as u8)),
-        None => Err(fault(Place::Resource("default_class"), format!("there is no class `{name}`"))),
-    }
 }

@@ -255,7 +255,7 @@ impl<R: Clone> Scheduler<R> {
     /// Tells `to` of the start that the permit in `slot` was granted.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
         let permit = self.permits.get(slot);
-        let (id, lease) = (permit.id.clone(), self.resource.lease(&permit.bill));
+        let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
         let Granted { key, limited_by, class, .. } = granted;
         let delay = key.at.since(now);
         // A permit that is granted again has not become younger.

@@ -103,11 +103,11 @@ impl<R: Clone> Scheduler<R> {
     /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        if !self.resource.frees_when_settled(&bill) {
+        let mut lapsed = self.resource.held_part(&bill);
+        if lapsed.is_empty() {
             return Ok(());
         }
         self.check_renewals(now)?;
-        let mut lapsed = self.resource.held_part(&bill);
         self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &lapsed, now);

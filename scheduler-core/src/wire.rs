@@ -26,14 +26,11 @@ use std::sync::Arc;
 /// # Errors
 /// What the resource does not know, and where the answer goes.
 pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
-    let bill = match resource.bill(&request.labels, request.cost.iter()) {
-        Ok(bill) => bill,
+    let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
+    let bill = resource.bill(&request.labels, request.cost.iter());
+    let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
+        Ok(found) => found,
         Err(refusal) => return Err((to, refusal)),
-    };
-    let class = match request.class.as_deref().map(|class| resource.class(class)) {
-        Some(Err(refusal)) => return Err((to, refusal)),
-        Some(Ok(class)) => class,
-        None => resource.default_class(),
     };
     Ok(event::Ask {
         to,

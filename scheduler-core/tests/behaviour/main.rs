@@ -16,6 +16,7 @@ mod keys;
 mod leases;
 mod left;
 mod margins;
+mod matching;
 mod mixed;
 mod repeats;
 mod restart;
