@@ -65,20 +65,13 @@ impl Bill {
         }
     }
 
-    /// Charges `amount` to the bucket of `key`; of one limit only one key can be charged.
-    pub(crate) fn set_key(&mut self, limit: LimitId, key: Arc<str>, amount: Amount) {
+    /// Charges `amount` to `limit`, in the bucket of `key` where there is one; of one limit only one key can be charged.
+    pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
+        let Some(key) = key else { return self.set(limit, amount) };
         self.reach = self.reach.with(limit);
         self.keyed.retain(|charge| charge.limit != limit);
         self.keyed.push(KeyCharge { limit, key, amount });
         self.keyed.sort_by_key(|charge| charge.limit);
-    }
-
-    /// Charges `amount` to `limit`, in the bucket of `key` where there is one.
-    pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
-        match key {
-            Some(key) => self.set_key(limit, key, amount),
-            None => self.set(limit, amount),
-        }
     }
 
     /// The same charges as `change` has them: the limit of each, and how much. Those for which it has none are left out.

@@ -26,16 +26,14 @@ impl Bills {
         }
         let kept = match self.kept.get(&bill) {
             Some(kept) => Arc::clone(kept),
-            None => self.add(bill),
+            None => {
+                let bill = Arc::new(bill);
+                self.kept.insert(Arc::clone(&bill));
+                bill
+            }
         };
         self.last = Some(Arc::clone(&kept));
         kept
-    }
-
-    fn add(&mut self, bill: Bill) -> Arc<Bill> {
-        let bill = Arc::new(bill);
-        self.kept.insert(Arc::clone(&bill));
-        bill
     }
 
     /// After a flood of keys, each with bills of its own, there is room that nobody needs.

@@ -88,7 +88,7 @@ impl<R: Clone> Scheduler<R> {
         let bill = match &ask.call {
             None => self.resource.check_payable(&ask.bill).map(|()| ask.bill.clone()),
             Some(call) => {
-                let bill = self.resource.bill(call.labels(), call.cost());
+                let bill = self.resource.bill(&call.labels, call.cost());
                 bill.map(|bill| self.estimates.correct(&self.resource, bill))
             }
         };

@@ -220,11 +220,9 @@ impl Limit {
 
     /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.
     pub(crate) fn floor(&self) -> Option<u32> {
-        match self.spec.learn {
-            // What is learned is a rate; limits that count something else than tokens have none.
-            Learn::Above(share) if self.has_tokens() => Some(parts_per_million(share)),
-            Learn::Above(_) | Learn::Never => None,
-        }
+        let Learn::Above(share) = self.spec.learn else { return None };
+        // What is learned is a rate; limits that count something else than tokens have none.
+        self.has_tokens().then(|| parts_per_million(share))
     }
 
     /// How many tiers there are.

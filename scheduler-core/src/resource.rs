@@ -243,24 +243,7 @@ impl Resource {
     }
 
     /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
-    pub fn corrected<'a>(
-        &self,
-        bill: &Bill,
-        actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Result<Bill, Refusal> {
-        self.check_units(actual.clone())?;
-        Ok(self.with_amounts(bill, actual))
-    }
-
-    /// `bill` with the amounts of these units.
-    pub(crate) fn with_amounts<'a>(
-        &self,
-        bill: &Bill,
-        actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Bill {
+    pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         bill.changed(|limit, amount| {
             let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
             Some((limit, actual.unwrap_or(amount)))
@@ -306,7 +289,9 @@ impl Resource {
         self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
 
-    fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
+    /// # Errors
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
+    pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         match cost.find(|(unit, _)| !self.counts(unit)) {
             Some((unit, _)) => {
                 Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units().into_iter().collect() })
@@ -335,9 +320,6 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
 
 /// Tier 0 leaves nothing: it is that of a promoted request.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
-    let mut headrooms: Vec<u32> = classes.iter().map(|class| parts_per_million(class.headroom)).collect();
-    headrooms.push(0);
-    headrooms.sort_unstable();
-    headrooms.dedup();
-    headrooms
+    let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
+    headrooms.collect::<BTreeSet<u32>>().into_iter().collect()
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// What a request that waits was for, so that it can be charged anew when there are other limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    labels: Labels<'static>,
+    pub(crate) labels: Labels<'static>,
     cost: Vec<(String, Amount)>,
 }
 
@@ -29,10 +29,6 @@ impl Call {
         let of = |id: LimitId| (resource.limits()[id.index()].spec().unit.to_string(), estimate.get(id));
         let cost: BTreeMap<String, Amount> = estimate.reached().limits().map(of).collect();
         Call { labels: Labels::new(), cost: cost.into_iter().collect() }
-    }
-
-    pub(crate) fn labels(&self) -> &Labels<'static> {
-        &self.labels
     }
 
     pub(crate) fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {

@@ -49,7 +49,8 @@ impl<R: Clone> Scheduler<R> {
                 };
                 let cost: Vec<(String, Amount)> = cost.into_iter().filter(|(unit, _)| counted(unit)).collect();
                 let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-                let actual = self.resource.corrected(&bill, by_unit)?;
+                self.resource.check_units(by_unit.clone())?;
+                let actual = self.resource.corrected(&bill, by_unit);
                 self.shadows.correct(now, granted.key, &bill, Some(&cost));
                 // What a rejected call cost says nothing.
                 let served = observation.is_none_or(|observation| !observation.is_rejection());

@@ -62,7 +62,7 @@ impl Shadows {
         let Some(charged) = &bill.shadow else { return };
         let by_unit = |cost: &'_ [(String, Amount)]| {
             let cost = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-            self.resource.with_amounts(charged, cost)
+            self.resource.corrected(charged, cost)
         };
         let actual = cost.map_or_else(Bill::new, by_unit);
         self.ledger.correct(now, key, charged, &actual, cost.is_some());

@@ -437,7 +437,7 @@ impl<R: Clone> Scheduler<R> {
         }
         for (name, key, amount) in &mark.keyed {
             if let Some(limit) = known(name, true) {
-                bill.set_key(limit, key.as_str().into(), *amount);
+                bill.charge(limit, Some(key.as_str().into()), *amount);
             }
         }
         bill

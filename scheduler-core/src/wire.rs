@@ -2,7 +2,6 @@
 //!
 //! `R` is where an answer goes, as in [`event`].
 
-use crate::bill::Bill;
 use crate::command::{Announcement, Command};
 use crate::event;
 use crate::observation::Observation;
@@ -16,7 +15,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::{Asked, Settle};
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
@@ -57,7 +56,9 @@ pub fn settle<R>(
 ) -> event::Settle<R> {
     let outcome = match settle {
         Settle { extend: true, asked, .. } => {
-            event::Outcome::Extend(asked.as_ref().and_then(|asked| charge(resource, asked)))
+            // Of a call that names what the resource does not know, nothing is counted anew.
+            let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
+            event::Outcome::Extend(bill.map(Box::new))
         }
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
@@ -66,11 +67,6 @@ pub fn settle<R>(
         }
     };
     event::Settle { to, id: settle.id.clone(), outcome, observation }
-}
-
-/// What such a call takes, if the resource knows all that it names.
-fn charge(resource: &Resource, asked: &Asked<'_>) -> Option<Box<Bill>> {
-    resource.bill(&asked.labels, asked.cost.iter()).ok().map(Box::new)
 }
 
 /// What the upstream says the call cost, of units that the worker does not speak of and some limit counts: what else an upstream

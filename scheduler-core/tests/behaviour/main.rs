@@ -22,5 +22,6 @@ mod repeats;
 mod restart;
 mod rules;
 mod settling;
+mod status;
 mod undelivered;
 mod windows;
