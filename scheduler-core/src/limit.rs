@@ -175,11 +175,7 @@ impl Limit {
 
     /// Whether what it gives out is for some time, and what is left then is gone.
     pub(crate) fn is_windowed(&self) -> bool {
-        match &self.counting {
-            Counting::Tokens => false,
-            Counting::Windows(_) => true,
-            Counting::Holding(hold) => !hold.until_settled,
-        }
+        !self.has_tokens() && !self.is_until_settled()
     }
 
     /// Whether nobody waits for it once it is used up.

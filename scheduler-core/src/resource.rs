@@ -275,14 +275,6 @@ impl Resource {
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
-    /// The limit that counts this unit, if there is just one.
-    #[must_use]
-    pub fn only_limit_of(&self, unit: &str) -> Option<LimitId> {
-        let mut counting = self.limits_by_id().filter(|(_, limit)| *limit.spec().unit == *unit);
-        let (only, _) = counting.next()?;
-        counting.next().is_none().then_some(only)
-    }
-
     /// Whether a limit counts this unit.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {

@@ -4,7 +4,7 @@ use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
 use crate::limit_set::LimitSet;
-use crate::observation::Observation;
+use crate::observation::{Observation, Verdict};
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
@@ -53,7 +53,7 @@ impl<R: Clone> Scheduler<R> {
                 let actual = self.resource.corrected(&bill, by_unit);
                 self.shadows.correct(now, granted.key, &bill, Some(&cost));
                 // What a rejected call cost says nothing.
-                let served = observation.is_none_or(|observation| !observation.is_rejection());
+                let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
                 for (unit, amount) in cost.iter().filter(|_| served) {
                     self.estimates.learn(&self.resource, &bill, unit, *amount);
                 }

@@ -8,7 +8,6 @@ use crate::observation::Observation;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Call;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
@@ -63,21 +62,14 @@ pub fn settle<R>(
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            event::Outcome::Used(stated.chain(told(resource, settle, observation.as_ref())).collect())
+            // The worker's word goes first, and what else an upstream counts is no fault of the worker's.
+            let is_news = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
+            let told = observation.iter().flat_map(|observation| &observation.spent);
+            let told = told.filter(|(unit, _)| is_news(unit)).cloned();
+            event::Outcome::Used(stated.chain(told).collect())
         }
     };
     event::Settle { to, id: settle.id.clone(), outcome, observation }
-}
-
-/// What the upstream says the call cost, of units that the worker does not speak of and some limit counts: what else an upstream
-/// counts is no fault of the worker's.
-fn told(
-    resource: &Resource,
-    settle: &Settle<'_>,
-    observation: Option<&Observation>,
-) -> impl Iterator<Item = (String, Amount)> {
-    let told = observation.into_iter().flat_map(|observation| observation.spent.iter());
-    told.filter(move |(unit, _)| settle.cost.get(unit).is_none() && resource.counts(unit)).cloned()
 }
 
 /// Tells `say` where a command's answer goes and what it says at `now`; `left` is for a permit of whoever wants to know.
