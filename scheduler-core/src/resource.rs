@@ -285,16 +285,15 @@ impl Resource {
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         match cost.find(|(unit, _)| !self.counts(unit)) {
-            Some((unit, _)) => {
-                Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units().into_iter().collect() })
-            }
+            Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
     }
 
     /// What its limits count.
-    pub(crate) fn units(&self) -> BTreeSet<Name> {
-        self.spec.limits.iter().map(|limit| limit.unit.clone()).collect()
+    pub(crate) fn units(&self) -> Vec<Name> {
+        let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
+        units.into_iter().cloned().collect()
     }
 }
 
