@@ -57,6 +57,12 @@ impl<'a> Labels<'a> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The same labels, independent of the message that they came in.
+    #[must_use]
+    pub fn into_owned(self) -> Labels<'static> {
+        Labels(self.0.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+    }
 }
 
 impl Serialize for Labels<'_> {

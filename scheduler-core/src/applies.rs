@@ -1,6 +1,7 @@
 //! To which requests a limit applies.
 
 use rampmeter_protocol::name::Name;
+use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most labels that buckets are keyed by.
@@ -56,5 +57,12 @@ impl Applies {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.matching.is_empty() && self.key.is_empty() && self.group.is_none()
+    }
+}
+
+impl Pattern {
+    /// The regular expression, where it is one.
+    pub(crate) fn expression(&self) -> Option<Result<Regex, regex::Error>> {
+        if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
     }
 }

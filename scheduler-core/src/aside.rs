@@ -82,7 +82,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Looks at each key where something has changed, or whose alarm goes off.
     pub(crate) fn look_at_keys(&mut self, now: Time) {
-        let latest = now + self.resource.horizon();
+        let latest = now + self.resource.spec().horizon;
         while let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest)) {
             self.look_at_key(now, key, latest);
         }
@@ -139,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
     /// The first key that holds a request up: its bucket can't pay within the horizon, or others of the same key go before.
     pub(crate) fn blocking_key(&self, now: Time, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
         let permit = self.permits.get(slot);
-        let (stand, latest) = (permit.waiting().stand(), now + self.resource.horizon());
+        let (stand, latest) = (permit.waiting().stand(), now + self.resource.spec().horizon);
         permit.bill.keyed().find(|charge| {
             let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
             gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))
@@ -169,7 +169,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// When the next gate opens.
     pub(crate) fn next_gate(&self) -> Option<Time> {
-        self.alarms.first().map(|(alarm, _)| *alarm - self.resource.horizon())
+        self.alarms.first().map(|(alarm, _)| *alarm - self.resource.spec().horizon)
     }
 
     /// Notes that the keys of a request are to be looked at.

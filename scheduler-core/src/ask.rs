@@ -56,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         }
         // What costs nothing takes no place, or one in line.
         if !bill.is_empty() && !self.permits.has_room(now) {
-            let bound = self.resource.bounds().max_permits;
+            let bound = self.resource.spec().bounds.max_permits;
             return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
         }
         Ok(())
@@ -122,7 +122,7 @@ impl<R: Clone> Scheduler<R> {
         }
         let waiting = self.waiting();
         let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
-        if waiting == 0 && delay <= self.resource.horizon() && may_go() {
+        if waiting == 0 && delay <= self.resource.spec().horizon && may_go() {
             let latest = now + ask.max_wait.unwrap_or(MAX_AHEAD);
             return self.grant(now, ask, offer, latest);
         }
@@ -134,7 +134,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The refusal of one for whom there is no place beside so many who wait.
     fn full_line(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
-        let bound = self.resource.bounds().max_waiting;
+        let bound = self.resource.spec().bounds.max_waiting;
         let free = bound.saturating_sub(waiting);
         let client = ask.client.clone().unwrap_or_default();
         let what = match free {

@@ -15,11 +15,11 @@ pub struct Bill {
     /// The limits that the call is for, whatever it takes from them.
     reach: LimitSet,
     /// Of which kind the call is, where it is learned what each kind costs.
-    kind: Option<Arc<str>>,
-    /// What was estimated, where that is not what is charged.
-    estimate: Option<Box<Bill>>,
+    pub(crate) kind: Option<Arc<str>>,
+    /// What was estimated before anything that was learned, where that is not what is charged.
+    pub(crate) estimated: Option<Box<Bill>>,
     /// What limits in shadow mode would charge, which are counted on their own.
-    shadow: Option<Box<Bill>>,
+    pub(crate) shadow: Option<Box<Bill>>,
 }
 
 /// The key of a limit.
@@ -65,39 +65,29 @@ impl Bill {
         }
     }
 
-    /// Charges `amount` to the bucket of `key`; of one limit only one key can be charged.
-    pub(crate) fn set_key(&mut self, limit: LimitId, key: Arc<str>, amount: Amount) {
+    /// Charges `amount` to `limit`, in the bucket of `key` where there is one; of one limit only one key can be charged.
+    pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
+        let Some(key) = key else { return self.set(limit, amount) };
         self.reach = self.reach.with(limit);
         self.keyed.retain(|charge| charge.limit != limit);
         self.keyed.push(KeyCharge { limit, key, amount });
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
-    /// Of which kind the call is, where that matters.
-    pub(crate) fn kind(&self) -> Option<&Arc<str>> {
-        self.kind.as_ref()
+    /// The same charges as `change` has them: the limit of each, and how much. Those for which it has none are left out.
+    pub(crate) fn changed(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
+        let mut bill = Bill::new();
+        for limit in self.reach.limits() {
+            if let Some((to, amount)) = change(limit, self.get(limit)) {
+                bill.charge(to, self.key_of(limit).map(|charge| Arc::clone(&charge.key)), amount);
+            }
+        }
+        bill
     }
 
-    /// What was estimated before anything that was learned.
+    /// What was estimated.
     pub(crate) fn estimate(&self) -> &Bill {
-        self.estimate.as_deref().unwrap_or(self)
-    }
-
-    pub(crate) fn set_estimate(&mut self, estimate: Bill) {
-        self.estimate = Some(Box::new(estimate));
-    }
-
-    /// What limits in shadow mode would charge.
-    pub(crate) fn shadow(&self) -> Option<&Bill> {
-        self.shadow.as_deref()
-    }
-
-    pub(crate) fn set_shadow(&mut self, shadow: Bill) {
-        self.shadow = Some(Box::new(shadow));
-    }
-
-    pub(crate) fn set_kind(&mut self, kind: Arc<str>) {
-        self.kind = Some(kind);
+        self.estimated.as_deref().unwrap_or(self)
     }
 
     /// The limits that the call is for.
@@ -129,41 +119,30 @@ impl Bill {
 
     /// What is charged to this limit alone.
     pub(crate) fn of_limit(&self, limit: LimitId) -> Bill {
-        let mut bill = Bill::new();
-        match self.key_of(limit) {
-            Some(charge) => bill.set_key(limit, Arc::clone(&charge.key), charge.amount),
-            None => bill.set(limit, self.get(limit)),
-        }
-        bill
+        self.changed(|id, amount| (id == limit).then_some((id, amount)))
     }
 
-    /// The same without the charges to limits that have no keys.
+    /// What is charged to keys.
     pub(crate) fn by_key(&self) -> Bill {
-        Bill { shared: SmallVec::new(), ..self.clone() }
+        self.changed(|limit, amount| self.key_of(limit).map(|_| (limit, amount)))
     }
 
     /// What this charges on top of `other`.
     #[must_use]
     pub fn beyond(&self, other: &Bill) -> Bill {
-        let more = |(limit, amount): (LimitId, Amount)| (limit, amount.saturating_sub(other.get(limit)));
-        let shared = self.iter().map(more).filter(|(_, amount)| *amount > Amount::ZERO).collect();
-        let keyed = self
-            .keyed
-            .iter()
-            .map(|charge| KeyCharge { amount: more((charge.limit, charge.amount)).1, ..charge.clone() });
-        Bill { shared, keyed: keyed.collect(), reach: self.reach, ..Bill::default() }
+        self.changed(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
     /// How many buckets are charged.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.len() + self.keyed().count()
+        self.charged().count()
     }
 
     /// Whether the call costs nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.charged().next().is_none()
     }
 
     /// The limits without keys that are charged, and how much.
@@ -178,7 +157,7 @@ impl Bill {
 
     /// All limits that are charged.
     pub(crate) fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
-        self.iter().map(|(limit, _)| limit).chain(self.keyed().map(|charge| charge.limit))
+        self.amounts().map(|(limit, _)| limit)
     }
 
     /// What is charged to all limits.

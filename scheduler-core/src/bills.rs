@@ -26,16 +26,14 @@ impl Bills {
         }
         let kept = match self.kept.get(&bill) {
             Some(kept) => Arc::clone(kept),
-            None => self.add(bill),
+            None => {
+                let bill = Arc::new(bill);
+                self.kept.insert(Arc::clone(&bill));
+                bill
+            }
         };
         self.last = Some(Arc::clone(&kept));
         kept
-    }
-
-    fn add(&mut self, bill: Bill) -> Arc<Bill> {
-        let bill = Arc::new(bill);
-        self.kept.insert(Arc::clone(&bill));
-        bill
     }
 
     /// After a flood of keys, each with bills of its own, there is room that nobody needs.
@@ -54,31 +52,5 @@ impl Bills {
             self.kept.remove(bill);
             self.give_back_room();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::resource::LimitId;
-    use rampmeter_protocol::amount::Amount;
-
-    fn bill(requests: u64) -> Bill {
-        let mut bill = Bill::new();
-        bill.set(LimitId(0), Amount::from_micros(requests).unwrap());
-        bill
-    }
-
-    #[test]
-    fn a_bill_is_kept_once_and_for_as_long_as_somebody_uses_it() {
-        let mut bills = Bills::default();
-        let [one, again, other] = [1, 1, 2].map(|requests| bills.keep(bill(requests)));
-        assert!(Arc::ptr_eq(&one, &again) && !Arc::ptr_eq(&one, &other));
-        for (gone, left) in [(one, 2), (other, 1), (again, 0)] {
-            bills.release(&gone);
-            drop(gone);
-            assert_eq!(bills.kept.len(), left);
-        }
-        assert!(bills.last.is_none());
     }
 }

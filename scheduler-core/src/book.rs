@@ -68,7 +68,7 @@ impl Book {
 
     /// Stock that is full because nobody knows better is drawn on with care.
     pub(crate) fn doubt_stock(&mut self, now: Time) {
-        self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.period()));
+        self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.spec().period));
     }
 
     /// Puts the bucket at a level that somebody knows.
@@ -128,11 +128,6 @@ impl Book {
     pub(crate) fn advance(&mut self, now: Time) {
         self.bucket.advance(&self.limit, now);
         self.proof.take_if(|proof| proof.is_over(now));
-    }
-
-    /// Until when nobody starts, by the upstream's own word.
-    pub(crate) fn frozen_until(&self) -> Time {
-        self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
     }
 
     /// How the limit in use differs from the nominal one, for people.

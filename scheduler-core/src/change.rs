@@ -33,7 +33,7 @@ impl<R: Clone> Scheduler<R> {
         let succession = Succession::between(&self.resource, &resource);
         let waiting = self.take_waiting(now, &resource);
         self.ledger.change(now, &resource, &succession);
-        if !succession.is_same() {
+        if !resource.charges_as(&self.resource) {
             self.permits.change(&succession);
         }
         self.shadows.change(now, &resource);
@@ -49,17 +49,23 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Everybody who waits, class by class in the order of arrival, as asked anew.
+    /// Requests that are held for the store, and then all that wait, class by class in the order of arrival, as asked anew. What a
+    /// request that is held is for may not be known any more: where that matters, it is sent away to ask again at once.
     fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
-        let slots = self.clear_lines(now, resource);
-        let mut waiting = self.take_held(resource);
-        for slot in slots {
-            waiting.push(as_asked(now, self.permits.remove(slot)));
-        }
-        if !resource.charges_as(&self.resource) {
-            for Ask { bill, call, .. } in &mut waiting {
-                call.get_or_insert_with(|| Box::new(Call::told_by(bill, &self.resource)));
+        let is_same = resource.charges_as(&self.resource);
+        let mut waiting = Vec::new();
+        for Held { ask, .. } in std::mem::take(&mut self.held) {
+            match is_same || ask.call.is_some() {
+                true => waiting.push(ask),
+                false => self.refuse(ask.to, ask.id, Refusal::Unavailable),
             }
+        }
+        for slot in self.clear_lines(now, resource) {
+            let mut ask = as_asked(now, self.permits.remove(slot));
+            if !is_same {
+                ask.call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+            }
+            waiting.push(ask);
         }
         waiting
     }
@@ -78,24 +84,11 @@ impl<R: Clone> Scheduler<R> {
         slots
     }
 
-    /// Those who are held for the store. What these calls are for is not known any more: where that matters, they are sent away to
-    /// ask again at once.
-    fn take_held(&mut self, resource: &Resource) -> Vec<Ask<R>> {
-        let held = std::mem::take(&mut self.held).into_iter().map(|Held { ask, .. }| ask);
-        if resource.charges_as(&self.resource) {
-            return held.collect();
-        }
-        for ask in held {
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        Vec::new()
-    }
-
     fn ask_under_change(&mut self, now: Time, ask: Ask<R>) {
         let bill = match &ask.call {
-            None => self.resource.unpayable(&ask.bill).map_or(Ok(ask.bill.clone()), Err),
+            None => self.resource.check_payable(&ask.bill).map(|()| ask.bill.clone()),
             Some(call) => {
-                let bill = self.resource.bill(&call.labels(), call.cost());
+                let bill = self.resource.bill(&call.labels, call.cost());
                 bill.map(|bill| self.estimates.correct(&self.resource, bill))
             }
         };

@@ -1,6 +1,6 @@
 //! What is wrong with a specification.
 
-use crate::applies::{Applies, MAX_KEY_LABELS};
+use crate::applies::{MAX_KEY_LABELS, Pattern};
 use crate::spec::{
     ClassSpec, LEAST_FLOOR, LONGEST_RESERVATION, LONGEST_RIDE, Learn, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD,
     Margin, OnStoreLoss, Place, ResourceSpec, SHORTEST_RESERVATION, SHORTEST_VALIDITY, SpecError,
@@ -9,95 +9,86 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
-pub(crate) fn check_times(spec: &ResourceSpec) -> Result<(), SpecError> {
-    let within = |field, span: Span, range: RangeInclusive<Span>| {
-        let reason = format!("`{field}` is from {} to {}, not {span}", range.start(), range.end());
-        if range.contains(&span) { Ok(()) } else { Err(fault(Place::Resource(field), reason)) }
+/// A field, whether it is as it has to be, and what would be right.
+type Rule = (&'static str, bool, String);
+
+/// # Errors
+/// The first fault found, with its place.
+pub(crate) fn check(spec: &ResourceSpec) -> Result<(), SpecError> {
+    let (limits, classes) = (&spec.limits, &spec.classes_or_default());
+    let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
+    let ride = match spec.on_store_loss {
+        OnStoreLoss::Hold => LONGEST_RIDE,
+        OnStoreLoss::Ride(span) => span,
     };
-    within("reservation", spec.reservation, SHORTEST_RESERVATION..=LONGEST_RESERVATION)?;
-    within("validity", spec.validity, SHORTEST_VALIDITY..=MAX_PERIOD)?;
-    match spec.on_store_loss {
-        OnStoreLoss::Hold => Ok(()),
-        OnStoreLoss::Ride(span) => within("ride_for", span, SHORTEST_RESERVATION..=LONGEST_RIDE),
-    }
+    let rules = [
+        ("limit", (1..=MAX_LIMITS).contains(&limits.len()), format!("a resource has 1 to {MAX_LIMITS} limits")),
+        ("classes", classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
+        within("reservation", spec.reservation, SHORTEST_RESERVATION..=LONGEST_RESERVATION),
+        within("validity", spec.validity, SHORTEST_VALIDITY..=MAX_PERIOD),
+        within("ride_for", ride, SHORTEST_RESERVATION..=LONGEST_RIDE),
+        ("default_class", classes.iter().any(|class| class.name == *default), format!("there is no class `{default}`")),
+    ];
+    keep(Place::Resource, rules)?;
+    let mut limits = limits.iter().enumerate();
+    limits.try_for_each(|(index, limit)| check_limit(index, limit, &spec.limits[..index]))?;
+    let mut each_class = classes.iter().enumerate();
+    each_class.try_for_each(|(index, class)| check_class(index, class, &classes[..index]))
 }
 
-pub(crate) fn check_limits(limits: &[LimitSpec]) -> Result<(), SpecError> {
-    if !(1..=MAX_LIMITS).contains(&limits.len()) {
-        return Err(fault(Place::Resource("limit"), format!("a resource has 1 to {MAX_LIMITS} limits")));
-    }
-    limits.iter().enumerate().try_for_each(|(index, limit)| {
-        let twice = limits[..index].iter().any(|other| other.name == limit.name);
-        check_limit(index, limit, twice)
-    })
+fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule {
+    let reason = format!("`{field}` is from {} to {}, not {span}", range.start(), range.end());
+    (field, range.contains(&span), reason)
 }
 
-fn check_limit(index: usize, limit: &LimitSpec, twice: bool) -> Result<(), SpecError> {
-    let at = |field| Place::Limit(index, field);
-    if twice {
-        return Err(fault(at("name"), format!("there are two limits `{}`", limit.name)));
-    }
-    if limit.capacity == Amount::ZERO {
-        return Err(fault(at("capacity"), "a capacity is above 0".to_owned()));
-    }
-    if limit.period == Span::ZERO || limit.period > MAX_PERIOD {
-        return Err(fault(at("period"), "a period is above 0 and at most 366 days".to_owned()));
-    }
-    check_floor(index, limit.learn)?;
-    check_key(index, &limit.applies)?;
-    match limit.margin {
-        Margin::Fixed(margin) if margin >= limit.capacity => {
-            Err(fault(at("margin"), format!("a margin is below the capacity of {}", limit.capacity)))
-        }
-        Margin::Fixed(_) | Margin::Auto => Ok(()),
-    }
-}
-
-fn check_key(index: usize, applies: &Applies) -> Result<(), SpecError> {
-    let Applies { key, .. } = applies;
-    let wrong = match () {
-        () if key.len() > MAX_KEY_LABELS => format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len()),
-        () if key.iter().any(String::is_empty) => "a label has a name".to_owned(),
-        () if (1..key.len()).any(|second| key[..second].contains(&key[second])) => "a label is named twice".to_owned(),
-        () => return Ok(()),
+fn check_limit(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Result<(), SpecError> {
+    let LimitSpec { name, capacity, period, applies, .. } = limit;
+    let floor = match limit.learn {
+        Learn::Above(floor) => floor,
+        Learn::Never => 1.0,
     };
-    Err(fault(Place::Limit(index, "key"), wrong))
+    let margin = match limit.margin {
+        Margin::Fixed(margin) => margin,
+        Margin::Auto => Amount::ZERO,
+    };
+    let key = &applies.key;
+    let named_twice = (1..key.len()).any(|second| key[..second].contains(&key[second]));
+    let wrong = applies.matching.values().filter_map(Pattern::expression).find_map(Result::err);
+    let wrong = wrong.map_or(String::new(), |error| error.to_string());
+    let floors = format!("a floor is a share of the rate from {LEAST_FLOOR} to 1, not {floor}");
+    let rules = [
+        ("name", before.iter().all(|other| other.name != *name), format!("there are two limits `{name}`")),
+        ("capacity", *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
+        (
+            "period",
+            *period > Span::ZERO && *period <= MAX_PERIOD,
+            "a period is above 0 and at most 366 days".to_owned(),
+        ),
+        ("floor", (LEAST_FLOOR..=1.0).contains(&floor), floors),
+        ("key", key.len() <= MAX_KEY_LABELS, format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len())),
+        ("key", !key.iter().any(String::is_empty), "a label has a name".to_owned()),
+        ("key", !named_twice, "a label is named twice".to_owned()),
+        ("margin", margin < *capacity, format!("a margin is below the capacity of {capacity}")),
+        ("match", wrong.is_empty(), format!("not a regular expression: {wrong}")),
+    ];
+    keep(|field| Place::Limit(index, field), rules)
 }
 
-fn check_floor(index: usize, learn: Learn) -> Result<(), SpecError> {
-    match learn {
-        Learn::Above(floor) if !(LEAST_FLOOR..=1.0).contains(&floor) => {
-            let reason = format!("a floor is a share of the rate from {LEAST_FLOOR} to 1, not {floor}");
-            Err(fault(Place::Limit(index, "floor"), reason))
-        }
-        Learn::Above(_) | Learn::Never => Ok(()),
-    }
+fn check_class(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Result<(), SpecError> {
+    let ClassSpec { name, headroom, max_starvation } = class;
+    let rules = [
+        ("name", before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
+        ("headroom", (0.0..1.0).contains(headroom), format!("a headroom is a share from 0 to below 1, not {headroom}")),
+        ("max_starvation", *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
+    ];
+    keep(|field| Place::Class(index, field), rules)
 }
 
-pub(crate) fn check_classes(classes: &[ClassSpec]) -> Result<(), SpecError> {
-    if classes.len() > MAX_CLASSES {
-        return Err(fault(Place::Resource("classes"), format!("a resource has at most {MAX_CLASSES} classes")));
+/// # Errors
+/// The first rule that is broken.
+fn keep<const N: usize>(place: impl Fn(&'static str) -> Place, rules: [Rule; N]) -> Result<(), SpecError> {
+    match rules.into_iter().find(|(_, is_kept, _)| !is_kept) {
+        Some((field, _, reason)) => Err(SpecError { place: place(field), reason }),
+        None => Ok(()),
     }
-    classes.iter().enumerate().try_for_each(|(index, class)| {
-        let twice = classes[..index].iter().any(|other| other.name == class.name);
-        check_class(index, class, twice)
-    })
-}
-
-fn check_class(index: usize, class: &ClassSpec, twice: bool) -> Result<(), SpecError> {
-    let at = |field| Place::Class(index, field);
-    if twice {
-        return Err(fault(at("name"), format!("there are two classes `{}`", class.name)));
-    }
-    if !(0.0..1.0).contains(&class.headroom) {
-        return Err(fault(at("headroom"), format!("a headroom is a share from 0 to below 1, not {}", class.headroom)));
-    }
-    if class.max_starvation == Some(Span::ZERO) {
-        return Err(fault(at("max_starvation"), "a starvation is longer than 0".to_owned()));
-    }
-    Ok(())
-}
-
-pub(crate) fn fault(place: Place, reason: String) -> SpecError {
-    SpecError { place, reason }
 }

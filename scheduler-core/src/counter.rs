@@ -67,7 +67,7 @@ impl Counter {
             Counting::Windows(_) => limit.unix_at_origin().saturating_add(then.nanos()),
             Counting::Tokens | Counting::Holding(_) => taken.unix_nanos,
         };
-        let mut blocks = heard(then, unix, limit.period(), limit.rate(), taken);
+        let mut blocks = heard(then, unix, limit.spec().period, limit.rate(), taken);
         if taken.doubted {
             blocks.push(Block { from: then, until: limit.release(then)?, credit: limit.full() });
         }
@@ -255,8 +255,8 @@ impl Counter {
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         if let (State::Holdings(holdings), Some(more)) = (&self.state, from.counts_longer_as(to)) {
             // What may have left it is no more than it can have let in.
-            let most = from.full().times(more.nanos().div_ceil(from.period().nanos()).saturating_add(1));
-            let most = most.min(from.rate().credit(to.capacity()));
+            let most = from.full().times(more.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
+            let most = most.min(from.rate().credit(to.spec().capacity));
             let state = State::Holdings(holdings.lengthened(more, most));
             return Counter { state, freeze: self.freeze }.carried_over(now, from, to);
         }

@@ -34,11 +34,11 @@ struct Factor {
 impl Estimates {
     /// `bill` as such calls have turned out to cost.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
-        let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()) else { return estimate };
+        let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let corrected = |(id, amount): (LimitId, Amount)| {
             let limit = &resource.limits()[id.index()];
-            let factor = self.0.get(&(Arc::clone(kind), limit.unit().clone()))?;
-            let charged = factor.applied_to(amount).min(limit.capacity());
+            let factor = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone()))?;
+            let charged = factor.applied_to(amount).min(limit.spec().capacity);
             (charged != amount).then_some((id, charged))
         };
         let corrections: SmallVec<[(LimitId, Amount); 3]> = estimate.amounts().filter_map(corrected).collect();
@@ -48,16 +48,16 @@ impl Estimates {
         }
         let mut bill = estimate.clone();
         corrections.into_iter().for_each(|(id, charged)| bill.set(id, charged));
-        bill.set_estimate(estimate);
+        bill.estimated = Some(Box::new(estimate));
         bill
     }
 
     /// Learns that a call which was charged `bill` cost this much of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
-        let Some(kind) = bill.kind() else { return };
-        let of_unit = |(id, _): &(LimitId, Amount)| **resource.limits()[id.index()].unit() == *unit;
+        let Some(kind) = &bill.kind else { return };
+        let of_unit = |(id, _): &(LimitId, Amount)| *resource.limits()[id.index()].spec().unit == *unit;
         let Some((id, estimate)) = bill.estimate().amounts().find(of_unit) else { return };
-        let name = (Arc::clone(kind), resource.limits()[id.index()].unit().clone());
+        let name = (Arc::clone(kind), resource.limits()[id.index()].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
         }
@@ -128,7 +128,7 @@ mod tests {
         let bill = |kind: &str| {
             let mut bill = Bill::new();
             bill.set(LimitId(0), amount(10.0));
-            bill.set_kind(kind.into());
+            bill.kind = Some(kind.into());
             bill
         };
         let mut estimates = Estimates::default();

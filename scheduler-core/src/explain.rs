@@ -2,7 +2,6 @@
 
 use crate::bill::Bill;
 use crate::bucket::Bucket;
-use crate::ledger::{Backlog, Offer};
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::permits::{Permit, State};
@@ -28,19 +27,23 @@ impl<R: Clone> Scheduler<R> {
         let request = slot.map(|slot| self.explain_one(now, slot));
         let waiting = request.as_ref().map_or(self.waiting() as u64, |request| request.position);
         let named = MOST_NAMED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
-        let first = match slot {
-            Some(slot) => self.ahead_of(now, slot, named),
-            None => self.first_of_all(now, named),
-        };
+        let first = self.first(slot, named).into_iter().map(|slot| self.explain_one(now, slot)).collect();
         Ok(Explanation { resource: self.resource.name().clone(), epoch: self.epoch, limits, request, waiting, first })
     }
 
     fn explain_one(&self, now: Time, slot: Slot) -> Explained {
         let permit = self.permits.get(slot);
         match &permit.state {
-            State::Waiting(_) => {
+            State::Waiting(waiting) => {
                 let (position, offer) = self.outlook(now, slot);
-                self.explain_waiting(now, permit, position, offer)
+                let client = self.resource.spec().fair_share.as_ref().map(|_| waiting.client.to_string());
+                Explained {
+                    client: client.filter(|client| !client.is_empty()),
+                    position,
+                    waited_ms: now.since(waiting.place.arrived).millis(),
+                    eta_ms: offer.at.since(now).millis(),
+                    ..self.known(now, permit, explain::State::Waiting, waiting.class, offer.limited_by)
+                }
             }
             State::Granted(granted) => {
                 let eta_ms = granted.key.at.since(now).millis() - now.since(granted.key.at).millis();
@@ -51,49 +54,14 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The first of those whose turn comes before that of one who waits: in the line of its class, or where it stands aside.
-    fn ahead_of(&self, now: Time, slot: Slot, count: usize) -> Vec<Explained> {
-        let gate = match &self.permits.get(slot).state {
-            State::Waiting(waiting) => self.gate_of(waiting),
-            State::Granted(_) | State::Returned => None,
-        };
-        match gate {
-            Some((_, gate)) => gate.iter().take(count).map(|slot| self.explain_one(now, slot)).collect(),
-            None => self.first_in_line(now, count),
+    /// Of those at the gate where a request stands the first, or else of those in line, class by class, and behind them at gates.
+    fn first(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
+        let waiting = slot.and_then(|slot| self.permits.find_waiting(slot));
+        if let Some((_, gate)) = waiting.and_then(|waiting| self.gate_of(waiting)) {
+            return gate.iter().take(count).collect();
         }
-    }
-
-    /// The first in line, and then the first of those who stand aside.
-    fn first_of_all(&self, now: Time, count: usize) -> Vec<Explained> {
-        let mut first = self.first_in_line(now, count);
-        let aside = self.lines.iter().flat_map(|line| line.aside.values()).take(count - first.len());
-        first.extend(aside.map(|slot| self.explain_one(now, *slot)));
-        first
-    }
-
-    /// The first of those in line, class by class.
-    fn first_in_line(&self, now: Time, count: usize) -> Vec<Explained> {
-        let mut backlog = Backlog::none(&self.resource);
-        let first = self.lines.iter().flat_map(Line::iter).take(count).enumerate();
-        let explain = |(position, slot): (usize, Slot)| {
-            let permit = self.permits.get(slot);
-            let offer = self.expected(now, permit, &backlog);
-            backlog.add(&self.resource, &permit.bill);
-            self.explain_waiting(now, permit, position as u64, offer)
-        };
-        first.map(explain).collect()
-    }
-
-    fn explain_waiting(&self, now: Time, permit: &Permit<R>, position: u64, offer: Offer) -> Explained {
-        let waiting = permit.waiting();
-        let client = self.resource.fair_share().map(|_| waiting.client.to_string());
-        Explained {
-            client: client.filter(|client| !client.is_empty()),
-            position,
-            waited_ms: now.since(waiting.place.arrived).millis(),
-            eta_ms: offer.at.since(now).millis(),
-            ..self.known(now, permit, explain::State::Waiting, waiting.class, offer.limited_by)
-        }
+        let aside = self.lines.iter().flat_map(|line| line.aside.values().copied());
+        self.lines.iter().flat_map(Line::iter).chain(aside).take(count).collect()
     }
 
     /// What is known of any permit, and of the bucket that holds it.
@@ -105,15 +73,13 @@ impl<R: Clone> Scheduler<R> {
         class: ClassId,
         limited_by: Option<LimitId>,
     ) -> Explained {
-        let name = |limit: LimitId| self.resource.limits()[limit.index()].name().clone();
-        let shared = permit.bill.iter();
-        let takes = shared.chain(permit.bill.keyed().map(|charge| (charge.limit, charge.amount)));
+        let name = |limit: LimitId| self.resource.limits()[limit.index()].spec().name.clone();
         Explained {
             id: permit.id.clone(),
             state,
             class: self.resource.classes()[class.index()].name.clone(),
             client: None,
-            takes: takes.map(|(limit, amount)| (name(limit), amount.units())).collect(),
+            takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
             limited_by: limited_by.map(name),
             held_by: limited_by.and_then(|limit| self.holder(now, &permit.bill, limit)),
             position: 0,

@@ -86,7 +86,7 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits();
         match scope {
             Scope::Unnamed => charged().collect(),
-            Scope::Unit(unit) => charged().filter(|limit| **limits[limit.index()].unit() == **unit).collect(),
+            Scope::Unit(unit) => charged().filter(|limit| *limits[limit.index()].spec().unit == **unit).collect(),
             Scope::Limit(name) => match self.resource.limit(name) {
                 Some(limit) => [limit].into_iter().collect(),
                 None => charged().collect(),
@@ -113,7 +113,7 @@ impl<R: Clone> Scheduler<R> {
         for limit in limits {
             let begin = |bucket: &mut Bucket, pause: Span| {
                 bucket.freeze_until(now + pause);
-                bucket.promises_between(now + self.resource.horizon(), now + pause)
+                bucket.promises_between(now + self.resource.spec().horizon, now + pause)
             };
             let pause = match bill.key_of(*limit) {
                 Some(charge) => {
@@ -157,7 +157,7 @@ impl<R: Clone> Scheduler<R> {
         let mut limits = self.meant_by(bill, &reading.scope);
         if limits.len() > 1 {
             let capacity = reading.capacity;
-            limits.retain(|limit| Some(self.resource.limits()[limit.index()].capacity()) == capacity);
+            limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == capacity);
         }
         // Of the buckets of keys it is not remembered where their levels have been.
         limits.retain(|limit| bill.key_of(*limit).is_none());

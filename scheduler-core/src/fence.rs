@@ -416,7 +416,7 @@ impl Fence {
 
     /// The store does not take marks.
     pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) {
-        if let (OnStoreLoss::Ride(span), None) = (resource.on_store_loss(), &self.ride) {
+        if let (OnStoreLoss::Ride(span), None) = (resource.spec().on_store_loss, &self.ride) {
             let left = resource.limits().iter().map(|limit| limit.rate().refill_within(span)).collect();
             self.ride = Some(Budget { until: now + span, left });
         }
@@ -448,7 +448,7 @@ impl Fence {
     fn next_budgets(&self, resource: &Resource, now: Time, at_once: &AtOnce) -> Vec<Credit> {
         let early = self.taken.is_some_and(|taken| now.since(taken) < EARLIEST_RENEWAL);
         let next = |(index, limit): (usize, &Limit)| {
-            let refill = limit.rate().refill_within(resource.reservation());
+            let refill = limit.rate().refill_within(resource.spec().reservation);
             let payable = (at_once.levels[index] + refill).max(Credit::ZERO);
             let usual = refill.max(self.largest[index]).min(payable);
             usual.max(self.demand.expected(index, early).min(payable)) + at_once.wanted[index]

@@ -88,14 +88,14 @@ impl<R: Clone> Scheduler<R> {
             FreezeMark { limit, key, nanos: until.since(now).nanos(), spent }
         };
         let shared = self.ledger.books().flat_map(|book| {
-            let frozen = book.bucket.freeze().map(|freeze| mark(book.limit.name(), None, freeze.until(), false));
-            let spent = book.spent_until(now).map(|until| mark(book.limit.name(), None, until, true));
+            let frozen = book.bucket.freeze().map(|freeze| mark(&book.limit.spec().name, None, freeze.until(), false));
+            let spent = book.spent_until(now).map(|until| mark(&book.limit.spec().name, None, until, true));
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeMark> = shared.collect();
         let keys = self.ledger.keys.frozen(now).take(MOST_TOLD);
         let keyed =
-            keys.map(|(until, known)| mark(limits[known.limit.index()].name(), Some(&*known.key), until, false));
+            keys.map(|(until, known)| mark(&limits[known.limit.index()].spec().name, Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()
     }
 

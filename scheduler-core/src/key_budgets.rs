@@ -245,19 +245,19 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeyMark {
         let limit = &self.resource.limits()[name.0.index()];
         let (micros, taken) = told(limit, &self.key_bucket(now, name), now, budget);
-        KeyMark { limit: limit.name().clone(), key: name.1.to_string(), micros, taken }
+        KeyMark { limit: limit.spec().name.clone(), key: name.1.to_string(), micros, taken }
     }
 
     /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
-        let limits = || self.resource.limits().iter().enumerate().filter(|(_, limit)| limit.lists_keys());
+        let limits = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
             age_nanos: now.since(page.taken).nanos(),
             spent: limits()
-                .map(|(index, limit)| {
-                    let spent = page.spent[index] + allowed(LimitId(index as u8));
-                    (limit.name().clone(), limit.rate().micros_up(spent))
+                .map(|(id, limit)| {
+                    let spent = page.spent[id.index()] + allowed(id);
+                    (limit.spec().name.clone(), limit.rate().micros_up(spent))
                 })
                 .collect(),
             keys: None,
@@ -270,7 +270,7 @@ impl<R: Clone> Scheduler<R> {
         let fresh = self.ledger.keys.fresh(limit, now);
         let limit = &self.resource.limits()[limit.index()];
         let (micros, taken) = told(limit, &fresh, now, budget);
-        OtherKeys { limit: limit.name().clone(), micros, taken }
+        OtherKeys { limit: limit.spec().name.clone(), micros, taken }
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {

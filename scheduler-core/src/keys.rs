@@ -21,8 +21,8 @@ use std::sync::Arc;
 const SWEEP: usize = 2;
 /// How many more are looked at before a new key is refused.
 const SEARCH: usize = 64;
-/// Of more buckets than these, people are told of some.
-const MOST_SHOWN: usize = 50_000;
+/// Buckets that are looked at to tell people of the lowest, which takes less than a millisecond.
+const MOST_SHOWN: usize = 4_000;
 
 /// The bucket of one key.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl Keys {
             changed: false,
             noted: BTreeSet::new(),
             swept: 0,
-            bound: resource.bounds().max_keys,
+            bound: resource.spec().bounds.max_keys,
         }
     }
 
@@ -325,11 +325,18 @@ impl Keys {
         }
     }
 
-    /// The least level of the buckets of `limit`; none where all are full.
-    pub(crate) fn least(&self, limit: LimitId, now: Time) -> Option<(Credit, &KeyBucket)> {
-        let of_limit = self.buckets.iter().take(MOST_SHOWN).filter(|known| known.limit == limit);
-        let levels = of_limit.map(|known| (known.bucket.level(&self.limits[limit.index()], now), known));
-        levels.min_by_key(|(level, _)| *level)
+    /// By limit, the bucket with the least level, as far as buckets are looked at: those that owe something first.
+    pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
+        let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
+        let owing = self.owing.iter().filter_map(|slot| self.get(*slot));
+        for known in owing.chain(self.buckets.iter()).take(MOST_SHOWN) {
+            let level = known.bucket.level(&self.limits[known.limit.index()], now);
+            let least = &mut lowest[known.limit.index()];
+            if least.is_none_or(|(least, _)| level < least) {
+                *least = Some((level, known));
+            }
+        }
+        lowest.into_iter().map(|least| least.map(|(_, known)| known)).collect()
     }
 
     /// Goes on under other limits: buckets of those that are gone are forgotten.
@@ -355,7 +362,7 @@ impl Keys {
             if was.counts_longer_as(to).is_some() {
                 // Nobody knows what keys have taken that were forgotten a moment ago.
                 let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
-                return Others::Empty(known.max(now - was.period()));
+                return Others::Empty(known.max(now - was.spec().period));
             }
             match &self.others[before.index()] {
                 Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),

@@ -23,10 +23,10 @@ impl Policy {
     /// The policy of `limit`.
     pub(crate) fn of(limit: &Limit) -> Self {
         Policy {
-            unit: limit.unit().clone(),
-            algorithm: limit.algorithm().clone(),
-            capacity: limit.capacity(),
-            period: limit.period(),
+            unit: limit.spec().unit.clone(),
+            algorithm: limit.spec().algorithm.clone(),
+            capacity: limit.spec().capacity,
+            period: limit.spec().period,
         }
     }
 }

@@ -157,7 +157,7 @@ impl Learner {
         let kept_back = std::mem::take(&mut self.kept_back);
         let Some(known) = known else { return Credit::ZERO };
         match full.filter(|full| *full > known) {
-            Some(full) if now.since(full) < limit.period() => self.burst += short,
+            Some(full) if now.since(full) < limit.spec().period => self.burst += short,
             Some(full) => self.lose_rate(now, limit, short, now.since(full)),
             None => self.lose_rate(now, limit, short + kept_back, now.since(known)),
         }

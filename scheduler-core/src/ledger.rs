@@ -79,7 +79,7 @@ impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let mut keys = Keys::new(resource);
-        if resource.start() == spec::Start::Empty {
+        if resource.spec().start == spec::Start::Empty {
             resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
         }
         let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
@@ -181,12 +181,6 @@ impl Ledger {
         &self.book(limit).bucket
     }
 
-    /// A bucket, and the limit that it is kept by.
-    pub(crate) fn kept(&self, limit: LimitId) -> (&Bucket, &Limit) {
-        let Book { bucket, limit, .. } = self.book(limit);
-        (bucket, limit)
-    }
-
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
     pub(crate) fn next_review(&self) -> Option<Time> {
         let differs = self.books.iter().filter_map(Book::learner).any(Learner::differs);
@@ -207,7 +201,7 @@ impl Ledger {
         self.books = limits.map(book).collect();
         self.keys.change(now, resource, succession);
         let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
-        new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
+        new.filter(|_| resource.spec().start == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
     }
 
     /// The wall clock showed something else at the origin of time.
@@ -446,14 +440,14 @@ fn credits(limit: &Limit, (charged, actual): (Amount, Amount)) -> (Credit, Credi
 /// The book of a limit that nobody has heard of.
 fn fresh(resource: &Resource, limit: &Limit, now: Time) -> Book {
     let mut book = Book::new(limit, now, fresh_level(resource, limit));
-    if resource.start() == spec::Start::Unproven {
+    if resource.spec().start == spec::Start::Unproven {
         book.doubt_stock(now);
     }
     book
 }
 
 fn fresh_level(resource: &Resource, limit: &Limit) -> Credit {
-    match resource.start() {
+    match resource.spec().start {
         spec::Start::Full | spec::Start::Unproven => limit.full(),
         spec::Start::Empty => Credit::ZERO,
     }

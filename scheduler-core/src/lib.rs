@@ -16,7 +16,6 @@ pub mod command;
 pub mod credit;
 pub mod event;
 pub mod learned;
-mod left;
 pub mod limit;
 mod limit_set;
 pub mod mark;

@@ -2,12 +2,12 @@
 
 use crate::credit::{Credit, Rate};
 use crate::frame::Frame;
-use crate::spec::{Algorithm, LimitSpec, Margin};
+use crate::spec::{Algorithm, Learn, LimitSpec, Margin};
 use crate::timeline::Draw;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// Buckets of keys whose period is shorter fill again after a crash.
 const LONG: Span = Span::from_secs(600);
@@ -62,18 +62,11 @@ impl Counting {
 /// may be left and a full bucket holds `capacity - margin`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    name: Name,
-    unit: Name,
-    algorithm: Algorithm,
-    capacity: Amount,
-    period: Span,
+    spec: Arc<LimitSpec>,
     margin: Amount,
     rate: Rate,
     full: Credit,
     headrooms: Vec<Credit>,
-    floor: Option<u32>,
-    keyed: bool,
-    for_everything: bool,
     counting: Counting,
     unix_at_origin: u64,
 }
@@ -94,19 +87,11 @@ impl Limit {
             Margin::Fixed(margin) => margin,
         };
         Limit {
-            name: spec.name.clone(),
-            unit: spec.unit.clone(),
-            algorithm: spec.algorithm.clone(),
-            capacity: spec.capacity,
-            period: spec.period,
+            spec: Arc::new(spec.clone()),
             margin,
             rate,
             full: rate.credit(spec.capacity) - rate.credit(margin),
             headrooms: headroom_ppm.iter().map(|ppm| rate.credit(share(spec.capacity, *ppm))).collect(),
-            // Learned is what a rate can be taken to be; what is counted has none.
-            floor: spec.learn.floor().filter(|_| counting == Counting::Tokens),
-            keyed: spec.applies.is_keyed(),
-            for_everything: spec.applies.is_everything(),
             counting,
             unix_at_origin: 0,
         }
@@ -119,34 +104,10 @@ impl Limit {
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
-    /// Its name.
+    /// What it was made from.
     #[must_use]
-    pub fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// What it counts.
-    #[must_use]
-    pub fn unit(&self) -> &Name {
-        &self.unit
-    }
-
-    /// How it counts.
-    #[must_use]
-    pub fn algorithm(&self) -> &Algorithm {
-        &self.algorithm
-    }
-
-    /// What the upstream's full bucket holds.
-    #[must_use]
-    pub fn capacity(&self) -> Amount {
-        self.capacity
-    }
-
-    /// In which time an empty bucket fills.
-    #[must_use]
-    pub fn period(&self) -> Span {
-        self.period
+    pub fn spec(&self) -> &LimitSpec {
+        &self.spec
     }
 
     /// The stock that is held back against jitter.
@@ -167,26 +128,20 @@ impl Limit {
         self.full
     }
 
-    /// Whether it is for every request, with one bucket for all.
-    #[must_use]
-    pub fn is_for_everything(&self) -> bool {
-        self.for_everything
-    }
-
     /// Whether each key has a bucket of its own.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
-        self.keyed
+        self.spec.applies.is_keyed()
     }
 
     /// Whether marks list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.keyed && !self.is_until_settled() && self.is_long()
+        self.is_keyed() && !self.is_until_settled() && self.is_long()
     }
 
     /// Whether a bucket that is taken for empty is not full again soon.
     pub(crate) fn is_long(&self) -> bool {
-        self.is_quota() || self.period >= LONG
+        self.is_quota() || self.spec.period >= LONG
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
@@ -220,16 +175,12 @@ impl Limit {
 
     /// Whether what it gives out is for some time, and what is left then is gone.
     pub(crate) fn is_windowed(&self) -> bool {
-        match &self.counting {
-            Counting::Tokens => false,
-            Counting::Windows(_) => true,
-            Counting::Holding(hold) => !hold.until_settled,
-        }
+        !self.has_tokens() && !self.is_until_settled()
     }
 
     /// Whether nobody waits for it once it is used up.
     pub(crate) fn is_quota(&self) -> bool {
-        matches!(self.algorithm, Algorithm::Quota(_))
+        matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
     /// When whatever starts at `time` counts no more at the latest; none where tokens come in all the time.
@@ -265,7 +216,9 @@ impl Limit {
 
     /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.
     pub(crate) fn floor(&self) -> Option<u32> {
-        self.floor
+        let Learn::Above(share) = self.spec.learn else { return None };
+        // What is learned is a rate; limits that count something else than tokens have none.
+        self.has_tokens().then(|| parts_per_million(share))
     }
 
     /// How many tiers there are.
@@ -297,6 +250,11 @@ fn auto_margin(capacity: Amount, period: Span) -> Amount {
     let stock = late.div_ceil(u128::from(period.nanos())) + u128::from(Amount::ONE.micros());
     let tenth = u128::from(capacity.micros() / 10);
     Amount::from_micros(stock.min(tenth) as u64).expect("a tenth of an amount is an amount")
+}
+
+/// Rounded up.
+pub(crate) fn parts_per_million(share: f64) -> u32 {
+    (share * 1e6).ceil() as u32
 }
 
 fn share(capacity: Amount, ppm: u32) -> Amount {

@@ -30,7 +30,7 @@ impl Listing {
     /// Whether there is room for this key, which it takes. Where its limit counts something else than tokens, so many spans are written
     /// of it, beside its name once more.
     pub(crate) fn admits(&mut self, limit: &Limit, key: &str, spans: usize) -> bool {
-        let name = FRAME + limit.name().len() + key.chars().map(written).sum::<usize>();
+        let name = FRAME + limit.spec().name.len() + key.chars().map(written).sum::<usize>();
         let size = if limit.has_tokens() { name } else { name + name + SPAN * spans };
         let fits = self.places > 0 && size <= self.room;
         if fits {

@@ -93,7 +93,7 @@ impl<R: Clone> Scheduler<R> {
         let fence = self.fence.as_mut()?;
         self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
         let new = fence.open(&self.resource, (now, self.serial), &at_once, &keys, pages.len());
-        let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
+        let shared = || self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
         let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
         let (levels, budget) = (levels.collect(), budget.collect());
@@ -119,7 +119,7 @@ impl<R: Clone> Scheduler<R> {
             let limit = &self.resource.limits()[limit.index()];
             let micros = limit.rate().micros(-limit.rate().refill_within(until.since(now)));
             let taken = Bucket::empty_until(limit, now, *until).taken(limit, now, &[], now);
-            KeyMark { limit: limit.name().clone(), key: key.to_string(), micros, taken }
+            KeyMark { limit: limit.spec().name.clone(), key: key.to_string(), micros, taken }
         });
         let budgets = keys.budgets.iter().filter(|(name, _)| !keys.listed.contains_key(*name));
         let listed = budgets.map(|(name, budget)| self.listed_key(now, name, *budget));
@@ -208,7 +208,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
     pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        let bound = self.resource.bounds().max_waiting;
+        let bound = self.resource.spec().bounds.max_waiting;
         if self.held.len() >= bound {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
@@ -236,7 +236,7 @@ impl<R: Clone> Scheduler<R> {
             rate.micros_up(bucket.outstanding_after(from) + unknown)
         };
         LevelMark {
-            limit: limit.name().clone(),
+            limit: limit.spec().name.clone(),
             micros: rate.micros(self.ledger.level(id, now) - budget),
             learned: self.ledger.book(id).learned_mark(now),
             withheld: match taken {
@@ -248,10 +248,10 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn grantable_at_once(&self, now: Time) -> AtOnce {
-        let held = self.bills_of(self.held.iter());
+        let (held, limits) = (self.bills_of(self.held.iter()), || self.resource.limits_by_id());
         AtOnce {
-            wanted: self.limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
-            levels: self.limits().map(|(id, _)| self.near_level(now, id)).collect(),
+            wanted: limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
+            levels: limits().map(|(id, _)| self.near_level(now, id)).collect(),
         }
     }
 
@@ -271,7 +271,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn near_level(&self, now: Time, id: LimitId) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
-        let soon = self.resource.horizon() + self.resource.reservation();
+        let soon = self.resource.spec().horizon + self.resource.spec().reservation;
         let tokens = self.resource.limits()[id.index()].has_tokens();
         self.ledger.level_until(id, now, now + if tokens { NEAR } else { soon })
     }
@@ -283,12 +283,8 @@ impl<R: Clone> Scheduler<R> {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
             self.backlog_through(class).of(id).min(stock)
         };
-        let classes = (0..self.lines.len()).filter(|index| !self.lines[*index].is_empty());
-        classes.map(|index| of_class(ClassId(index as u8))).max().unwrap_or(Credit::ZERO)
-    }
-
-    fn limits(&self) -> impl Iterator<Item = (LimitId, &Limit)> {
-        self.resource.limits().iter().enumerate().map(|(index, limit)| (LimitId(index as u8), limit))
+        let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.lines[id.index()].is_empty());
+        classes.map(of_class).max().unwrap_or(Credit::ZERO)
     }
 }
 

@@ -14,17 +14,6 @@ pub struct Observation {
     pub spent: Vec<(String, Amount)>,
 }
 
-impl Observation {
-    /// Whether the call was rejected, which as a rule costs nothing.
-    #[must_use]
-    pub fn is_rejection(&self) -> bool {
-        match self.verdict {
-            Verdict::Passed => false,
-            Verdict::Limited { .. } | Verdict::Exhausted { .. } => true,
-        }
-    }
-}
-
 /// Whether a limit of the upstream's objected to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
     /// held for a window.
     pub(crate) fn may_pass(&self, class: ClassId, alone: Time) -> bool {
         let held = self.lines[class.index()].held().and(self.resource.windowed());
-        let before = |next: Wakeup| alone - self.resource.horizon() < next.at;
+        let before = |next: Wakeup| alone - self.resource.spec().horizon < next.at;
         held != LimitSet::default() && self.next_plan.is_none_or(before)
     }
 

@@ -48,7 +48,7 @@ impl<R> PendingGrants<R> {
 impl<R: Clone> Scheduler<R> {
     /// Promises a start that is too far away for a budget, and tells of it once the store knows.
     pub(crate) fn promise(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
-        if self.pending.0.len() >= self.resource.bounds().max_waiting {
+        if self.pending.0.len() >= self.resource.spec().bounds.max_waiting {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         let to = ask.to.clone();

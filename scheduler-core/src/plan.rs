@@ -61,7 +61,7 @@ impl<R: Clone> Scheduler<R> {
         let refuses_more = self.refuse_without_quota(now);
         self.look_at_keys(now);
         let mut holds = self.promote(now);
-        for class in (0..self.lines.len()).map(|index| ClassId(index as u8)) {
+        for class in (0..self.lines.len() as u8).map(ClassId) {
             self.serve_line(now, class, &mut holds);
         }
         self.look_at_keys(now);
@@ -199,7 +199,7 @@ impl<R: Clone> Scheduler<R> {
     /// What keeps one that waits from its start: a limit that pays for it later, or that the store allows too little of.
     pub(crate) fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
         let bill = &self.permits.get(slot).bill;
-        let latest = now + self.resource.horizon();
+        let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             let keyed = offer.limited_by.filter(|limit| bill.key_of(*limit).is_some());
             // Others have other keys: they are held up by what is shared.
@@ -266,14 +266,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> {
-        let lines = self.lines.iter().zip(self.resource.classes()).enumerate();
-        lines.flat_map(|(index, (line, class))| {
-            line.promotions(class).map(move |(at, slot)| (at, ClassId(index as u8), slot))
-        })
+        let lines = self.lines.iter().zip(self.resource.classes_by_id());
+        lines.flat_map(|(line, (id, class))| line.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }
 
     fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {
-        let horizon = self.resource.horizon();
+        let horizon = self.resource.spec().horizon;
         let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
         let promotions = self.promotions().map(|(at, ..)| Wakeup { at, reason: Reason::Promotion });
         let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });

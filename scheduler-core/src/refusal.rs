@@ -98,63 +98,38 @@ impl Refusal {
     /// The protocol's code.
     #[must_use]
     pub fn code(&self) -> Code {
-        match self {
-            Refusal::NotInTime { .. } => Code::NotInTime,
-            Refusal::NeverFits { .. } => Code::NeverFits,
-            Refusal::QuotaSpent { .. } => Code::QuotaSpent,
-            Refusal::QueueFull { .. } => Code::QueueFull,
-            Refusal::NoLimit => Code::NoLimit,
-            Refusal::TooManyKeys { .. } => Code::TooManyKeys,
-            Refusal::UnknownPermit => Code::UnknownPermit,
-            Refusal::Lapsed => Code::Lapsed,
-            Refusal::RenewedTooLate => Code::NotInTime,
-            Refusal::UnknownClass { .. } => Code::UnknownClass,
-            Refusal::UnknownUnit { .. } => Code::UnknownUnit,
-            Refusal::StillWaiting => Code::InvalidRequest,
-            Refusal::Purged => Code::Purged,
-            Refusal::Unavailable => Code::Unavailable,
-        }
+        self.terms().0
     }
 
     /// When to come back; absent where that is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
-        match self {
-            Refusal::NotInTime { retry_after, .. }
-            | Refusal::QueueFull { retry_after, .. }
-            | Refusal::TooManyKeys { retry_after, .. } => Some(*retry_after),
-            Refusal::QuotaSpent { retry_after, .. } => *retry_after,
-            Refusal::Unavailable => Some(Span::ZERO),
-            Refusal::NeverFits { .. }
-            | Refusal::NoLimit
-            | Refusal::RenewedTooLate
-            | Refusal::UnknownPermit
-            | Refusal::Lapsed
-            | Refusal::UnknownClass { .. }
-            | Refusal::UnknownUnit { .. }
-            | Refusal::StillWaiting
-            | Refusal::Purged => None,
-        }
+        self.terms().1
     }
 
     /// The limit in the way.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
-        match self {
-            Refusal::NotInTime { limited_by, .. } => *limited_by,
-            Refusal::NeverFits { limit, .. }
-            | Refusal::QuotaSpent { limit, .. }
-            | Refusal::TooManyKeys { limit, .. } => Some(*limit),
-            Refusal::QueueFull { .. }
-            | Refusal::NoLimit
-            | Refusal::RenewedTooLate
-            | Refusal::UnknownPermit
-            | Refusal::Lapsed
-            | Refusal::UnknownClass { .. }
-            | Refusal::UnknownUnit { .. }
-            | Refusal::StillWaiting
-            | Refusal::Purged
-            | Refusal::Unavailable => None,
+        self.terms().2
+    }
+
+    /// The protocol's code, when to come back, and the limit in the way.
+    fn terms(&self) -> (Code, Option<Span>, Option<LimitId>) {
+        match *self {
+            Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
+            Refusal::NeverFits { limit, .. } => (Code::NeverFits, None, Some(limit)),
+            Refusal::QuotaSpent { limit, retry_after } => (Code::QuotaSpent, retry_after, Some(limit)),
+            Refusal::QueueFull { retry_after, .. } => (Code::QueueFull, Some(retry_after), None),
+            Refusal::NoLimit => (Code::NoLimit, None, None),
+            Refusal::TooManyKeys { limit, retry_after, .. } => (Code::TooManyKeys, Some(retry_after), Some(limit)),
+            Refusal::RenewedTooLate => (Code::NotInTime, None, None),
+            Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
+            Refusal::Lapsed => (Code::Lapsed, None, None),
+            Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
+            Refusal::UnknownUnit { .. } => (Code::UnknownUnit, None, None),
+            Refusal::StillWaiting => (Code::InvalidRequest, None, None),
+            Refusal::Purged => (Code::Purged, None, None),
+            Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),
         }
     }
 }

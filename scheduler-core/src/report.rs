@@ -1,28 +1,39 @@
 //! How a resource is doing, for people.
 
+use crate::bucket::Bucket;
 use crate::credit::Credit;
+use crate::keys::KeyBucket;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
 use crate::line::Line;
-use crate::resource::{Class, ClassId, LimitId};
+use crate::resource::{Class, LimitId, Resource};
 use crate::scheduler::Scheduler;
+use crate::timeline::Draw;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::left::Left;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
 use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
     /// The limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
-        let limits = self.resource.limits().iter().enumerate();
-        let enforced = limits.map(|(index, limit)| status_of(&self.ledger, now, LimitId(index as u8), limit));
-        let shadows = self.shadows.limits().map(|(id, limit, ledger, shadow)| LimitStatus {
-            shadow: Some(shadow),
-            ..status_of(ledger, now, id, limit)
-        });
-        enforced.chain(shadows).collect()
+        let mut limits = limits_of(&self.resource, &self.ledger, now);
+        limits.extend(self.shadows.status(now));
+        limits
+    }
+
+    /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
+    /// knows. Others may have it in the next moment: it is news for people, and no promise. `now` must not be before the last event.
+    #[must_use]
+    pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
+        self.ledger.advance(now);
+        let Some(slot) = self.permits.find(id) else { return Vec::new() };
+        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The classes at `now`, the most urgent first.
@@ -67,45 +78,54 @@ impl<R: Clone> Scheduler<R> {
         let behind = self.backlog_through(class);
         self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
-
-    /// The class with this index.
-    #[must_use]
-    pub fn class_name(&self, class: ClassId) -> &str {
-        &self.resource.classes()[class.index()].name
-    }
 }
 
-fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitStatus {
-    let keys = &ledger.keys;
-    let worst = keys.least(id, now);
-    // What was learned of a limit changes how it is kept.
-    let (bucket, kept) = worst.map_or_else(|| ledger.kept(id), |(_, known)| (&known.bucket, limit));
-    let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
-    LimitStatus {
-        name: limit.name().clone(),
-        unit: limit.unit().clone(),
-        algorithm: limit.algorithm().as_str().to_owned(),
-        capacity: limit.capacity().units(),
-        period_ms: limit.period().millis(),
-        margin: limit.margin().units(),
-        level: limit.rate().units(bucket.level(kept, now)),
-        next_free_ms: bucket.next_free(kept, now).since(now).millis(),
-        keys: if limit.is_keyed() { keys.live(id) as u64 } else { 1 },
-        frozen_ms: frozen.since(now).millis(),
-        learned: ledger.book(id).learned(now),
-        shadow: None,
+/// How the limits of a resource are doing; of a limit with keys, how the bucket that has the least is.
+pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+    let lowest = ledger.keys.lowest(now);
+    let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
+        let (spec, book) = (limit.spec(), ledger.book(id));
+        // What was learned of a limit changes how it is kept.
+        let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
+        LimitStatus {
+            name: spec.name.clone(),
+            unit: spec.unit.clone(),
+            algorithm: spec.algorithm.as_str().to_owned(),
+            capacity: spec.capacity.units(),
+            period_ms: spec.period.millis(),
+            margin: limit.margin().units(),
+            level: limit.rate().units(bucket.level(kept, now)),
+            next_free_ms: bucket.next_free(kept, now).since(now).millis(),
+            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            learned: book.learned(now),
+            shadow: None,
+        }
+    };
+    resource.limits_by_id().zip(&lowest).map(status).collect()
+}
+
+/// What could be spent at `now`, and how long it takes to fill the bucket up again.
+fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
+    let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
+    let comes_back = full < Time::NEVER && !limit.is_until_settled();
+    Left {
+        limit: Text::from(limit.spec().name.to_string()),
+        unit: Text::from(limit.spec().unit.to_string()),
+        remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
+        reset_ms: comes_back.then(|| full.since(now).millis()),
     }
 }
 
 /// The resource as configured.
 #[must_use]
-pub fn describe(resource: &crate::resource::Resource) -> ResourceInfo {
-    let limits = resource.limits().iter().map(|limit| LimitInfo {
-        name: limit.name().clone(),
-        unit: limit.unit().clone(),
-        algorithm: limit.algorithm().as_str().to_owned(),
-        capacity: limit.capacity().units(),
-        period_ms: limit.period().millis(),
+pub fn describe(resource: &Resource) -> ResourceInfo {
+    let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {
+        name: limit.name.clone(),
+        unit: limit.unit.clone(),
+        algorithm: limit.algorithm.as_str().to_owned(),
+        capacity: limit.capacity.units(),
+        period_ms: limit.period.millis(),
     });
     ResourceInfo {
         name: resource.name().clone(),

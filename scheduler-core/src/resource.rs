@@ -1,21 +1,20 @@
 //! A resource as the core knows it: limits and classes, checked.
 
 use crate::bill::Bill;
-use crate::checks::{check_classes, check_limits, check_times, fault};
-use crate::limit::{Limit, Tier};
+use crate::checks::check;
+use crate::limit::{Limit, Tier, parts_per_million};
 use crate::limit_set::LimitSet;
-use crate::reach::{Belongs, Reach, joined};
+use crate::reach::{Reach, joined};
 use crate::refusal::Refusal;
-use crate::rules::Succession;
-use crate::spec::{
-    Bounds, ClassSpec, FairShare, LimitSpec, OnStoreLoss, Place, ResourceSpec, SpecError, Start, Unmatched,
-};
+use crate::rules::goes_on_as;
+use crate::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, Start, Unmatched};
 use crate::virtual_time::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The index of a class in its resource, the most urgent first.
@@ -56,20 +55,11 @@ pub struct Class {
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Arc<ResourceSpec>,
-    name: Name,
     limits: Vec<Limit>,
     classes: Vec<Class>,
     default_class: ClassId,
-    start: Start,
-    horizon: Span,
-    bounds: Bounds,
-    reservation: Span,
-    on_store_loss: OnStoreLoss,
-    validity: Span,
-    fair_share: Option<FairShare>,
     reach: Reach,
-    unmatched: Unmatched,
-    /// The same with the limits in shadow mode alone, if there are some.
+    /// The same with its limits in shadow mode alone; it has none itself.
     shadow: Option<Arc<Resource>>,
 }
 
@@ -79,32 +69,28 @@ impl Resource {
     /// # Errors
     /// The first fault found, with its place.
     pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
-        let implied = [ClassSpec::new(Name::new("default").expect("a valid name"))];
-        let classes = if spec.classes.is_empty() { &implied[..] } else { &spec.classes[..] };
-        check_limits(&spec.limits)?;
-        check_classes(classes)?;
-        check_times(spec)?;
-        let headrooms = distinct_headrooms(classes);
-        let default_class = default_class(spec, classes)?;
-        Reach::new(&spec.limits).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?;
-        let enforced: Vec<LimitSpec> = spec.limits.iter().filter(|limit| !limit.shadow).cloned().collect();
-        Ok(Resource {
-            shadow: shadow_of(spec).as_ref().map(Resource::new).transpose()?.map(Arc::new),
-            spec: Arc::new(spec.clone()),
-            name: spec.name.clone(),
-            limits: enforced.iter().map(|limit| Limit::new(limit, &headrooms)).collect(),
-            default_class,
+        check(spec)?;
+        // The buckets of limits that hold nobody up are full at first.
+        let observed = ResourceSpec { start: Start::Full, ..spec.clone() };
+        let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
+        Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
+    }
+
+    /// The resource of a valid specification, with those of its limits that are meant.
+    fn with_limits(spec: ResourceSpec, is_meant: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
+        let classes = spec.classes_or_default();
+        let headrooms = distinct_headrooms(&classes);
+        let limits = spec.limits.iter().filter(|limit| is_meant(limit));
+        let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
+        let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
+        Resource {
+            reach: Reach::new(&limits),
+            limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
-            start: spec.start,
-            horizon: spec.horizon,
-            bounds: spec.bounds,
-            reservation: spec.reservation,
-            on_store_loss: spec.on_store_loss,
-            validity: spec.validity,
-            fair_share: spec.fair_share.clone(),
-            reach: Reach::new(&enforced).map_err(|(index, reason)| fault(Place::Limit(index, "match"), reason))?,
-            unmatched: spec.unmatched,
-        })
+            default_class: ClassId(default.unwrap_or(0) as u8),
+            shadow,
+            spec: Arc::new(spec),
+        }
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970: windows begin when clocks on the wall
@@ -121,39 +107,21 @@ impl Resource {
         self.limits.first().map_or(0, Limit::unix_at_origin)
     }
 
-    /// Whether a bill takes up room until its call is settled.
-    pub(crate) fn frees_when_settled(&self, bill: &Bill) -> bool {
-        bill.charged().any(|limit| self.limits[limit.index()].is_until_settled())
-    }
-
-    /// How soon a place that its call takes up is free again if nobody hears of the call; none where it takes up no place.
-    pub(crate) fn lease(&self, bill: &Bill) -> Option<Span> {
-        self.leases(bill).map(|(_, lease)| lease).min()
-    }
-
     /// The limits that take up room until the call is settled, and how long a lease of each is.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
-        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.period()))
+        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.spec().period))
     }
 
     /// Those charges of a bill that take up room until the call is settled.
     pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
-        let mut part = Bill::new();
-        for (limit, amount) in bill.iter().filter(|(limit, _)| self.limits[limit.index()].is_until_settled()) {
-            part.set(limit, amount);
-        }
-        for charge in bill.keyed().filter(|charge| self.limits[charge.limit.index()].is_until_settled()) {
-            part.set_key(charge.limit, Arc::clone(&charge.key), charge.amount);
-        }
-        part
+        bill.changed(|limit, amount| self.limits[limit.index()].is_until_settled().then_some((limit, amount)))
     }
 
     /// The limits that give out so much in a window.
     pub(crate) fn windowed(&self) -> LimitSet {
-        let windowed = |(_, limit): &(usize, &Limit)| limit.is_windowed();
-        let limits = self.limits.iter().enumerate().filter(windowed);
-        limits.fold(LimitSet::default(), |shape, (index, _)| shape.with(LimitId(index as u8)))
+        let windowed = self.limits_by_id().filter(|(_, limit)| limit.is_windowed());
+        windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
     }
 
     /// What it was made from.
@@ -165,17 +133,12 @@ impl Resource {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &Name {
-        &self.name
+        &self.spec.name
     }
 
-    /// The same with its limits in shadow mode alone, if it has some.
-    pub(crate) fn shadow(&self) -> Option<&Arc<Resource>> {
-        self.shadow.as_ref()
-    }
-
-    /// What the limits that count were made from, in their order.
-    pub(crate) fn enforced(&self) -> impl Iterator<Item = &LimitSpec> {
-        self.spec.limits.iter().filter(|limit| !limit.shadow)
+    /// Its limits in shadow mode alone, as a resource of their own.
+    pub(crate) fn shadow(&self) -> &Resource {
+        self.shadow.as_deref().unwrap_or(self)
     }
 
     /// Its limits, but for those in shadow mode.
@@ -184,58 +147,26 @@ impl Resource {
         &self.limits
     }
 
+    /// The same with their ids.
+    pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
+        (0..).map(LimitId).zip(&self.limits)
+    }
+
     /// Its classes, the most urgent first.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
 
+    /// The same with their ids.
+    pub(crate) fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
+        (0..).map(ClassId).zip(&self.classes)
+    }
+
     /// The class of requests that name none.
     #[must_use]
     pub fn default_class(&self) -> ClassId {
         self.default_class
-    }
-
-    /// The level of buckets that were never heard of.
-    #[must_use]
-    pub fn start(&self) -> Start {
-        self.start
-    }
-
-    /// How far ahead a waiting request is committed to a start.
-    #[must_use]
-    pub fn horizon(&self) -> Span {
-        self.horizon
-    }
-
-    /// What is refused beyond.
-    #[must_use]
-    pub fn bounds(&self) -> Bounds {
-        self.bounds
-    }
-
-    /// How much is set aside in the store ahead of need, as the time in which limits refill it.
-    #[must_use]
-    pub fn reservation(&self) -> Span {
-        self.reservation
-    }
-
-    /// What to do when the store does not answer.
-    #[must_use]
-    pub fn on_store_loss(&self) -> OnStoreLoss {
-        self.on_store_loss
-    }
-
-    /// How long after its start a permit lapses.
-    #[must_use]
-    pub fn validity(&self) -> Span {
-        self.validity
-    }
-
-    /// The label by whose values classes are shared, if they are.
-    #[must_use]
-    pub fn fair_share(&self) -> Option<&FairShare> {
-        self.fair_share.as_ref()
     }
 
     /// The largest of a bill's shares of the limits' rates: for how long it takes up the limit that it burdens most.
@@ -248,7 +179,7 @@ impl Resource {
     }
 
     pub(crate) fn weight(&self, client: &str) -> Weight {
-        let weights = self.fair_share.as_ref().map(|fair| &fair.weights);
+        let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
     }
 
@@ -257,8 +188,8 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownClass`], which says what classes there are.
     pub fn class(&self, name: &str) -> Result<ClassId, Refusal> {
-        match self.classes.iter().position(|class| &*class.name == name) {
-            Some(index) => Ok(ClassId(index as u8)),
+        match self.classes_by_id().find(|(_, class)| *class.name == *name) {
+            Some((id, _)) => Ok(id),
             None => Err(Refusal::UnknownClass { known: self.classes.iter().map(|class| class.name.clone()).collect() }),
         }
     }
@@ -275,101 +206,59 @@ impl Resource {
         cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Result<Bill, Refusal> {
         self.check_units(cost.clone())?;
-        let mut bill = Bill::new();
+        let mut bill = self.charges(labels, cost.clone());
+        self.check_payable(&bill)?;
         if !self.spec.learn_costs.is_empty() {
-            bill.set_kind(joined(&self.spec.learn_costs, labels));
+            bill.kind = Some(joined(&self.spec.learn_costs, labels));
         }
-        if let Some(shadow) = &self.shadow {
-            bill.set_shadow(shadow.shadow_bill(labels, cost.clone()));
+        if !self.shadow().limits.is_empty() {
+            bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
         }
-        if self.reach.is_unconditional() && !self.limits.is_empty() {
-            for index in 0..self.limits.len() {
-                let limit = LimitId(index as u8);
-                bill.set(limit, self.amount(limit, cost.clone())?);
-            }
-            return Ok(bill);
-        }
-        for belongs in self.reach.of(labels) {
-            match belongs {
-                Belongs::Shared(limit) => bill.set(limit, self.amount(limit, cost.clone())?),
-                Belongs::Keyed(limit, key) => bill.set_key(limit, key, self.amount(limit, cost.clone())?),
-            }
-        }
-        let unmatched = bill.reached() == LimitSet::default() && bill.shadow().is_none_or(Bill::reaches_nothing);
-        match self.unmatched {
+        let unmatched = bill.reaches_nothing() && bill.shadow.as_deref().is_none_or(Bill::reaches_nothing);
+        match self.spec.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
         }
     }
 
-    /// What a call would take from limits in shadow mode, be it more than they hold.
-    fn shadow_bill<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+    /// What a call takes from the limits that are for it, be it more than they hold.
+    fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         let mut bill = Bill::new();
-        for belongs in self.reach.of(labels) {
-            let (Belongs::Shared(limit) | Belongs::Keyed(limit, _)) = &belongs;
-            let unit = self.limits[limit.index()].unit();
-            let amount = amount_of(unit, cost.clone()).unwrap_or_else(|| implied_amount(unit));
-            match belongs {
-                Belongs::Shared(limit) => bill.set(limit, amount),
-                Belongs::Keyed(limit, key) => bill.set_key(limit, key, amount),
-            }
+        for (limit, key) in self.reach.of(labels) {
+            let unit = &self.limits[limit.index()].spec().unit;
+            let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
+            bill.charge(limit, key, amount_of(unit, cost.clone()).unwrap_or(implied));
         }
         bill
     }
 
-    /// What a call takes from a limit that is for it.
-    fn amount<'a>(
-        &self,
-        id: LimitId,
-        cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Result<Amount, Refusal> {
-        let limit = &self.limits[id.index()];
-        let amount = amount_of(limit.unit(), cost).unwrap_or_else(|| implied_amount(limit.unit()));
-        if amount > limit.capacity() {
-            return Err(Refusal::NeverFits { limit: id, cost: amount, capacity: limit.capacity() });
+    /// # Errors
+    /// [`Refusal::NeverFits`] for a bill that can't be paid ever.
+    pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
+        let capacity = |limit: LimitId| self.limits[limit.index()].spec().capacity;
+        match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
+            Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
+            None => Ok(()),
         }
-        Ok(amount)
     }
 
     /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
-    pub fn corrected<'a>(
-        &self,
-        bill: &Bill,
-        actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Result<Bill, Refusal> {
-        self.check_units(actual.clone())?;
-        Ok(self.with_amounts(bill, actual))
-    }
-
-    /// `bill` with the amounts of these units.
-    pub(crate) fn with_amounts<'a>(
-        &self,
-        bill: &Bill,
-        actual: impl Iterator<Item = (&'a str, Amount)> + Clone,
-    ) -> Bill {
-        let mut corrected = bill.clone();
-        for id in bill.reached().limits() {
-            if let Some(amount) = amount_of(self.limits[id.index()].unit(), actual.clone()) {
-                corrected.set(id, amount);
-            }
-        }
-        corrected
+    pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+        bill.changed(|limit, amount| {
+            let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
+            Some((limit, actual.unwrap_or(amount)))
+        })
     }
 
     /// The limits that have a bucket for each key.
     pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
-        let keyed = self.limits.iter().enumerate().filter(|(_, limit)| limit.is_keyed());
-        keyed.map(|(index, _)| LimitId(index as u8))
+        self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
     }
 
     /// The limit called `name`.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
-        let index = self.limits.iter().position(|limit| **limit.name() == *name)?;
-        Some(LimitId(index as u8))
+        self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
     /// Whether nothing but limits differs, so that permits and lines can go on.
@@ -381,47 +270,30 @@ impl Resource {
 
     /// Whether bills of the one are bills of the other.
     pub(crate) fn charges_as(&self, other: &Resource) -> bool {
-        let shadows_alike = match (&self.shadow, &other.shadow) {
-            (Some(own), Some(theirs)) => own.charges_as(theirs),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        shadows_alike && Succession::between(other, self).is_same()
-    }
-
-    /// Why a bill can't be paid ever, if it can't.
-    pub(crate) fn unpayable(&self, bill: &Bill) -> Option<Refusal> {
-        let (limit, cost) = bill.amounts().find(|(limit, amount)| *amount > self.limits[limit.index()].capacity())?;
-        Some(Refusal::NeverFits { limit, cost, capacity: self.limits[limit.index()].capacity() })
-    }
-
-    /// The limit that counts this unit, if there is just one.
-    #[must_use]
-    pub fn only_limit_of(&self, unit: &str) -> Option<LimitId> {
-        let mut counting = self.limits.iter().enumerate().filter(|(_, limit)| **limit.unit() == *unit);
-        let (index, _) = counting.next()?;
-        counting.next().is_none().then_some(LimitId(index as u8))
+        let (own, others) = (&self.spec.limits, &other.spec.limits);
+        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && goes_on_as(own, other);
+        own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
     /// Whether a limit counts this unit.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
-        let counted = |resource: &Resource| resource.limits.iter().any(|limit| **limit.unit() == *unit);
-        counted(self) || self.shadow.as_deref().is_some_and(counted)
+        self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
 
-    fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
+    /// # Errors
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
+    pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         match cost.find(|(unit, _)| !self.counts(unit)) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
     }
 
+    /// What its limits count.
     pub(crate) fn units(&self) -> Vec<Name> {
-        let mut units: Vec<Name> = self.spec.limits.iter().map(|limit| limit.unit.clone()).collect();
-        units.sort();
-        units.dedup();
-        units
+        let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
+        units.into_iter().cloned().collect()
     }
 }
 
@@ -437,34 +309,8 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-fn implied_amount(unit: &str) -> Amount {
-    if unit == REQUESTS { Amount::ONE } else { Amount::ZERO }
-}
-
-fn parts_per_million(share: f64) -> u32 {
-    (share * 1e6).ceil() as u32
-}
-
-/// The same resource with the limits in shadow mode alone, as if they were enforced: their buckets are full at first.
-fn shadow_of(spec: &ResourceSpec) -> Option<ResourceSpec> {
-    let limits = spec.limits.iter().filter(|limit| limit.shadow);
-    let limits: Vec<LimitSpec> = limits.map(|limit| LimitSpec { shadow: false, ..limit.clone() }).collect();
-    (!limits.is_empty()).then(|| ResourceSpec { limits, start: Start::Full, ..spec.clone() })
-}
-
 /// Tier 0 leaves nothing: it is that of a promoted request.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
-    let mut headrooms: Vec<u32> = classes.iter().map(|class| parts_per_million(class.headroom)).collect();
-    headrooms.push(0);
-    headrooms.sort_unstable();
-    headrooms.dedup();
-    headrooms
-}
-
-fn default_class(spec: &ResourceSpec, classes: &[ClassSpec]) -> Result<ClassId, SpecError> {
-    let Some(name) = &spec.default_class else { return Ok(ClassId(0)) };
-    match classes.iter().position(|class| class.name == *name) {
-        Some(index) => Ok(ClassId(index as u8)),
-        None => Err(fault(Place::Resource("default_class"), format!("there is no class `{name}`"))),
-    }
+    let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
+    headrooms.collect::<BTreeSet<u32>>().into_iter().collect()
 }

@@ -6,12 +6,12 @@ use crate::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 /// What a request that waits was for, so that it can be charged anew when there are other limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    labels: Vec<(String, String)>,
+    pub(crate) labels: Labels<'static>,
     cost: Vec<(String, Amount)>,
 }
 
@@ -19,32 +19,16 @@ impl Call {
     /// The call with these labels and of this cost, by unit.
     #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
-        let label = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let amount = |(unit, amount): (&str, Amount)| (unit.to_owned(), amount);
-        Call { labels: labels.iter().map(label).collect(), cost: cost.iter().map(amount).collect() }
+        let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
+        Call { labels: labels.clone().into_owned(), cost }
     }
 
     /// The call as far as its bill tells: what it took of each unit. Its labels are not known.
     pub(crate) fn told_by(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
-        let of = |id: LimitId| (resource.limits()[id.index()].unit().to_string(), estimate.get(id));
-        let mut cost: Vec<(String, Amount)> = estimate.reached().limits().map(of).collect();
-        cost.sort();
-        cost.dedup_by(|(unit, more), (same, most)| {
-            unit == same && {
-                *most = (*most).max(*more);
-                true
-            }
-        });
-        Call { labels: Vec::new(), cost }
-    }
-
-    pub(crate) fn labels(&self) -> Labels<'_> {
-        let mut labels = Labels::new();
-        for (key, value) in &self.labels {
-            labels.set(key.as_str(), value.as_str()).expect("they were labels before");
-        }
-        labels
+        let of = |id: LimitId| (resource.limits()[id.index()].spec().unit.to_string(), estimate.get(id));
+        let cost: BTreeMap<String, Amount> = estimate.reached().limits().map(of).collect();
+        Call { labels: Labels::new(), cost: cost.into_iter().collect() }
     }
 
     pub(crate) fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
@@ -66,21 +50,17 @@ pub(crate) struct Succession {
 
 impl Succession {
     pub(crate) fn between(before: &Resource, after: &Resource) -> Self {
-        let (old, new): (Vec<_>, Vec<_>) = (before.enforced().collect(), after.enforced().collect());
-        let place = |limit: &LimitSpec, others: &[&LimitSpec]| {
-            let index = others.iter().position(|other| is_same(limit, other))?;
-            Some(LimitId(index as u8))
+        let places = |of: &Resource, others: &Resource| {
+            let place = |limit: &LimitSpec| others.limits_by_id().find(|(_, other)| goes_on_as(limit, other.spec()));
+            of.limits().iter().map(|limit| place(limit.spec()).map(|(id, _)| id)).collect()
         };
-        Succession {
-            to: old.iter().map(|limit| place(limit, &new)).collect(),
-            from: new.iter().map(|limit| place(limit, &old)).collect(),
-        }
+        Succession { to: places(before, after), from: places(after, before) }
     }
 
     /// Whether every limit goes on, in its place, and there is no other.
     pub(crate) fn is_same(&self) -> bool {
-        let stays = |(index, to): (usize, &Option<LimitId>)| *to == Some(LimitId(index as u8));
-        self.from.len() == self.to.len() && self.to.iter().enumerate().all(stays)
+        let stays = |(id, to): (LimitId, &Option<LimitId>)| *to == Some(id);
+        self.from.len() == self.to.len() && (0..).map(LimitId).zip(&self.to).all(stays)
     }
 
     /// Where a limit of the former set is, if it goes on.
@@ -93,28 +73,17 @@ impl Succession {
         &self.from
     }
 
-    /// What a bill of the former set charges to limits that go on.
+    /// What a bill of the former set charges to limits that go on. What it charges to those in shadow mode is left out.
     pub(crate) fn bill(&self, before: &Bill) -> Bill {
-        let mut bill = Bill::new();
-        for id in before.reached().limits() {
-            let Some(to) = self.of(id) else { continue };
-            match before.key_of(id) {
-                Some(charge) => bill.set_key(to, Arc::clone(&charge.key), charge.amount),
-                None => bill.set(to, before.get(id)),
-            }
-        }
-        if let Some(kind) = before.kind() {
-            bill.set_kind(Arc::clone(kind));
-        }
-        if before.estimate() != before {
-            bill.set_estimate(self.bill(before.estimate()));
-        }
+        let mut bill = before.changed(|limit, amount| Some((self.of(limit)?, amount)));
+        bill.kind = before.kind.clone();
+        bill.estimated = before.estimated.as_ref().map(|estimated| Box::new(self.bill(estimated)));
         bill
     }
 }
 
-fn is_same(limit: &LimitSpec, other: &LimitSpec) -> bool {
-    let what =
-        |limit: &LimitSpec| (limit.name.clone(), limit.unit.clone(), limit.algorithm.clone(), limit.applies.clone());
-    what(limit) == what(other)
+/// Whether what was counted for `limit` counts for `other`.
+pub(crate) fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
+    let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
+    limit.name == other.name && limit.algorithm == other.algorithm && is_same_call
 }

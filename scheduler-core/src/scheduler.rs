@@ -139,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
         Scheduler {
             epoch,
             ledger: Ledger::new(&resource, now),
-            permits: Permits::new(resource.bounds().max_permits),
+            permits: Permits::new(resource.spec().bounds.max_permits),
             lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
             alarms: BTreeSet::new(),
             rationed: BTreeSet::new(),
@@ -255,11 +255,11 @@ impl<R: Clone> Scheduler<R> {
     /// Tells `to` of the start that the permit in `slot` was granted.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
         let permit = self.permits.get(slot);
-        let (id, lease) = (permit.id.clone(), self.resource.lease(&permit.bill));
+        let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
         let Granted { key, limited_by, class, .. } = granted;
         let delay = key.at.since(now);
         // A permit that is granted again has not become younger.
-        let validity = (key.at + self.resource.validity()).since(now + delay);
+        let validity = (key.at + self.resource.spec().validity).since(now + delay);
         self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
     }
 

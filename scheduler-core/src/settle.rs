@@ -4,7 +4,7 @@ use crate::bill::Bill;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
 use crate::limit_set::LimitSet;
-use crate::observation::Observation;
+use crate::observation::{Observation, Verdict};
 use crate::permits::{Granted, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
@@ -49,10 +49,11 @@ impl<R: Clone> Scheduler<R> {
                 };
                 let cost: Vec<(String, Amount)> = cost.into_iter().filter(|(unit, _)| counted(unit)).collect();
                 let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-                let actual = self.resource.corrected(&bill, by_unit)?;
+                self.resource.check_units(by_unit.clone())?;
+                let actual = self.resource.corrected(&bill, by_unit);
                 self.shadows.correct(now, granted.key, &bill, Some(&cost));
                 // What a rejected call cost says nothing.
-                let served = observation.is_none_or(|observation| !observation.is_rejection());
+                let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
                 for (unit, amount) in cost.iter().filter(|_| served) {
                     self.estimates.learn(&self.resource, &bill, unit, *amount);
                 }
@@ -103,11 +104,11 @@ impl<R: Clone> Scheduler<R> {
     /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        if !self.resource.frees_when_settled(&bill) {
+        let mut lapsed = self.resource.held_part(&bill);
+        if lapsed.is_empty() {
             return Ok(());
         }
         self.check_renewals(now)?;
-        let mut lapsed = self.resource.held_part(&bill);
         self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &lapsed, now);

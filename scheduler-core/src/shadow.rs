@@ -5,28 +5,25 @@
 
 use crate::bill::Bill;
 use crate::ledger::Ledger;
-use crate::limit::Limit;
 use crate::permits::State;
+use crate::report::limits_of;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::status::ShadowStatus;
+use rampmeter_protocol::status::{LimitStatus, ShadowStatus};
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// Who would have waited for longer has gone elsewhere, as far as what it would have taken is concerned.
 const LONGEST_WAIT: Span = Span::from_secs(10);
 
 /// What shadow limits have seen.
 #[derive(Clone, Debug)]
-pub(crate) struct Shadows(Option<Observer>);
-
-#[derive(Clone, Debug)]
-struct Observer {
-    resource: Arc<Resource>,
+pub(crate) struct Shadows {
+    /// The limits in shadow mode alone, most often none.
+    resource: Resource,
     ledger: Ledger,
     /// By limit.
     tallies: Vec<ShadowStatus>,
@@ -34,88 +31,61 @@ struct Observer {
 
 impl Shadows {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
-        Shadows(resource.shadow().map(|resource| Observer {
-            resource: Arc::clone(resource),
-            ledger: Ledger::new(resource, now),
-            tallies: vec![ShadowStatus::default(); resource.limits().len()],
-        }))
+        let resource = resource.shadow().clone();
+        let tallies = vec![ShadowStatus::default(); resource.limits().len()];
+        Shadows { ledger: Ledger::new(&resource, now), resource, tallies }
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
-        if let Some(Observer { ledger, .. }) = &mut self.0 {
-            ledger.advance(now);
-        }
+        self.ledger.advance(now);
     }
 
     /// Goes on with the shadow limits of another resource; what was measured of those that go on is kept.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
-        let (Some(before), Some(after)) = (&mut self.0, resource.shadow()) else {
-            *self = Shadows::new(resource, now);
-            return;
-        };
-        let succession = Succession::between(&before.resource, after);
-        before.ledger.change(now, after, &succession);
+        let after = resource.shadow().clone();
+        let succession = Succession::between(&self.resource, &after);
+        self.ledger.change(now, &after, &succession);
         let tally =
-            |from: &Option<LimitId>| from.map_or_else(ShadowStatus::default, |limit| before.tallies[limit.index()]);
-        before.tallies = succession.before().iter().map(tally).collect();
-        before.resource = Arc::clone(after);
+            |from: &Option<LimitId>| from.map_or_else(ShadowStatus::default, |limit| self.tallies[limit.index()]);
+        self.tallies = succession.before().iter().map(tally).collect();
+        self.resource = after;
     }
 
     /// The wall clock showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        if let Some(Observer { resource, ledger, .. }) = &mut self.0 {
-            *resource = Arc::new((**resource).clone().at_unix(unix_at_origin));
-            ledger.anchor(now, unix_at_origin);
-        }
-    }
-
-    /// A call with this bill was granted a start, and would have come no later than `latest`.
-    fn see(&mut self, now: Time, key: Key, bill: &Bill, latest: Time) {
-        let (Some(observer), Some(bill)) = (&mut self.0, bill.shadow()) else { return };
-        for limit in bill.reached().limits() {
-            observer.see(now, key, limit, bill, latest);
-        }
+        self.resource = self.resource.clone().at_unix(unix_at_origin);
+        self.ledger.anchor(now, unix_at_origin);
     }
 
     /// A call that was granted this start has turned out to cost something else: nothing, where no cost is given.
     pub(crate) fn correct(&mut self, now: Time, key: Key, bill: &Bill, cost: Option<&[(String, Amount)]>) {
-        let (Some(observer), Some(charged)) = (&mut self.0, bill.shadow()) else { return };
-        let actual = match cost {
-            None => Bill::new(),
-            Some(cost) => {
-                let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-                observer.resource.with_amounts(charged, by_unit)
-            }
+        let Some(charged) = &bill.shadow else { return };
+        let by_unit = |cost: &'_ [(String, Amount)]| {
+            let cost = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+            self.resource.corrected(charged, cost)
         };
-        observer.ledger.correct(now, key, charged, &actual, cost.is_some());
+        let actual = cost.map_or_else(Bill::new, by_unit);
+        self.ledger.correct(now, key, charged, &actual, cost.is_some());
     }
 
-    /// The limits, with what was measured of each.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (LimitId, &Limit, &Ledger, ShadowStatus)> {
-        let limits = |observer: &'_ Observer| observer.resource.limits().len();
-        let count = self.0.as_ref().map_or(0, limits);
-        (0..count).filter_map(|index| {
-            let observer = self.0.as_ref()?;
-            let limit = &observer.resource.limits()[index];
-            Some((LimitId(index as u8), limit, &observer.ledger, observer.tallies[index]))
-        })
+    /// How the limits are doing, and what was measured of each.
+    pub(crate) fn status(&self, now: Time) -> impl Iterator<Item = LimitStatus> {
+        let limits = limits_of(&self.resource, &self.ledger, now).into_iter();
+        limits.zip(&self.tallies).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
     }
-}
 
-impl Observer {
-    fn see(&mut self, now: Time, key: Key, id: LimitId, bill: &Bill, latest: Time) {
-        let amount = bill.get(id);
-        let one = bill.of_limit(id);
-        let tally = &mut self.tallies[id.index()];
+    /// A call was granted this start and would have come no later than `latest`; `bill` is what one limit would have charged it.
+    fn see(&mut self, now: Time, key: Key, limit: LimitId, bill: &Bill, latest: Time) {
+        let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;
-        if amount > self.resource.limits()[id.index()].capacity() {
+        if self.resource.check_payable(bill).is_err() {
             tally.would_refuse += 1;
             return;
         }
-        if one.keyed().any(|charge| !self.ledger.keys.has_room_for(now, charge)) {
+        if bill.keyed().any(|charge| !self.ledger.keys.has_room_for(now, charge)) {
             return;
         }
-        let at = self.ledger.earliest(key.at, &one, 0).at;
+        let at = self.ledger.earliest(key.at, bill, 0).at;
         let wait = at.since(key.at);
         if at > latest {
             tally.would_refuse += 1;
@@ -126,7 +96,7 @@ impl Observer {
             tally.longest_wait_ms = tally.longest_wait_ms.max(wait.millis());
         }
         if wait <= LONGEST_WAIT {
-            self.ledger.commit(now, Key { at, ..key }, &one, 0);
+            self.ledger.commit(now, Key { at, ..key }, bill, 0);
         }
     }
 }
@@ -135,8 +105,9 @@ impl<R: Clone> Scheduler<R> {
     /// Shows shadow limits the start that the permit in `slot` was granted, which it would not have wanted later than `latest`.
     pub(crate) fn shadow(&mut self, now: Time, slot: Slot, latest: Time) {
         let permit = self.permits.get(slot);
-        if let State::Granted(granted) = &permit.state {
-            self.shadows.see(now, granted.key, &permit.bill, latest);
+        let (State::Granted(granted), Some(bill)) = (&permit.state, &permit.bill.shadow) else { return };
+        for limit in bill.reached().limits() {
+            self.shadows.see(now, granted.key, limit, &bill.of_limit(limit), latest);
         }
     }
 }

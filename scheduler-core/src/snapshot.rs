@@ -187,7 +187,7 @@ impl<R: Clone> Scheduler<R> {
         let mut listing = Listing::of(MAX_LISTED);
         let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
         let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
-            limit: limit_of(known).name().clone(),
+            limit: limit_of(known).spec().name.clone(),
             key: known.key.to_string(),
             micros: limit_of(known).rate().micros(level),
             taken: known.bucket.taken(limit_of(known), now, &[], now),
@@ -220,21 +220,19 @@ impl<R: Clone> Scheduler<R> {
     /// All levels, for a successor that is told of the promises in `listed` one by one.
     fn levels_beside(&mut self, now: Time, listed: &ListedPromises) -> Vec<LevelMark> {
         self.ledger.advance(now);
-        let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
+        let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         limits
-            .map(|(index, limit)| {
-                let level = self.ledger.level(LimitId(index as u8), now);
-                let bucket = self.ledger.bucket(LimitId(index as u8));
+            .map(|(id, limit)| {
+                let (bucket, level) = (self.ledger.bucket(id), self.ledger.level(id, now));
                 let taken = bucket.taken(limit, now, &[], now);
-                let id = LimitId(index as u8);
                 let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
                 let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
                 let withheld = match taken {
                     Some(_) => Vec::new(),
                     None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
                 };
-                let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
-                let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
+                let (name, micros) = (limit.spec().name.clone(), limit.rate().micros(level));
+                let learned = self.ledger.book(id).learned_mark(now);
                 LevelMark { limit: name, micros, taken, learned, withheld }
             })
             .collect()
@@ -267,8 +265,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let limit = LimitId(index as u8);
+        for (limit, _) in scheduler.resource.limits_by_id() {
             scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
         }
         scheduler.ledger.keys.empty(now, |_| true);
@@ -287,9 +284,8 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let (limit, full) = (LimitId(index as u8), scheduler.resource.limits()[index].full());
-            scheduler.ledger.reset(limit, now, full, Withheld::default());
+        for (id, limit) in scheduler.resource.limits_by_id() {
+            scheduler.ledger.reset(id, now, limit.full(), Withheld::default());
         }
         scheduler
     }
@@ -315,7 +311,7 @@ impl<R: Clone> Scheduler<R> {
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
-        let name = |id: LimitId| self.resource.limits()[id.index()].name().clone();
+        let name = |id: LimitId| self.resource.limits()[id.index()].spec().name.clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
@@ -349,7 +345,7 @@ impl<R: Clone> Scheduler<R> {
         let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
-            let known = marks.known.iter().find(|known| known.limit == *limit.name());
+            let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
             match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
@@ -420,7 +416,7 @@ impl<R: Clone> Scheduler<R> {
     /// When the leases of a permit end.
     fn leases_of(&self, then: Time, mark: &PermitMark, key: Key, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
-            let name = self.resource.limits()[limit.index()].name();
+            let name = &self.resource.limits()[limit.index()].spec().name;
             let told = mark.held_until.iter().find(|(held, _)| held == name);
             (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
         };
@@ -441,7 +437,7 @@ impl<R: Clone> Scheduler<R> {
         }
         for (name, key, amount) in &mark.keyed {
             if let Some(limit) = known(name, true) {
-                bill.set_key(limit, key.as_str().into(), *amount);
+                bill.charge(limit, Some(key.as_str().into()), *amount);
             }
         }
         bill

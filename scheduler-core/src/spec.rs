@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use crate::applies::{Applies, Pattern};
@@ -69,6 +70,14 @@ impl ResourceSpec {
             unmatched: Unmatched::Allow,
             learn_costs: Vec::new(),
         }
+    }
+
+    /// Its classes, at least one.
+    pub(crate) fn classes_or_default(&self) -> Cow<'_, [ClassSpec]> {
+        if self.classes.is_empty() {
+            return Cow::Owned(vec![ClassSpec::new(Name::new("default").expect("a valid name"))]);
+        }
+        Cow::Borrowed(&self.classes)
     }
 }
 
@@ -221,16 +230,6 @@ pub const DEFAULT_FLOOR: f64 = 0.1;
 impl Default for Learn {
     fn default() -> Self {
         Learn::Above(DEFAULT_FLOOR)
-    }
-}
-
-impl Learn {
-    /// The least share of the rate, in millionths.
-    pub(crate) fn floor(self) -> Option<u32> {
-        match self {
-            Learn::Never => None,
-            Learn::Above(share) => Some((share * 1e6).ceil() as u32),
-        }
     }
 }
 

@@ -2,21 +2,19 @@
 //!
 //! `R` is where an answer goes, as in [`event`].
 
-use crate::bill::Bill;
 use crate::command::{Announcement, Command};
 use crate::event;
 use crate::observation::Observation;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Call;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::{Asked, Settle};
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
@@ -26,14 +24,11 @@ use std::sync::Arc;
 /// # Errors
 /// What the resource does not know, and where the answer goes.
 pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
-    let bill = match resource.bill(&request.labels, request.cost.iter()) {
-        Ok(bill) => bill,
+    let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
+    let bill = resource.bill(&request.labels, request.cost.iter());
+    let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
+        Ok(found) => found,
         Err(refusal) => return Err((to, refusal)),
-    };
-    let class = match request.class.as_deref().map(|class| resource.class(class)) {
-        Some(Err(refusal)) => return Err((to, refusal)),
-        Some(Ok(class)) => class,
-        None => resource.default_class(),
     };
     Ok(event::Ask {
         to,
@@ -44,7 +39,7 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
         max_wait: request.max_wait_ms.map(Millis::span),
         age: request.age_ms.span(),
         progress: request.progress,
-        client: resource.fair_share().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
+        client: resource.spec().fair_share.as_ref().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
         // Only a request that waits may be charged under other limits than these.
         call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
@@ -60,31 +55,21 @@ pub fn settle<R>(
 ) -> event::Settle<R> {
     let outcome = match settle {
         Settle { extend: true, asked, .. } => {
-            event::Outcome::Extend(asked.as_ref().and_then(|asked| charge(resource, asked)))
+            // Of a call that names what the resource does not know, nothing is counted anew.
+            let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
+            event::Outcome::Extend(bill.map(Box::new))
         }
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            event::Outcome::Used(stated.chain(told(resource, settle, observation.as_ref())).collect())
+            // The worker's word goes first, and what else an upstream counts is no fault of the worker's.
+            let is_news = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
+            let told = observation.iter().flat_map(|observation| &observation.spent);
+            let told = told.filter(|(unit, _)| is_news(unit)).cloned();
+            event::Outcome::Used(stated.chain(told).collect())
         }
     };
     event::Settle { to, id: settle.id.clone(), outcome, observation }
-}
-
-/// What such a call takes, if the resource knows all that it names.
-fn charge(resource: &Resource, asked: &Asked<'_>) -> Option<Box<Bill>> {
-    resource.bill(&asked.labels, asked.cost.iter()).ok().map(Box::new)
-}
-
-/// What the upstream says the call cost, of units that the worker does not speak of and some limit counts: what else an upstream
-/// counts is no fault of the worker's.
-fn told(
-    resource: &Resource,
-    settle: &Settle<'_>,
-    observation: Option<&Observation>,
-) -> impl Iterator<Item = (String, Amount)> {
-    let told = observation.into_iter().flat_map(|observation| observation.spent.iter());
-    told.filter(move |(unit, _)| settle.cost.get(unit).is_none() && resource.counts(unit)).cloned()
 }
 
 /// Tells `say` where a command's answer goes and what it says at `now`; `left` is for a permit of whoever wants to know.
@@ -122,7 +107,7 @@ pub fn answer<R>(
 pub fn news(resource: &Resource, epoch: u64, announcement: &Announcement) -> News {
     match announcement {
         Announcement::Freeze { limits, span } => {
-            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].name().clone()).collect();
+            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
             News::Freeze { limits, for_ms: span.millis(), epoch: Some(epoch) }
         }
     }
@@ -142,5 +127,5 @@ pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>,
 }
 
 fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {
-    limit.map(|limit| Text::from(&**resource.limits()[limit.index()].name()))
+    limit.map(|limit| Text::from(&*resource.limits()[limit.index()].spec().name))
 }

@@ -42,7 +42,7 @@ impl<'a> Prices<'a> {
             let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
             for model in [&fleet.cost].into_iter().chain(shifted) {
                 let highest = Price::of(&prices.resource, &prices.labels(fleet), model.most()).map_err(|refusal| {
-                    let limit = refusal.limited_by().map(|limit| prices.resource.limits()[limit.index()].name());
+                    let limit = refusal.limited_by().map(|limit| &prices.resource.limits()[limit.index()].spec().name);
                     let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
                     WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
                 })?;
@@ -72,7 +72,7 @@ impl<'a> Prices<'a> {
 
     /// Which limits a call is for does not depend on who of its fleet makes it.
     fn labels(&self, fleet: &Fleet) -> Labels<'static> {
-        let naming_client = self.resource.fair_share().map(|fair| fair.label.as_str());
+        let naming_client = self.resource.spec().fair_share.as_ref().map(|fair| fair.label.as_str());
         fleet.labels(0, naming_client).expect("checked with the world")
     }
 }

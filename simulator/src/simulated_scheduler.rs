@@ -11,6 +11,7 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::limit::Limit;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::resource::{ClassId, Resource};
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -121,8 +122,11 @@ impl SimulatedScheduler {
     /// Takes what the upstream says that its buckets hold, by unit: where several limits count one, the one that it is said of is
     /// not known.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
+        let resource = self.core.resource();
         let known = levels.micros.iter().filter_map(|(unit, micros)| {
-            let limit = self.core.resource().only_limit_of(unit)?;
+            let mut counting = resource.limits().iter().map(Limit::spec).filter(|limit| *limit.unit == **unit);
+            let (Some(only), None) = (counting.next(), counting.next()) else { return None };
+            let limit = resource.limit(&only.name)?;
             Some((limit, Amount::from_micros(*micros).expect("an upstream's level is an amount")))
         });
         let levels = known.collect();
@@ -188,7 +192,7 @@ impl SimulatedScheduler {
                 self.requests[request].returned.get_or_insert(now);
                 if let Refusal::QuotaSpent { limit, .. } = refusal {
                     let limit = &self.core.resource().limits()[limit.index()];
-                    self.requests[request].spent = Some(limit.name().clone());
+                    self.requests[request].spent = Some(limit.spec().name.clone());
                 }
             }
             Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}

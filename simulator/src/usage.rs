@@ -47,7 +47,7 @@ pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -
         }
     }
     let of = |limit: &'a LimitSpec| {
-        let known = resource.limits().iter().zip(&taken).find(|(known, _)| *known.name() == limit.name);
+        let known = resource.limits().iter().zip(&taken).find(|(known, _)| known.spec().name == limit.name);
         (limit, known.map_or(0.0, |(_, taken)| taken.part(limit, length)))
     };
     let parts = world.resource.limits.iter().map(of);

@@ -260,7 +260,7 @@ fn a_level_that_was_read_is_compared_with_that_of_its_time() {
         0    reserve b requests=5    -> b@500
         ",
     );
-    let limit = world.scheduler.resource().only_limit_of("requests").unwrap();
+    let limit = world.scheduler.resource().limit("requests").unwrap();
     let at = |millis| Time::ORIGIN + Span::from_millis(millis);
     world.run_until(at(290));
     // Right what it should be at 200 ms; the promise of b is not forgotten.

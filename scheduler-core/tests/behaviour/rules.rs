@@ -218,6 +218,30 @@ fn a_shadow_limit_that_is_enforced_begins_anew_and_the_other_way_round() {
     assert_eq!(measured(&mut world, ms(20)), ShadowStatus { calls: 1, ..ShadowStatus::default() });
 }
 
+/// What a call was charged by a shadow limit that is gone is nobody's any more.
+#[test]
+fn calls_outlive_the_shadow_limits_that_saw_them() {
+    let with = |shadows: Vec<LimitSpec>| resource([vec![limit_of_all()], shadows].concat());
+    let (each, all) = (shadow(keyed("client", called("each", 2.0, 1000))), shadow(called("all", 2.0, 1000)));
+    let mut world = play_under(
+        &with(vec![each, all.clone()]),
+        &[("fewer", with(vec![all])), ("none", with(vec![]))],
+        "
+        0  reserve a client:x -> a@0
+        0  reserve b client:x -> b@0
+        0  reserve c client:x -> c@0
+        10 limits fewer ->
+        10 unused a -> a:settled
+        10 used b requests=3 -> b:settled
+        20 limits none ->
+        20 unused c -> c:settled
+        20 limits fewer ->
+        20 reserve d -> d@20
+        ",
+    );
+    assert_eq!(measured(&mut world, ms(20)), ShadowStatus { calls: 1, ..ShadowStatus::default() });
+}
+
 #[test]
 fn a_resource_may_have_nothing_but_shadows() {
     let each = shadow(keyed("client", called("maybe", 1.0, 10_000)));

@@ -48,13 +48,13 @@ pub struct NewLevel {
 /// Where a contract gives another capacity than `limits` have.
 #[must_use]
 pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
-    let changed = limits.iter().filter_map(|limit| {
+    let changed = limits.iter().map(Limit::spec).filter_map(|limit| {
         let provided = contract.limits.iter().find(|provided| speaks_of(provided, limit))?;
-        (provided.capacity != limit.capacity()).then(|| NewLimit {
-            name: limit.name().clone(),
-            known: limit.capacity(),
+        (provided.capacity != limit.capacity).then(|| NewLimit {
+            name: limit.name.clone(),
+            known: limit.capacity,
             capacity: provided.capacity,
-            period: limit.period(),
+            period: limit.period,
         })
     });
     changed.collect()
@@ -63,24 +63,24 @@ pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
 /// What a contract has and `limits` have not.
 #[must_use]
 pub fn unmatched<'a>(limits: &[Limit], contract: &'a Contract) -> Vec<&'a ProvidedLimit> {
-    let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| speaks_of(provided, limit));
+    let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| speaks_of(provided, limit.spec()));
     contract.limits.iter().filter(|provided| !is_matched(provided)).collect()
 }
 
 /// The levels of those `limits` of which the provider tells one.
 #[must_use]
 pub fn new_levels(limits: &[Limit], levels: &[ProvidedLevel]) -> Vec<NewLevel> {
-    let told = limits.iter().filter_map(|limit| {
+    let told = limits.iter().map(Limit::spec).filter_map(|limit| {
         let level = levels
             .iter()
-            .find(|level| limit.is_for_everything() && level.unit == *limit.unit() && level.period == limit.period())?;
-        Some(NewLevel { name: limit.name().clone(), remaining: level.remaining })
+            .find(|level| limit.applies.is_everything() && level.unit == limit.unit && level.period == limit.period)?;
+        Some(NewLevel { name: limit.name.clone(), remaining: level.remaining })
     });
     told.collect()
 }
 
-fn speaks_of(provided: &ProvidedLimit, limit: &Limit) -> bool {
-    limit.is_for_everything() && provided.unit == *limit.unit() && provided.period == limit.period()
+fn speaks_of(provided: &ProvidedLimit, limit: &LimitSpec) -> bool {
+    limit.applies.is_everything() && provided.unit == limit.unit && provided.period == limit.period
 }
 
 /// The limits of a resource that has none of its own, with names like `requests-per-minute`.

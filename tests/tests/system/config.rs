@@ -330,7 +330,7 @@ fn what_is_right_is_taken() {
 fn a_refill_interval_is_a_period_for_one_token() {
     let period_ms = |text: &str| {
         let config = config::parse(Path::new("my.toml"), text).unwrap();
-        config.resources[0].resource().unwrap().limits()[0].period().millis()
+        config.resources[0].resource().unwrap().limits()[0].spec().period.millis()
     };
     assert_eq!(period_ms(&VALID.replace("period = \"10s\"", "refill_interval = \"60ms\"")), 600.0);
     assert_eq!(period_ms(VALID), 10_000.0);

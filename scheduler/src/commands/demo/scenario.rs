@@ -73,7 +73,10 @@ mod tests {
         let resource = config.resources[0].resource().unwrap();
         assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", ""));
         assert_eq!(resource.classes().len(), Class::ALL.len());
-        assert_eq!(resource.limits().iter().map(|limit| limit.capacity().units()).collect::<Vec<_>>(), [250.0, 500.0]);
+        assert_eq!(
+            resource.limits().iter().map(|limit| limit.spec().capacity.units()).collect::<Vec<_>>(),
+            [250.0, 500.0]
+        );
         assert!(config.notes.is_empty());
     }
 }

@@ -216,7 +216,7 @@ impl ResourceLeader {
 fn restore(resource: Resource, now: Time, legacy: Legacy) -> Scheduler<ReplyTo> {
     let core = match legacy {
         Legacy::None => {
-            tracing::info!(resource = %resource.name(), start = ?resource.start(), "the store does not know the resource");
+            tracing::info!(resource = %resource.name(), start = ?resource.spec().start, "the store does not know the resource");
             Scheduler::new(resource, 1, now)
         }
         Legacy::Record(record, permits, pages, there_for) => {

@@ -155,14 +155,13 @@ impl PermitLoop {
 
 /// Limits that are new, or have other sizes.
 fn differing(before: &[Limit], after: &[Limit]) -> Vec<LimitNews> {
-    let sizes = |limit: &Limit| -> (Name, u64, u64) {
-        (limit.name().clone(), limit.capacity().micros(), limit.period().nanos())
-    };
-    let changed = after.iter().filter(|limit| !before.iter().any(|known| sizes(known) == sizes(limit)));
-    let news = changed.map(|limit| LimitNews {
-        name: limit.name().clone(),
-        capacity: limit.capacity().units(),
-        period_ms: limit.period().millis(),
+    let sizes =
+        |limit: &LimitSpec| -> (Name, u64, u64) { (limit.name.clone(), limit.capacity.micros(), limit.period.nanos()) };
+    let is_new = |limit: &&LimitSpec| !before.iter().any(|known| sizes(known.spec()) == sizes(limit));
+    let news = after.iter().map(Limit::spec).filter(is_new).map(|limit| LimitNews {
+        name: limit.name.clone(),
+        capacity: limit.capacity.units(),
+        period_ms: limit.period.millis(),
     });
     news.collect()
 }

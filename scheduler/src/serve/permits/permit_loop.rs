@@ -328,7 +328,7 @@ impl PermitLoop {
             leader: self.leader.clone(),
             // The core does not see what is refused before it.
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
-            limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].name().clone()),
+            limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
             provider: self.provider.as_ref().map(|provider| provider.status(now)),
             rules: self.rules.status.clone(),
             corrections: self.core.corrections(),

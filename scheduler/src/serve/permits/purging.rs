@@ -30,7 +30,7 @@ impl PermitLoop {
             Ok(order) => order,
             Err(invalid) => return self.refuse_invalid(ReplyTo::alone(to), None, invalid.to_string()),
         };
-        if client.is_some() && self.core.resource().fair_share().is_none() {
+        if client.is_some() && self.core.resource().spec().fair_share.is_none() {
             let message =
                 "`client`: the resource has no `fair_share`, so that no client of a request is known".to_owned();
             return self.refuse_invalid(ReplyTo::alone(to), None, message);

@@ -1,0 +1,88 @@
+//! What people are told: how limits are doing, and why a request waits.
+
+use crate::common::{Wish, World, amount, limit, ms, name, resource, span, wish, with_bulk};
+use rampmeter_protocol::explain::Explanation;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::Mode;
+use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::spec::{Applies, LimitSpec};
+
+/// Ten requests of a client in ten seconds.
+fn by_client() -> LimitSpec {
+    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    LimitSpec { applies, name: name("each"), ..limit("requests", 10.0, span(10_000)) }
+}
+
+/// Who is named first, how many are ahead of it, and in how many milliseconds it starts.
+fn first(explanation: &Explanation) -> Vec<(&str, u64, f64)> {
+    explanation.first.iter().map(|one| (one.id.as_str(), one.position, one.eta_ms)).collect()
+}
+
+fn explained(world: &mut World, id: &str) -> Explanation {
+    world.scheduler.explain(ms(0), Some(&PermitId::new(id).unwrap())).unwrap()
+}
+
+/// A world in which `x` has used up all that there is, and then these wait: id, cost, class and client.
+fn waiting(shared: f64, asked: &[(&str, f64, &str, &str)]) -> World {
+    let spec = with_bulk(resource(vec![limit("requests", shared, span(1000)), by_client()]), 0.0);
+    let mut world = World::new(&spec);
+    for &(id, cost, class, client) in [("x", 10.0, "urgent", "x")].iter().chain(asked) {
+        let asked = Wish { labels: vec![("client", client)], ..wish(Mode::Wait, &[("requests", cost)]) };
+        world.ask(ms(0), &asked.named(id).of_class(class));
+    }
+    world
+}
+
+#[test]
+fn those_ahead_in_line_are_named_class_by_class() {
+    let asked =
+        [("a", 2.0, "bulk", "a"), ("b", 3.0, "urgent", "b"), ("c", 1.0, "bulk", "c"), ("d", 1.0, "urgent", "d")];
+    let mut world = waiting(10.0, &asked);
+    let all = world.scheduler.explain(ms(0), None).unwrap();
+    let in_line = [("b", 0, 300.0), ("d", 1, 400.0), ("a", 2, 600.0), ("c", 3, 700.0)];
+    assert_eq!((all.waiting, first(&all)), (4, in_line.to_vec()));
+    let last = explained(&mut world, "c");
+    assert_eq!((last.waiting, first(&last)), (3, in_line[..3].to_vec()));
+    let request = last.request.unwrap();
+    assert_eq!((request.limited_by.as_deref(), request.held_by.unwrap().level), (Some("requests"), 0.0));
+    assert_eq!(request.takes.into_values().collect::<Vec<_>>(), [1.0, 1.0]);
+}
+
+#[test]
+fn those_ahead_at_a_gate_are_named_with_its_key() {
+    let asked = [("k", 1.0, "bulk", "x"), ("l", 2.0, "bulk", "x"), ("m", 1.0, "urgent", "x")];
+    let mut world = waiting(100.0, &asked);
+    let all = world.scheduler.explain(ms(0), None).unwrap();
+    assert_eq!((all.waiting, first(&all)), (3, vec![("m", 0, 1000.0), ("k", 1, 2000.0), ("l", 2, 4000.0)]));
+    let last = explained(&mut world, "l");
+    assert_eq!((last.waiting, first(&last)), (2, vec![("m", 0, 1000.0), ("k", 1, 2000.0)]));
+    let held_by = last.request.unwrap().held_by.unwrap();
+    assert_eq!((held_by.key.as_deref(), held_by.level, held_by.next_free_ms), (Some("x"), 0.0, 0.0));
+}
+
+#[test]
+fn a_permit_that_is_granted_waits_for_nobody() {
+    let mut world = waiting(10.0, &[("a", 1.0, "bulk", "a")]);
+    let granted = explained(&mut world, "x");
+    assert_eq!((granted.waiting, granted.first.len(), granted.request.unwrap().eta_ms), (0, 0, 0.0));
+    let stranger = world.scheduler.explain(ms(0), Some(&PermitId::new("stranger").unwrap()));
+    assert_eq!(stranger, Err(Refusal::UnknownPermit));
+}
+
+/// So many keys that only some of them are looked at.
+#[test]
+fn of_many_keys_the_one_in_debt_is_shown() {
+    const KEYS: usize = 6_000;
+    let mut world = World::new(&resource(vec![by_client()]));
+    for number in 0..KEYS {
+        let client = format!("client-{number}");
+        let asked = Wish { labels: vec![("client", &*client)], ..wish(Mode::Allow, &[("requests", 2.0)]) };
+        world.ask(ms(0), &asked.named(&client));
+    }
+    let status = |world: &mut World| world.scheduler.limit_status(ms(0)).remove(0);
+    assert_eq!((status(&mut world).level, status(&mut world).keys), (8.0, KEYS as u64));
+    let cost = amount(25.0);
+    world.settle(ms(0), &format!("client-{}", KEYS - 1), Outcome::Used(vec![("requests".to_owned(), cost)]));
+    assert_eq!((status(&mut world).level, status(&mut world).next_free_ms), (-15.0, 15_000.0));
+}
