@@ -79,8 +79,9 @@ fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitSta
     let keys = &ledger.keys;
     let worst = keys.least(id, now);
     // What was learned of a limit changes how it is kept.
-    let (bucket, kept) = worst.map_or_else(|| ledger.kept(id), |(_, known)| (&known.bucket, limit));
-    let frozen = worst.map_or_else(|| ledger.book(id).frozen_until(), |(_, known)| known.frozen_until());
+    let book = ledger.book(id);
+    let (bucket, kept) = worst.map_or((&book.bucket, &book.limit), |(_, known)| (&known.bucket, limit));
+    let frozen = bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until());
     LimitStatus {
         name: limit.name().clone(),
         unit: limit.unit().clone(),
@@ -92,7 +93,7 @@ fn status_of(ledger: &Ledger, now: Time, id: LimitId, limit: &Limit) -> LimitSta
         next_free_ms: bucket.next_free(kept, now).since(now).millis(),
         keys: if limit.is_keyed() { keys.live(id) as u64 } else { 1 },
         frozen_ms: frozen.since(now).millis(),
-        learned: ledger.book(id).learned(now),
+        learned: book.learner.report(now),
         shadow: None,
     }
 }

@@ -223,8 +223,8 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
         limits
             .map(|(index, limit)| {
-                let level = self.ledger.level(LimitId(index as u8), now);
-                let bucket = self.ledger.bucket(LimitId(index as u8));
+                let book = self.ledger.book(LimitId(index as u8));
+                let bucket = &book.bucket;
                 let taken = bucket.taken(limit, now, &[], now);
                 let id = LimitId(index as u8);
                 let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
@@ -233,8 +233,8 @@ impl<R: Clone> Scheduler<R> {
                     Some(_) => Vec::new(),
                     None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
                 };
-                let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
-                let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
+                let (name, micros) = (limit.name().clone(), limit.rate().micros(book.level(now)));
+                let learned = book.learner.mark(now);
                 LevelMark { limit: name, micros, taken, learned, withheld }
             })
             .collect()
@@ -269,7 +269,7 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for index in 0..scheduler.resource.limits().len() {
             let limit = LimitId(index as u8);
-            scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
+            scheduler.ledger.book_mut(limit).reset(now, Credit::ZERO, Withheld::default());
         }
         scheduler.ledger.keys.empty(now, |_| true);
         scheduler
@@ -289,7 +289,7 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for index in 0..scheduler.resource.limits().len() {
             let (limit, full) = (LimitId(index as u8), scheduler.resource.limits()[index].full());
-            scheduler.ledger.reset(limit, now, full, Withheld::default());
+            scheduler.ledger.book_mut(limit).reset(now, full, Withheld::default());
         }
         scheduler
     }
@@ -332,16 +332,15 @@ impl<R: Clone> Scheduler<R> {
 
     fn restore_level(&mut self, then: Time, mark: &LevelMark) {
         if let Some(limit) = self.resource.limit(&mark.limit) {
-            if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
+            let rate = *self.resource.limits()[limit.index()].rate();
+            let book = self.ledger.book_mut(limit);
+            if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
                 return;
             }
             if let Some(learned) = &mark.learned {
-                self.ledger.book_mut(limit).resume_learning(then, learned);
+                book.resume_learning(then, learned);
             }
-            let rate = self.resource.limits()[limit.index()].rate();
-            let level = rate.credit_of_micros(mark.micros);
-            let withheld = heard(then, rate, &mark.withheld);
-            self.ledger.reset(limit, then, level, withheld);
+            book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.withheld));
         }
     }
 
