@@ -185,17 +185,6 @@ impl Keys {
         let slot = self.open(now, charge);
         self.changed = true;
         self.note(slot);
-        self.touch_unnoticed(now, charge, change)
-    }
-
-    /// The same for a change by which no waiting request may start earlier or later.
-    pub(crate) fn touch_unnoticed<T>(
-        &mut self,
-        now: Time,
-        charge: &KeyCharge,
-        change: impl FnOnce(&mut Bucket, &Limit) -> T,
-    ) -> T {
-        let slot = self.open(now, charge);
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
