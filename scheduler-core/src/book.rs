@@ -32,7 +32,7 @@ pub(crate) struct Book {
     pause: Span,
     raised: Time,
     /// Until when its quota is gone, by the upstream's word.
-    spent: Time,
+    pub(crate) spent: Time,
     /// When something was last learned of the level.
     lesson: Time,
 }
@@ -54,12 +54,13 @@ impl Book {
         }
     }
 
-    /// Goes on under a limit of another size, if it is one.
-    pub(crate) fn change(&mut self, now: Time, limit: &Limit) {
-        if self.learner.nominal != *limit {
-            let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
-            *self = Book { bucket, spent: self.spent, ..Book::new(limit, Start::Empty, now) };
+    /// The same under a limit that may be of another size.
+    pub(crate) fn under(&self, now: Time, limit: &Limit) -> Self {
+        if self.learner.nominal == *limit {
+            return self.clone();
         }
+        let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
+        Book { bucket, spent: self.spent, ..Book::new(limit, Start::Empty, now) }
     }
 
     /// Goes on under a wall clock that showed something else at the origin of time.
@@ -96,11 +97,6 @@ impl Book {
         self.bucket.level(&self.limit, now)
     }
 
-    /// What could be spent at `now` if every promise until `time` were paid now.
-    pub(crate) fn level_until(&self, now: Time, time: Time) -> Credit {
-        self.bucket.level_until(&self.limit, now, time)
-    }
-
     /// Whether a call of this cost goes no further beyond what is known to have been served than it may.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(proof) = &self.proof else { return true };
@@ -119,11 +115,6 @@ impl Book {
         if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < ground) {
             self.proof = None;
         }
-    }
-
-    /// Its quota is gone until then.
-    pub(crate) fn spend_until(&mut self, until: Time) {
-        self.spent = until;
     }
 
     /// Until when its quota is gone, if it is.
@@ -207,7 +198,6 @@ impl Book {
             return;
         }
         self.lesson = now;
-        self.review(now);
         let full = self.bucket.last_full(&self.limit);
         let stock = self.learner.fall_short(now, short, full);
         self.bucket.shift(&self.limit, now, -stock);

@@ -5,7 +5,6 @@ use crate::resource::{LimitId, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,29 +24,28 @@ const MOST: i64 = UNITY * 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimates(BTreeMap<(Arc<str>, Name), Factor>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    millionths: i64,
+    /// By how many millionths it is above one.
+    above_one: i64,
     calls: u64,
 }
 
 impl Estimates {
-    /// `bill` as such calls have turned out to cost.
+    /// `estimate` as such calls have turned out to cost.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind().filter(|_| !self.0.is_empty()) else { return estimate };
-        let corrected = |(id, amount): (LimitId, Amount)| {
+        let mut bill = estimate.clone();
+        for (id, amount) in estimate.amounts() {
             let limit = &resource.limits()[id.index()];
-            let factor = self.0.get(&(Arc::clone(kind), limit.unit().clone()))?;
-            let charged = factor.applied_to(amount).min(limit.capacity());
-            (charged != amount).then_some((id, charged))
-        };
-        let corrections: SmallVec<[(LimitId, Amount); 3]> = estimate.amounts().filter_map(corrected).collect();
+            if let Some(factor) = self.0.get(&(Arc::clone(kind), limit.unit().clone())) {
+                bill.set(id, factor.applied_to(amount).min(limit.capacity()));
+            }
+        }
         // Most calls cost what they are estimated to: they need no second bill.
-        if corrections.is_empty() {
+        if bill == estimate {
             return estimate;
         }
-        let mut bill = estimate.clone();
-        corrections.into_iter().for_each(|(id, charged)| bill.set(id, charged));
         bill.set_estimate(estimate);
         bill
     }
@@ -68,23 +66,21 @@ impl Estimates {
         let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
             kind: kind.to_string(),
             unit: unit.clone(),
-            factor: factor.millionths as f64 / UNITY as f64,
+            factor: factor.millionths() as f64 / UNITY as f64,
             calls: factor.calls,
         };
         self.0.iter().map(correction).collect()
     }
 }
 
-impl Default for Factor {
-    fn default() -> Self {
-        Factor { millionths: UNITY, calls: 0 }
-    }
-}
-
 impl Factor {
+    fn millionths(self) -> i64 {
+        UNITY + self.above_one
+    }
+
     /// Rounded up, and in steps, so that calls that are estimated alike share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
-        let factor = i128::from((self.millionths + STEP - 1) / STEP * STEP);
+        let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
         let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);
         u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or(amount)
     }
@@ -92,7 +88,7 @@ impl Factor {
     fn learn(&mut self, estimate: Amount, cost: Amount) {
         let ratio = i128::from(cost.micros()) * i128::from(UNITY) / i128::from(estimate.micros().max(1));
         let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(LEAST, MOST);
-        self.millionths += (ratio - self.millionths) / WEIGHT;
+        self.above_one += (ratio - self.millionths()) / WEIGHT;
         self.calls += 1;
     }
 }

@@ -65,10 +65,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// When what was learned is to be looked at again, as long as somebody waits.
     pub(crate) fn next_review(&self) -> Option<Wakeup> {
-        if self.waiting() == 0 {
-            return None;
-        }
-        self.ledger.next_review().map(|at| Wakeup { at, reason: Reason::Review })
+        let next = self.ledger.next_review().filter(|_| self.waiting() > 0);
+        next.map(|at| Wakeup { at, reason: Reason::Review })
     }
 
     /// The refusal of a bill that a spent quota is in the way of.
@@ -126,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
         for limit in limits.iter().copied() {
             match bill.key_of(limit) {
                 Some(_) => _ = self.ledger.freeze(now, bill, limit, until, until),
-                None => self.ledger.book_mut(limit).spend_until(until),
+                None => self.ledger.book_mut(limit).spent = until,
             }
         }
         self.hasten_mark();

@@ -9,6 +9,7 @@ use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
+use crate::spec::Start;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -66,6 +67,13 @@ enum Others {
     Like(Bucket),
 }
 
+impl Others {
+    /// Those of a limit of which nobody has heard.
+    fn begin(resource: &Resource, now: Time) -> Self {
+        if resource.start() == Start::Empty { Others::Empty(now) } else { Others::Full }
+    }
+}
+
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -96,7 +104,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(resource: &Resource) -> Self {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
@@ -104,7 +112,7 @@ impl Keys {
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             live: vec![0; limits.len()],
-            others: vec![Others::Full; limits.len()],
+            others: vec![Others::begin(resource, now); limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
             frozen: BTreeSet::new(),
@@ -339,7 +347,7 @@ impl Keys {
             known.limit = to;
         }
         let others = |(before, to): (&Option<LimitId>, &Limit)| {
-            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
+            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::begin(resource, now) };
             let was = &self.limits[before.index()];
             if was.counts_longer_as(to).is_some() {
                 // Nobody knows what keys have taken that were forgotten a moment ago.

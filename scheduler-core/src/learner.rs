@@ -32,7 +32,7 @@ const MOST_STOCK: Span = Span::from_secs(2);
 /// At most one part in this many of a full bucket is held back.
 const STOCK_PART: u64 = 5;
 /// How often what is learned is looked at again.
-pub(crate) const REVIEW: Span = Span::from_secs(1);
+const REVIEW: Span = Span::from_secs(1);
 
 /// What is known of how one bucket of the upstream's differs from its limit.
 #[derive(Clone, Debug)]
@@ -118,8 +118,13 @@ impl Learner {
     }
 
     /// Whether anything differs from the limit.
-    pub(crate) fn differs(&self) -> bool {
+    fn differs(&self) -> bool {
         self.loss > 0 || self.short() > Credit::ZERO
+    }
+
+    /// When it is to be [reviewed](Learner::review) again, if anything differs from the limit.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.differs().then_some(self.counted + REVIEW)
     }
 
     /// The loss of rate at `time`, no earlier than it was estimated.
@@ -160,10 +165,9 @@ impl Learner {
 
     /// Learns that the upstream has `short` less than it should: it is the rate that has lost that since the level was last
     /// known. `full` is when the bucket was last full, if it was. Returns what is held back on top of it from now on.
-    ///
-    /// Must be [reviewed](Learner::review) to now.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
         let Some(most_loss) = self.most_loss() else { return Credit::ZERO };
+        self.review(now);
         let before = self.stock;
         let kept_back = std::mem::take(&mut self.kept_back);
         let Some(known) = self.known.replace(now) else { return Credit::ZERO };

@@ -5,13 +5,11 @@ use crate::book::Book;
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::keys::Keys;
-use crate::learner::REVIEW;
 use crate::limit::{Limit, Tier};
 use crate::limit_set::LimitSet;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
-use crate::spec::Start;
 use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -39,7 +37,6 @@ impl Offer {
 pub(crate) struct Ledger {
     books: Vec<Book>,
     pub(crate) keys: Keys,
-    reviewed: Time,
     /// Whether a bucket without a key has changed since this was last asked.
     changed: bool,
 }
@@ -73,16 +70,7 @@ impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let books = resource.limits().iter().map(|limit| Book::new(limit, resource.start(), now));
-        let mut ledger = Ledger { books: books.collect(), keys: Keys::new(resource), reviewed: now, changed: false };
-        ledger.begin_keys(resource, now, |_| true);
-        ledger
-    }
-
-    /// Buckets of keys that nobody has heard of begin as the resource says.
-    fn begin_keys(&mut self, resource: &Resource, now: Time, is_new: impl Fn(&LimitId) -> bool) {
-        if resource.start() == Start::Empty {
-            resource.keyed_limits().filter(is_new).for_each(|limit| self.keys.begin_empty(limit, now));
-        }
+        Ledger { books: books.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
     /// What a bucket says, from `now` on.
@@ -171,12 +159,11 @@ impl Ledger {
 
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
     pub(crate) fn next_review(&self) -> Option<Time> {
-        self.books.iter().any(|book| book.learner.differs()).then_some(self.reviewed + REVIEW)
+        self.books.iter().filter_map(|book| book.learner.next_review()).min()
     }
 
     /// Keeps limits as what was learned of them says now.
     pub(crate) fn review(&mut self, now: Time) {
-        self.reviewed = now;
         for book in &mut self.books {
             self.changed |= book.review(now);
         }
@@ -186,16 +173,11 @@ impl Ledger {
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => {
-                let mut book = self.book(*before).clone();
-                book.change(now, limit);
-                book
-            }
+            Some(before) => self.book(*before).under(now, limit),
             None => Book::new(limit, resource.start(), now),
         };
         self.books = limits.map(book).collect();
         self.keys.change(now, resource, succession);
-        self.begin_keys(resource, now, |limit| succession.before()[limit.index()].is_none());
     }
 
     /// The wall clock showed something else at the origin of time.
@@ -296,7 +278,7 @@ impl Ledger {
     /// takes nothing of what is there until then.
     fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
         let book = self.book(account.limit);
-        let told = book.spent_until(now).filter(|_| account.key.is_none());
+        let told = book.spent_until(now);
         if told.is_some() || !book.limit.is_quota() {
             return told;
         }

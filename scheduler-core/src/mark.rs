@@ -1,6 +1,7 @@
 //! Marks: what the store has to hold before permits may be granted.
 
 use crate::bill::Bill;
+use crate::book::Book;
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
 use crate::credit::Credit;
@@ -273,8 +274,8 @@ impl<R: Clone> Scheduler<R> {
     fn near_level(&self, now: Time, id: LimitId) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
         let soon = self.resource.horizon() + self.resource.reservation();
-        let tokens = self.resource.limits()[id.index()].has_tokens();
-        self.ledger.book(id).level_until(now, now + if tokens { NEAR } else { soon })
+        let Book { bucket, limit, .. } = self.ledger.book(id);
+        bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
     /// What those who wait could take from `limit` now, which is no more than there is for their class.
