@@ -33,8 +33,6 @@ pub(crate) struct Book {
     raised: Time,
     /// Until when its quota is gone, by the upstream's word.
     pub(crate) spent: Time,
-    /// When something was last learned of the level.
-    lesson: Time,
 }
 
 impl Book {
@@ -50,7 +48,6 @@ impl Book {
             pause: FIRST_PAUSE,
             raised: now,
             spent: Time::ORIGIN,
-            lesson: Time::ORIGIN,
         }
     }
 
@@ -194,10 +191,9 @@ impl Book {
     /// part of it.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         self.bucket.shift(&self.limit, now, -short);
-        if at < self.lesson {
+        if self.learner.known.is_some_and(|lesson| at < lesson) {
             return;
         }
-        self.lesson = now;
         let full = self.bucket.last_full(&self.limit);
         let stock = self.learner.fall_short(now, short, full);
         self.bucket.shift(&self.limit, now, -stock);

@@ -138,8 +138,7 @@ impl<R: Clone> Scheduler<R> {
     fn compare(&mut self, now: Time, at: Time, bill: &Bill, reading: &Reading) {
         let mut limits = self.meant_by(bill, &reading.scope);
         if limits.len() > 1 {
-            let capacity = reading.capacity;
-            limits.retain(|limit| Some(self.resource.limits()[limit.index()].capacity()) == capacity);
+            limits.retain(|limit| Some(self.resource.limits()[limit.index()].capacity()) == reading.capacity);
         }
         // Of the buckets of keys it is not remembered where their levels have been.
         limits.retain(|limit| bill.key_of(*limit).is_none());

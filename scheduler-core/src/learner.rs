@@ -43,7 +43,7 @@ pub(crate) struct Learner {
     loss: Ppm,
     estimated: Time,
     /// When the upstream's level was last known.
-    known: Option<Time>,
+    pub(crate) known: Option<Time>,
     /// What refilling slower has kept back since then, and until when that is counted.
     kept_back: Credit,
     counted: Time,
@@ -95,7 +95,7 @@ impl Learner {
 
     /// What another has to know at `now` to go on, if there is anything.
     pub(crate) fn mark(&self, now: Time) -> Option<LearnedMark> {
-        if self.known.is_none() && !self.differs() {
+        if self.most_loss().is_none() || self.known.is_none() && !self.differs() {
             return None;
         }
         let since = |time: Time| now.since(time).nanos();
@@ -166,11 +166,10 @@ impl Learner {
     /// Learns that the upstream has `short` less than it should: it is the rate that has lost that since the level was last
     /// known. `full` is when the bucket was last full, if it was. Returns what is held back on top of it from now on.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
-        let Some(most_loss) = self.most_loss() else { return Credit::ZERO };
         self.review(now);
         let before = self.stock;
         let kept_back = std::mem::take(&mut self.kept_back);
-        let Some(known) = self.known.replace(now) else { return Credit::ZERO };
+        let (Some(known), Some(most_loss)) = (self.known.replace(now), self.most_loss()) else { return Credit::ZERO };
         match full.filter(|full| *full > known) {
             Some(full) if now.since(full) < self.nominal.period() => self.burst += short,
             Some(full) => self.lose_rate(now, most_loss, short, now.since(full)),

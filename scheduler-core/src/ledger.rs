@@ -54,16 +54,13 @@ impl<'a> Account<'a> {
     fn of(bill: &'a Bill, limit: LimitId) -> Self {
         Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
     }
-
-    fn of_key(charge: &'a KeyCharge) -> Self {
-        Account { limit: charge.limit, amount: charge.amount, key: Some(charge) }
-    }
 }
 
 /// All that a bill charges.
 fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
     let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
-    shared.chain(bill.keyed().map(Account::of_key))
+    let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
+    shared.chain(keyed)
 }
 
 impl Ledger {
@@ -245,22 +242,6 @@ impl Ledger {
             }
         }
         offer
-    }
-
-    /// The earliest start from `from` on that the bucket of a key can pay, beside a start that is kept for another.
-    pub(crate) fn earliest_of_key(
-        &self,
-        from: Time,
-        charge: &KeyCharge,
-        tier: Tier,
-        kept: Option<(Key, Amount, Tier)>,
-    ) -> Time {
-        let limit = &self.book(charge.limit).limit;
-        let mut bucket = self.keys.bucket(from, charge);
-        if let Some((key, amount, tier)) = kept {
-            bucket.to_mut().commit(limit, from, key, limit.draw(amount, tier));
-        }
-        bucket.earliest(limit, from, limit.draw(charge.amount, tier))
     }
 
     /// Limits whose quota is gone by the upstream's word.
