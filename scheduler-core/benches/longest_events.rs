@@ -286,8 +286,8 @@ impl<'a> World<'a> {
     }
 
     fn last(&mut self) {
-        let bigger = |limit: &LimitSpec| LimitSpec { capacity: amount(limit.capacity.units() * 2.0), ..limit.clone() };
-        let limits: Vec<LimitSpec> = self.shape.limits.iter().map(bigger).collect();
+        let smaller = |limit: &LimitSpec| LimitSpec { capacity: amount(limit.capacity.units() / 2.0), ..limit.clone() };
+        let limits: Vec<LimitSpec> = self.shape.limits.iter().map(smaller).collect();
         self.timed("snapshot", |core, now| core.snapshot(now, SNAPSHOT_PERMITS));
         self.event("wall clock", Event::WallClock { unix_at_origin: 1_700_000_000_000_000_000 });
         self.event("doubt", Event::Doubt);
