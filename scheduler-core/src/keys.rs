@@ -94,8 +94,6 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Whether any has changed since this was last asked.
-    changed: bool,
     /// Buckets with gates that have changed since they were last looked at.
     noted: BTreeSet<Slot>,
     /// Where the sweep goes on.
@@ -118,7 +116,6 @@ impl Keys {
             frozen: BTreeSet::new(),
             in_use: BTreeSet::new(),
             pages: KeyPages::default(),
-            changed: false,
             noted: BTreeSet::new(),
             swept: 0,
             bound: resource.bounds().max_keys,
@@ -191,7 +188,6 @@ impl Keys {
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
         let slot = self.open(now, charge);
-        self.changed = true;
         self.note(slot);
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
@@ -221,11 +217,6 @@ impl Keys {
         if self.get(slot).is_some_and(|known| known.gate.is_some()) {
             self.noted.insert(slot);
         }
-    }
-
-    /// Whether any bucket has changed since this was last asked.
-    pub(crate) fn take_change(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
     }
 
     /// A bucket whose gate is to be looked at.

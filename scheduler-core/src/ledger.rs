@@ -37,7 +37,7 @@ impl Offer {
 pub(crate) struct Ledger {
     books: Vec<Book>,
     pub(crate) keys: Keys,
-    /// Whether a bucket without a key has changed since this was last asked.
+    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
     changed: bool,
 }
 
@@ -91,11 +91,10 @@ impl Ledger {
 
     /// Changes a bucket.
     fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        self.changed = true;
+        let Book { bucket, limit, .. } = &mut self.books[account.limit.index()];
         match account.key {
-            None => {
-                let Book { bucket, limit, .. } = self.book_mut(account.limit);
-                change(bucket, limit)
-            }
+            None => change(bucket, limit),
             Some(charge) => self.keys.touch(now, charge, change),
         }
     }
@@ -128,10 +127,9 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    /// Whether anything has changed since this was last asked.
     pub(crate) fn take_change(&mut self) -> bool {
-        let keys = self.keys.take_change();
-        std::mem::take(&mut self.changed) || keys
+        std::mem::take(&mut self.changed)
     }
 
     /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
