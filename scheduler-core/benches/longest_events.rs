@@ -35,6 +35,8 @@ const RARE: u64 = 50;
 const STEP: Span = Span::from_nanos(20_000);
 /// Permits that a graceful stop tells of.
 const SNAPSHOT_PERMITS: usize = 250_000;
+/// Seconds within which all permits are forgotten.
+const FORGOTTEN_WITHIN: u64 = 400;
 /// Longer events are marked in the table.
 const LONGEST: Span = Span::from_millis(1);
 
@@ -183,6 +185,8 @@ struct World<'a> {
     scheduler: Scheduler<u64>,
     now: Time,
     asked: u64,
+    /// Where the next steps along those who wait go on.
+    walks: [Walk; 2],
     clock: Clock,
     figures: &'a mut Figures,
 }
@@ -192,7 +196,8 @@ impl<'a> World<'a> {
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
         let scheduler = Scheduler::new(resource(&shape.limits), 1, now);
         let scheduler = if shape.is_fenced { scheduler.fenced() } else { scheduler };
-        let mut world = World { shape, scheduler, now, asked: 0, clock: Clock::start(), figures };
+        let mut world =
+            World { shape, scheduler, now, asked: 0, walks: [Walk::default(); 2], clock: Clock::start(), figures };
         for _ in 0..count {
             world.now += shape.step;
             world.write_due_mark();
@@ -263,11 +268,13 @@ impl<'a> World<'a> {
         let requests = self.scheduler.resource().only_limit_of("requests").expect("a limit");
         let levels = vec![(requests, amount(1.0))];
         self.event("levels", Event::Levels { asked: self.now, heard: self.now, levels });
-        self.timed("probe step", |core, now| core.probe(now, Walk::default(), |to| to % 7 == 0));
+        let [probe, purge] = self.walks;
+        let probed = self.timed("probe step", |core, now| core.probe(now, probe, |to| to % 7 == 0));
         self.event("wake, after a probe", Event::Wake);
         let nobody = Selection { client: Some("nobody".to_owned()), class: None };
-        self.timed("purge step, of nobody", |core, _| core.purge(Walk::default(), &nobody));
-        self.timed("purge step", |core, _| core.purge(Walk::default(), &Selection::default()));
+        self.timed("purge step, of nobody", |core, _| core.purge(purge, &nobody));
+        let (_, purged) = self.timed("purge step", |core, _| core.purge(purge, &Selection::default()));
+        self.walks = [probed, purged].map(Option::unwrap_or_default);
         self.event("wake, after a purge", Event::Wake);
         let heard = self.now;
         self.now += STEP;
@@ -295,6 +302,10 @@ impl<'a> World<'a> {
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
         self.event("store went back", Event::StoreWentBack { epoch: 2 });
         self.event("hand-over", Event::HandOver);
+        for _ in 0..FORGOTTEN_WITHIN {
+            self.now += Span::from_secs(1);
+            self.event("wake, to forget permits", Event::Wake);
+        }
     }
 
     /// A call that is told what the upstream answers.
