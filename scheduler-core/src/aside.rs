@@ -149,15 +149,17 @@ impl<R: Clone> Scheduler<R> {
 
     /// The earliest start of a request that stands so which the bucket of a key can pay, beside what it keeps for another.
     fn earliest_of_key(&self, now: Time, stand: Stand, charge: &KeyCharge, tier: Tier) -> Time {
+        let limit = &self.resource.limits()[charge.limit.index()];
+        let mut bucket = self.ledger.keys.bucket(now, charge);
         let key = self.ledger.keys.find(charge.limit, &charge.key);
-        let Some(holder) = key.and_then(|key| self.kept_before(now, stand, key)) else {
-            return self.ledger.earliest_of_key(now, charge, tier, None);
-        };
-        let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
-        let its_tier = self.tier(waiting.class);
-        let start = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
-        let key = Key { at: start, serial: waiting.place.serial };
-        self.ledger.earliest_of_key(now, charge, tier, Some((key, kept, its_tier)))
+        if let Some(holder) = key.and_then(|key| self.kept_before(now, stand, key)) {
+            let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
+            let its_tier = self.tier(waiting.class);
+            let at = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
+            let start = Key { at, serial: waiting.place.serial };
+            bucket.to_mut().commit(limit, now, start, limit.draw(kept, its_tier));
+        }
+        bucket.earliest(limit, now, limit.draw(charge.amount, tier))
     }
 
     /// The request for which a key keeps what it needs, if that waits for another key and goes before `stand`.

@@ -6,9 +6,10 @@ use crate::learned::LearnedMark;
 use crate::learner::Learner;
 use crate::limit::Limit;
 use crate::proof::{BEYOND, GROUND, Proof};
+use crate::spec::Start;
+use crate::taken::Taken;
 use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::status::Learned;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long a limit is silent after a rejection that does not say: at first, and at most. It doubles while they go on.
@@ -25,103 +26,97 @@ pub(crate) struct Book {
     pub(crate) bucket: Bucket,
     /// The limit in use.
     pub(crate) limit: Limit,
-    nominal: Limit,
-    learner: Option<Learner>,
+    pub(crate) learner: Learner,
+    /// What is known of stock that nobody has seen, as long as there may be some.
+    pub(crate) proof: Option<Proof>,
     pause: Span,
     raised: Time,
     /// Until when its quota is gone, by the upstream's word.
-    spent: Time,
-    proof: Option<Proof>,
-    /// When something was last learned of the level.
-    lesson: Time,
+    pub(crate) spent: Time,
 }
 
 impl Book {
-    pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
+    /// The book of a limit that nobody has heard of.
+    pub(crate) fn new(limit: &Limit, start: Start, now: Time) -> Self {
+        let level = if start == Start::Empty { Credit::ZERO } else { limit.full() };
+        let is_doubted = start == Start::Unproven && limit.floor().is_some() && !limit.is_keyed();
         Book {
             bucket: Bucket::new(limit, now, level).tracked(),
             limit: limit.clone(),
-            nominal: limit.clone(),
-            learner: limit.floor().map(|floor| Learner::new(now, floor)),
+            learner: Learner::new(now, limit),
+            proof: Proof::wanted(now, limit.spec().period).filter(|_| is_doubted),
             pause: FIRST_PAUSE,
             raised: now,
             spent: Time::ORIGIN,
-            proof: None,
-            lesson: Time::ORIGIN,
         }
     }
 
-    /// Goes on under a limit of another size, if it is one.
-    pub(crate) fn change(&mut self, now: Time, limit: &Limit) {
-        if self.nominal != *limit {
-            let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
-            *self = Book { bucket, spent: self.spent, ..Book::new(limit, now, Credit::ZERO) };
+    /// The same under a limit that may be of another size.
+    pub(crate) fn under(&self, now: Time, limit: &Limit) -> Self {
+        if self.learner.nominal == *limit {
+            return self.clone();
         }
+        let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
+        Book { bucket, spent: self.spent, ..Book::new(limit, Start::Empty, now) }
     }
 
     /// Goes on under a wall clock that showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let limit = self.limit.clone().at_unix(unix_at_origin);
         self.bucket.anchor(now, &self.limit, &limit);
-        (self.limit, self.nominal) = (limit, self.nominal.clone().at_unix(unix_at_origin));
+        self.limit = limit;
+        self.learner.nominal = self.learner.nominal.clone().at_unix(unix_at_origin);
     }
 
-    /// Stock that is full because nobody knows better is drawn on with care.
-    pub(crate) fn doubt_stock(&mut self, now: Time) {
-        self.proof = self.learner.as_ref().and_then(|_| Proof::wanted(now, self.nominal.spec().period));
-    }
-
-    /// Puts the bucket at a level that somebody knows.
+    /// Puts the bucket at a level that somebody knows, without any promise but what is withheld for those of a predecessor.
     pub(crate) fn reset(&mut self, now: Time, level: Credit, withheld: Withheld) {
         self.bucket = Bucket::withholding(&self.limit, now, level, withheld).tracked();
         self.proof = None;
+    }
+
+    /// Puts the bucket where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
+    pub(crate) fn resume(&mut self, then: Time, taken: &Taken) -> bool {
+        let bucket = Bucket::counted(&self.limit, then, taken);
+        bucket.map(|bucket| self.bucket = bucket).is_some()
+    }
+
+    /// Goes on from what a predecessor had learned at `then`, if it was of the same policy. The bucket must be [put](Book::reset) at its
+    /// level behind this.
+    pub(crate) fn resume_learning(&mut self, then: Time, mark: &LearnedMark) {
+        if let Some(learner) = self.learner.resumed(then, mark) {
+            self.limit = learner.adapted(then);
+            self.learner = learner;
+        }
+    }
+
+    /// What could be spent at `now` if every promise were paid now.
+    pub(crate) fn level(&self, now: Time) -> Credit {
+        self.bucket.level(&self.limit, now)
     }
 
     /// Whether a call of this cost goes no further beyond what is known to have been served than it may.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(proof) = &self.proof else { return true };
         let proven = proof.served(now).and_then(|at| self.bucket.level_after(&self.limit, at));
-        let (cost, full) = (self.nominal.rate().credit(cost), self.limit.full());
-        let level = self.bucket.level(&self.limit, now) - cost;
+        let (cost, full) = (self.credit(cost), self.limit.full());
+        let level = self.level(now) - cost;
         let beyond = if level < full.part(GROUND) { cost } else { cost.times(BEYOND) };
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
-    }
-
-    /// Whether there is stock that is not proven yet.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.proof.is_some()
-    }
-
-    /// Notes that a call is to start.
-    pub(crate) fn note_start(&mut self, at: Time) {
-        if let Some(proof) = &mut self.proof {
-            proof.note_start(at);
-        }
     }
 
     /// Notes that a call which started at `at` was served: a bucket that was drawn on to the ground holds what it should.
     pub(crate) fn note_served(&mut self, at: Time) {
         let Some(proof) = &mut self.proof else { return };
         proof.note_served(at);
-        let ground = self.margin() + self.nominal.rate().credit(Amount::ONE);
+        let ground = self.margin() + self.credit(Amount::ONE);
         if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < ground) {
             self.proof = None;
         }
     }
 
-    /// Its quota is gone until then.
-    pub(crate) fn spend_until(&mut self, until: Time) {
-        self.spent = until;
-    }
-
     /// Until when its quota is gone, if it is.
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {
         (self.spent > now).then_some(self.spent)
-    }
-
-    /// What is learned of the limit, if that is wanted.
-    pub(crate) fn learner(&self) -> Option<&Learner> {
-        self.learner.as_ref()
     }
 
     /// Forgets what nobody will tell any more.
@@ -130,33 +125,11 @@ impl Book {
         self.proof.take_if(|proof| proof.is_over(now));
     }
 
-    /// How the limit in use differs from the nominal one, for people.
-    pub(crate) fn learned(&self, now: Time) -> Option<Learned> {
-        let learner = self.learner.as_ref().filter(|learner| learner.differs())?;
-        let held_back = self.nominal.rate().units(learner.short());
-        Some(Learned { rate: 1.0 - learner.loss(now) as f64 / 1e6, held_back })
-    }
-
-    /// What a successor is told of what was learned, if that is anything.
-    pub(crate) fn learned_mark(&self, now: Time) -> Option<LearnedMark> {
-        self.learner.as_ref()?.mark(now, &self.nominal, &self.limit)
-    }
-
-    /// Goes on from what a predecessor had learned at `then`, if it was of the same policy. The bucket must be [put](Book::reset) at its
-    /// level behind this.
-    pub(crate) fn resume_learning(&mut self, then: Time, mark: &LearnedMark) {
-        if let Some(learner) = Learner::resumed(then, &self.nominal, mark) {
-            self.limit = learner.adapted(&self.nominal, then);
-            self.learner = Some(learner);
-        }
-    }
-
     /// Keeps the limit as what was learned says now. Whether that changes anything.
     pub(crate) fn review(&mut self, now: Time) -> bool {
-        let Some(learner) = &mut self.learner else { return false };
-        learner.review(now, &self.nominal, &self.limit);
-        let adapted = learner.adapted(&self.nominal, now);
-        let changes = adapted.rate() != self.limit.rate() || adapted.full() != self.limit.full();
+        self.learner.review(now);
+        let adapted = self.learner.adapted(now);
+        let changes = adapted != self.limit;
         if changes {
             self.bucket.adopt(now, &self.limit, &adapted);
             self.limit = adapted;
@@ -178,58 +151,38 @@ impl Book {
     /// For how long the upstream could have gone on when it was asked at `at`, as far as is known here: negative where the
     /// rejection of a call of this cost had to be expected. In nanoseconds.
     pub(crate) fn slack(&self, at: Time, cost: Amount) -> i128 {
-        let rate = self.nominal.rate();
-        let level = self.upstream_before(at, cost).unwrap_or(Credit::ZERO) - rate.credit(cost);
-        rate.nanos_of(level)
+        let level = self.upstream_after(at).unwrap_or(-self.credit(cost));
+        self.learner.nominal.rate().nanos_of(level)
     }
 
     /// Learns that the upstream rejected a call of this cost which was made at `at`: it would have been served after that time.
     ///
     /// A call that was rejected has taken nothing, so that the charge returns.
     pub(crate) fn be_rejected(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
-        let rate = *self.nominal.rate();
-        let before = self.upstream_before(at, cost);
-        self.bucket.shift_from(&self.limit, now, at, rate.credit(cost));
+        let after_call = self.upstream_after(at);
+        self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.proof = None;
-        if let Some(before) = before {
-            self.learn_rejection(now, at, cost, before, after);
-        }
-    }
-
-    fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, before: Credit, after: Option<Span>) {
-        let cost = self.nominal.rate().credit(cost);
         let missing = |book: &Book| book.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
         let known = missing(self);
-        let short = before - (cost - known);
-        if short <= Credit::ZERO || after.is_none() && before < cost {
-            return;
-        }
-        self.lower(now, at, short);
-        // What is missing comes in within the same time, however slow the refill turns out to be.
-        self.bucket.shift(&self.limit, now, known - missing(self));
-    }
-
-    /// Learns what the upstream's bucket held right behind a call that was made at `at`; whole tokens only, perhaps.
-    pub(crate) fn be_told(&mut self, now: Time, at: Time, remaining: Amount) {
-        let Some(level) = self.bucket.level_after(&self.limit, at) else { return };
-        let rate = *self.nominal.rate();
-        let (expected, told) = (level + self.held_back(), rate.credit(remaining));
-        if told < level + self.margin().part(2) {
-            self.lower(now, at, expected - told);
-        } else if told > expected + rate.credit(Amount::ONE) {
-            self.raise(now, told - expected - rate.credit(Amount::ONE));
+        // Where the upstream does not say, a call that had to be rejected tells nothing new.
+        let told = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
+        if let Some(short) = told.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
+            self.lower(now, at, short);
+            // What is missing comes in within the same time, however slow the refill turns out to be.
+            self.bucket.shift(&self.limit, now, known - missing(self));
         }
     }
 
-    /// Learns what the upstream's bucket held at some time between `asked` and `heard`.
-    pub(crate) fn be_polled(&mut self, now: Time, asked: Time, heard: Time, level: Amount) {
-        let past = |at| self.bucket.level_after(&self.limit, at);
+    /// Learns what the upstream's bucket held at some time between `asked` and `heard`; whole tokens only, perhaps. What is held back
+    /// is there to be short of, but for half the margin.
+    pub(crate) fn be_told(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
+        let past = |at| self.upstream_after(at);
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
-        let (least, most) = (first.min(last) + self.held_back(), first.max(last) + self.held_back());
-        let told = self.nominal.rate().credit(level);
-        if told < least - self.margin().part(2) {
+        let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
+        let told = self.credit(remaining);
+        if told < least - self.held_back() + self.margin().part(2) {
             self.lower(now, asked, least - told);
-        } else if told > most + self.nominal.rate().credit(Amount::ONE) {
+        } else if told > most {
             self.raise(now, told - most);
         }
     }
@@ -238,39 +191,38 @@ impl Book {
     /// part of it.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         self.bucket.shift(&self.limit, now, -short);
-        if at < self.lesson {
+        if self.learner.known.is_some_and(|lesson| at < lesson) {
             return;
         }
-        self.lesson = now;
-        self.review(now);
         let full = self.bucket.last_full(&self.limit);
-        let Some(learner) = &mut self.learner else { return };
-        let stock = learner.fall_short(now, &self.nominal, short, full);
-        if stock > Credit::ZERO {
-            self.bucket.shift(&self.limit, now, -stock);
-        }
+        let stock = self.learner.fall_short(now, short, full);
+        self.bucket.shift(&self.limit, now, -stock);
         self.review(now);
     }
 
     /// The upstream has more than it should: that may be trusted slowly.
     fn raise(&mut self, now: Time, surplus: Credit) {
-        let most = self.nominal.rate().refill_within(now.since(self.raised)).part(RAISE_PART);
+        let refill = self.learner.nominal.rate().refill_within(now.since(self.raised));
         self.raised = now;
-        self.bucket.shift(&self.limit, now, surplus.min(most));
+        self.bucket.shift(&self.limit, now, surplus.min(refill.part(RAISE_PART)));
     }
 
-    /// What the upstream held before a call of this cost at `at`, as far as is known here.
-    fn upstream_before(&self, at: Time, cost: Amount) -> Option<Credit> {
-        let after = self.bucket.level_after(&self.limit, at)?;
-        Some(after + self.nominal.rate().credit(cost) + self.held_back())
+    /// What the upstream holds right behind what started until `at`, as far as is known here.
+    fn upstream_after(&self, at: Time) -> Option<Credit> {
+        Some(self.bucket.level_after(&self.limit, at)? + self.held_back())
     }
 
     /// By how much the levels here lie below the upstream's.
     fn held_back(&self) -> Credit {
-        self.margin() + self.learner.as_ref().map_or(Credit::ZERO, Learner::stock)
+        self.margin() + self.learner.stock
     }
 
     fn margin(&self) -> Credit {
-        self.nominal.rate().credit(self.nominal.margin())
+        self.credit(self.limit.margin())
+    }
+
+    /// The same at any rate: the units of credit are those of the capacity.
+    fn credit(&self, amount: Amount) -> Credit {
+        self.limit.rate().credit(amount)
     }
 }

@@ -5,7 +5,6 @@ use crate::resource::{LimitId, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,29 +24,28 @@ const MOST: i64 = UNITY * 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimates(BTreeMap<(Arc<str>, Name), Factor>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    millionths: i64,
+    /// By how many millionths it is above one.
+    above_one: i64,
     calls: u64,
 }
 
 impl Estimates {
-    /// `bill` as such calls have turned out to cost.
+    /// `estimate` as such calls have turned out to cost.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
-        let corrected = |(id, amount): (LimitId, Amount)| {
+        let mut bill = estimate.clone();
+        for (id, amount) in estimate.amounts() {
             let limit = &resource.limits()[id.index()];
-            let factor = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone()))?;
-            let charged = factor.applied_to(amount).min(limit.spec().capacity);
-            (charged != amount).then_some((id, charged))
-        };
-        let corrections: SmallVec<[(LimitId, Amount); 3]> = estimate.amounts().filter_map(corrected).collect();
+            if let Some(factor) = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone())) {
+                bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
+            }
+        }
         // Most calls cost what they are estimated to: they need no second bill.
-        if corrections.is_empty() {
+        if bill == estimate {
             return estimate;
         }
-        let mut bill = estimate.clone();
-        corrections.into_iter().for_each(|(id, charged)| bill.set(id, charged));
         bill.estimated = Some(Box::new(estimate));
         bill
     }
@@ -68,23 +66,21 @@ impl Estimates {
         let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
             kind: kind.to_string(),
             unit: unit.clone(),
-            factor: factor.millionths as f64 / UNITY as f64,
+            factor: factor.millionths() as f64 / UNITY as f64,
             calls: factor.calls,
         };
         self.0.iter().map(correction).collect()
     }
 }
 
-impl Default for Factor {
-    fn default() -> Self {
-        Factor { millionths: UNITY, calls: 0 }
-    }
-}
-
 impl Factor {
+    fn millionths(self) -> i64 {
+        UNITY + self.above_one
+    }
+
     /// Rounded up, and in steps, so that calls that are estimated alike share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
-        let factor = i128::from((self.millionths + STEP - 1) / STEP * STEP);
+        let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
         let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);
         u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or(amount)
     }
@@ -92,63 +88,7 @@ impl Factor {
     fn learn(&mut self, estimate: Amount, cost: Amount) {
         let ratio = i128::from(cost.micros()) * i128::from(UNITY) / i128::from(estimate.micros().max(1));
         let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(LEAST, MOST);
-        self.millionths += (ratio - self.millionths) / WEIGHT;
+        self.above_one += (ratio - self.millionths()) / WEIGHT;
         self.calls += 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::spec::{LimitSpec, ResourceSpec};
-    use rampmeter_protocol::time::Span;
-
-    fn amount(units: f64) -> Amount {
-        Amount::new(units).unwrap()
-    }
-
-    #[test]
-    fn what_calls_cost_time_and_again_is_what_they_are_charged() {
-        for (estimate, cost, settles_at) in [(10.0, 5.0, 5.0), (10.0, 10.0, 10.0), (2.0, 7.0, 7.0), (1.0, 100.0, 8.0)] {
-            let mut factor = Factor::default();
-            for _ in 0..200 {
-                factor.learn(amount(estimate), amount(cost));
-            }
-            let charged = factor.applied_to(amount(estimate)).units();
-            let step = estimate / 64.0;
-            assert!((settles_at..=settles_at + 1.1 * step).contains(&charged), "{estimate} for {cost}: {charged}");
-        }
-    }
-
-    #[test]
-    fn a_bill_that_is_right_is_the_only_one() {
-        let [name, unit] = ["api", "requests"].map(|name| Name::new(name).unwrap());
-        let limit = LimitSpec::new(name.clone(), unit, amount(100.0), Span::from_secs(1));
-        let resource = Resource::new(&ResourceSpec::new(name, vec![limit])).unwrap();
-        let bill = |kind: &str| {
-            let mut bill = Bill::new();
-            bill.set(LimitId(0), amount(10.0));
-            bill.kind = Some(kind.into());
-            bill
-        };
-        let mut estimates = Estimates::default();
-        for (kind, cost) in [("/right", 10.0), ("/light", 5.0)] {
-            estimates.learn(&resource, &bill(kind), "requests", amount(cost));
-        }
-        for (kind, is_right) in [("/right", true), ("/unheard-of", true), ("/light", false)] {
-            let corrected = estimates.correct(&resource, bill(kind));
-            assert_eq!(std::ptr::eq(corrected.estimate(), &raw const corrected), is_right, "{kind}");
-            assert_eq!(*corrected.estimate(), bill(kind), "{kind}");
-        }
-    }
-
-    #[test]
-    fn what_varies_is_charged_at_its_mean() {
-        let mut factor = Factor::default();
-        for call in 0..400 {
-            factor.learn(amount(10.0), amount(if call % 2 == 0 { 2.0 } else { 6.0 }));
-        }
-        let charged = factor.applied_to(amount(10.0)).units();
-        assert!((3.5..4.5).contains(&charged), "{charged}");
     }
 }

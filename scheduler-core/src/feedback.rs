@@ -5,7 +5,6 @@
 //! with those of the time of the call, corrected by what was learned since, so that the calls of one round trip are one lesson.
 
 use crate::bill::Bill;
-use crate::bucket::Bucket;
 use crate::command::{Announcement, Command};
 use crate::observation::{Observation, Reading, Scope, Verdict};
 use crate::permits::Granted;
@@ -15,7 +14,7 @@ use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// How long the bucket of a key is silent after a rejection that does not say.
 const KEY_PAUSE: Span = Span::from_secs(1);
@@ -47,7 +46,7 @@ impl<R: Clone> Scheduler<R> {
             }
             Verdict::Exhausted { scope, reset } => {
                 let limits = self.meant_by(bill, scope);
-                self.spend_quotas(now, bill, &limits, reset.unwrap_or(UNKNOWN_RESET));
+                self.spend_quotas(now, bill, &limits, now + reset.unwrap_or(UNKNOWN_RESET));
                 settled = Some(bill.by_key());
             }
         }
@@ -60,37 +59,32 @@ impl<R: Clone> Scheduler<R> {
     /// Notes levels of the upstream's that were read at some time between `asked` and `heard`.
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
-            self.ledger.book_mut(*limit).be_polled(now, asked, heard, *level);
+            self.ledger.book_mut(*limit).be_told(now, asked, heard, *level);
         }
     }
 
     /// When what was learned is to be looked at again, as long as somebody waits.
     pub(crate) fn next_review(&self) -> Option<Wakeup> {
-        if self.waiting() == 0 {
-            return None;
-        }
-        self.ledger.next_review().map(|at| Wakeup { at, reason: Reason::Review })
+        let next = self.ledger.next_review().filter(|_| self.waiting() > 0);
+        next.map(|at| Wakeup { at, reason: Reason::Review })
     }
 
     /// The refusal of a bill that a spent quota is in the way of.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let resets = bill.iter().filter_map(|(limit, _)| Some((self.ledger.book(limit).spent_until(now)?, limit)));
-        let (until, limit) = resets.max().or_else(|| self.ledger.used_up(now, bill))?;
+        let (until, limit) = self.ledger.spent_quota(now, bill)?;
         let retry_after = (until < Time::NEVER).then(|| until.since(now));
         Some(Refusal::QuotaSpent { limit, retry_after })
     }
 
     /// The limits that something is said of.
     fn meant_by(&self, bill: &Bill, scope: &Scope) -> Limits {
-        let charged = || bill.charged();
         let limits = self.resource.limits();
         match scope {
-            Scope::Unnamed => charged().collect(),
-            Scope::Unit(unit) => charged().filter(|limit| *limits[limit.index()].spec().unit == **unit).collect(),
-            Scope::Limit(name) => match self.resource.limit(name) {
-                Some(limit) => [limit].into_iter().collect(),
-                None => charged().collect(),
-            },
+            Scope::Unnamed => bill.charged().collect(),
+            Scope::Unit(unit) => bill.charged().filter(|limit| *limits[limit.index()].spec().unit == **unit).collect(),
+            Scope::Limit(name) => {
+                self.resource.limit(name).map_or_else(|| bill.charged().collect(), |limit| smallvec![limit])
+            }
         }
     }
 
@@ -110,39 +104,27 @@ impl<R: Clone> Scheduler<R> {
     fn freeze(&mut self, now: Time, bill: &Bill, limits: &Limits, retry_after: Option<Span>) {
         let mut longest = Span::ZERO;
         let mut voids = false;
-        for limit in limits {
-            let begin = |bucket: &mut Bucket, pause: Span| {
-                bucket.freeze_until(now + pause);
-                bucket.promises_between(now + self.resource.spec().horizon, now + pause)
-            };
-            let pause = match bill.key_of(*limit) {
-                Some(charge) => {
-                    let pause = retry_after.unwrap_or(KEY_PAUSE);
-                    voids |= self.ledger.keys.touch(now, charge, |bucket, _| begin(bucket, pause));
-                    pause
-                }
-                None => {
-                    let book = self.ledger.book_mut(*limit);
-                    let pause = retry_after.unwrap_or_else(|| book.next_pause(now));
-                    voids |= begin(&mut book.bucket, pause);
-                    pause
-                }
-            };
+        for limit in limits.iter().copied() {
+            let pause = retry_after.unwrap_or_else(|| match bill.key_of(limit) {
+                Some(_) => KEY_PAUSE,
+                None => self.ledger.book_mut(limit).next_pause(now),
+            });
+            // Starts within the horizon have been told already, and can't be called back.
+            voids |= self.ledger.freeze(now, bill, limit, now + self.resource.spec().horizon, now + pause);
             longest = longest.max(pause);
         }
         self.hasten_mark();
-        // Starts within the horizon have been told already, and can't be called back.
         if voids {
             self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
         }
     }
 
     /// Whoever stands at a gate and needs a quota that is gone is told so; those in line are with the next plans.
-    fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, span: Span) {
-        for limit in limits {
-            match bill.key_of(*limit) {
-                Some(charge) => self.ledger.keys.touch(now, charge, |bucket, _| bucket.freeze_until(now + span)),
-                None => self.ledger.book_mut(*limit).spend_until(now + span),
+    fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, until: Time) {
+        for limit in limits.iter().copied() {
+            match bill.key_of(limit) {
+                Some(_) => _ = self.ledger.freeze(now, bill, limit, until, until),
+                None => self.ledger.book_mut(limit).spent = until,
             }
         }
         self.hasten_mark();
@@ -156,13 +138,12 @@ impl<R: Clone> Scheduler<R> {
     fn compare(&mut self, now: Time, at: Time, bill: &Bill, reading: &Reading) {
         let mut limits = self.meant_by(bill, &reading.scope);
         if limits.len() > 1 {
-            let capacity = reading.capacity;
-            limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == capacity);
+            limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == reading.capacity);
         }
         // Of the buckets of keys it is not remembered where their levels have been.
         limits.retain(|limit| bill.key_of(*limit).is_none());
         if let [limit] = limits[..] {
-            self.ledger.book_mut(limit).be_told(now, at, reading.remaining);
+            self.ledger.book_mut(limit).be_told(now, at, at, reading.remaining);
         }
     }
 }

@@ -104,7 +104,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(limit) = self.resource.limit(&mark.limit) else { return };
         let until = then + Span::from_nanos(mark.nanos);
         match (&mark.key, self.resource.limits()[limit.index()].is_keyed()) {
-            (None, false) if mark.spent => self.ledger.book_mut(limit).spend_until(until),
+            (None, false) if mark.spent => self.ledger.book_mut(limit).spent = until,
             (None, false) => self.ledger.book_mut(limit).bucket.freeze_until(until),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };

@@ -9,6 +9,7 @@ use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
+use crate::spec::Start;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -66,6 +67,13 @@ enum Others {
     Like(Bucket),
 }
 
+impl Others {
+    /// Those of a limit of which nobody has heard.
+    fn begin(resource: &Resource, now: Time) -> Self {
+        if resource.spec().start == Start::Empty { Others::Empty(now) } else { Others::Full }
+    }
+}
+
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -86,8 +94,6 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Whether any has changed since this was last asked.
-    changed: bool,
     /// Buckets with gates that have changed since they were last looked at.
     noted: BTreeSet<Slot>,
     /// Where the sweep goes on.
@@ -96,7 +102,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(resource: &Resource) -> Self {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
@@ -104,13 +110,12 @@ impl Keys {
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             live: vec![0; limits.len()],
-            others: vec![Others::Full; limits.len()],
+            others: vec![Others::begin(resource, now); limits.len()],
             due: BTreeSet::new(),
             owing: BTreeSet::new(),
             frozen: BTreeSet::new(),
             in_use: BTreeSet::new(),
             pages: KeyPages::default(),
-            changed: false,
             noted: BTreeSet::new(),
             swept: 0,
             bound: resource.spec().bounds.max_keys,
@@ -183,19 +188,7 @@ impl Keys {
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
         let slot = self.open(now, charge);
-        self.changed = true;
         self.note(slot);
-        self.touch_unnoticed(now, charge, change)
-    }
-
-    /// The same for a change by which no waiting request may start earlier or later.
-    pub(crate) fn touch_unnoticed<T>(
-        &mut self,
-        now: Time,
-        charge: &KeyCharge,
-        change: impl FnOnce(&mut Bucket, &Limit) -> T,
-    ) -> T {
-        let slot = self.open(now, charge);
         let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
         let done = change(&mut known.bucket, limit);
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
@@ -224,11 +217,6 @@ impl Keys {
         if self.get(slot).is_some_and(|known| known.gate.is_some()) {
             self.noted.insert(slot);
         }
-    }
-
-    /// Whether any bucket has changed since this was last asked.
-    pub(crate) fn take_change(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
     }
 
     /// A bucket whose gate is to be looked at.
@@ -357,7 +345,7 @@ impl Keys {
             known.limit = to;
         }
         let others = |(before, to): (&Option<LimitId>, &Limit)| {
-            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
+            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::begin(resource, now) };
             let was = &self.limits[before.index()];
             if was.counts_longer_as(to).is_some() {
                 // Nobody knows what keys have taken that were forgotten a moment ago.

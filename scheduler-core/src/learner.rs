@@ -10,6 +10,7 @@ use crate::credit::{Credit, STEPS};
 use crate::learned::{LearnedMark, Policy};
 use crate::limit::Limit;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::status::Learned;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A millionth of the nominal rate.
@@ -31,31 +32,32 @@ const MOST_STOCK: Span = Span::from_secs(2);
 /// At most one part in this many of a full bucket is held back.
 const STOCK_PART: u64 = 5;
 /// How often what is learned is looked at again.
-pub(crate) const REVIEW: Span = Span::from_secs(1);
+const REVIEW: Span = Span::from_secs(1);
 
 /// What is known of how one bucket of the upstream's differs from its limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Learner {
-    most: Ppm,
+    /// The limit as it is configured.
+    pub(crate) nominal: Limit,
     /// The loss of rate as it was last estimated, and when.
     loss: Ppm,
     estimated: Time,
     /// When the upstream's level was last known.
-    known: Option<Time>,
+    pub(crate) known: Option<Time>,
     /// What refilling slower has kept back since then, and until when that is counted.
     kept_back: Credit,
     counted: Time,
-    /// Held back against losses that are not even.
-    stock: Credit,
+    /// Held back against losses that are not even: by so much levels lie below the upstream's, beside the margin.
+    pub(crate) stock: Credit,
     /// What a full bucket holds less than its limit says.
     burst: Credit,
 }
 
 impl Learner {
-    /// One that knows of nothing yet, and never takes more than `1 - floor` of the rate away; floor in millionths.
-    pub(crate) fn new(now: Time, floor: u32) -> Self {
+    /// One that knows of nothing yet.
+    pub(crate) fn new(now: Time, limit: &Limit) -> Self {
         Learner {
-            most: ALL.saturating_sub(Ppm::from(floor)),
+            nominal: limit.clone(),
             loss: 0,
             estimated: now,
             known: None,
@@ -66,78 +68,92 @@ impl Learner {
         }
     }
 
-    /// One that goes on from what another knew of `limit` at `then`, within the bounds of what can be learned of it; none where that was
-    /// of another policy.
-    pub(crate) fn resumed(then: Time, limit: &Limit, mark: &LearnedMark) -> Option<Self> {
-        let fresh = Learner::new(then, limit.floor()?);
-        if mark.policy != Policy::of(limit) {
-            return None;
-        }
+    /// The most of the rate that is taken away; none where nothing is to be learned.
+    fn most_loss(&self) -> Option<Ppm> {
+        self.nominal.floor().map(|floor| ALL.saturating_sub(Ppm::from(floor)))
+    }
+
+    /// One that goes on from what another knew of the limit at `then`, within the bounds of what can be learned of it; none where that
+    /// was of another policy.
+    pub(crate) fn resumed(&self, then: Time, mark: &LearnedMark) -> Option<Self> {
+        let limit = &self.nominal;
+        let most_loss = self.most_loss().filter(|_| mark.policy == Policy::of(limit))?;
         let ago = |nanos| then - Span::from_nanos(nanos);
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
         let known = mark.known_nanos.map(ago);
         let most_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
         Some(Learner {
-            loss: mark.loss_ppm.min(fresh.most),
+            loss: mark.loss_ppm.min(most_loss),
             estimated: ago(mark.estimated_nanos),
             known,
             kept_back: credit(mark.kept_back_micros).min(most_kept_back),
             stock: credit(mark.stock_micros).min(most_stock(limit)),
             burst: credit(mark.burst_micros).min(limit.full()),
-            ..fresh
+            ..Learner::new(then, limit)
         })
     }
 
-    /// What another has to know at `now` to go on, if there is anything. `in_use` is the limit as it has been kept since the last review.
-    pub(crate) fn mark(&self, now: Time, limit: &Limit, in_use: &Limit) -> Option<LearnedMark> {
-        if self.known.is_none() && !self.differs() {
+    /// What another has to know at `now` to go on, if there is anything.
+    pub(crate) fn mark(&self, now: Time) -> Option<LearnedMark> {
+        if self.most_loss().is_none() || self.known.is_none() && !self.differs() {
             return None;
         }
         let since = |time: Time| now.since(time).nanos();
-        let micros = |credit| limit.rate().micros_up(credit);
+        let micros = |credit| self.nominal.rate().micros_up(credit);
         Some(LearnedMark {
-            policy: Policy::of(limit),
+            policy: Policy::of(&self.nominal),
             loss_ppm: self.loss,
             estimated_nanos: since(self.estimated),
             known_nanos: self.known.map(since),
-            kept_back_micros: micros(self.kept_back + self.keeps_back(now, limit, in_use)),
+            kept_back_micros: micros(self.kept_back_until(now)),
             stock_micros: micros(self.stock),
             burst_micros: micros(self.burst),
         })
     }
 
+    /// How the limit is kept otherwise than it is configured, for people.
+    pub(crate) fn report(&self, now: Time) -> Option<Learned> {
+        let held_back = self.nominal.rate().units(self.short());
+        self.differs().then(|| Learned { rate: 1.0 - self.loss(now) as f64 / ALL as f64, held_back })
+    }
+
     /// Whether anything differs from the limit.
-    pub(crate) fn differs(&self) -> bool {
+    fn differs(&self) -> bool {
         self.loss > 0 || self.short() > Credit::ZERO
     }
 
-    /// The loss of rate, in millionths.
-    pub(crate) fn loss(&self, now: Time) -> Ppm {
-        let (gone, whole) = (now.since(self.estimated).nanos(), recovery(self.loss).nanos());
+    /// When it is to be [reviewed](Learner::review) again, if anything differs from the limit.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.differs().then_some(self.counted + REVIEW)
+    }
+
+    /// The loss of rate at `time`, no earlier than it was estimated.
+    fn loss(&self, time: Time) -> Ppm {
+        let (gone, whole) = (time.since(self.estimated).nanos(), recovery(self.loss).nanos());
         let thousandths = (u128::from(gone) * 1000 / u128::from(whole)).min(1000);
         let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
         Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(ALL)
     }
 
-    /// By how much the levels here lie below the upstream's, beside the margin.
-    pub(crate) fn stock(&self) -> Credit {
-        self.stock
-    }
-
     /// What is held back of a full bucket.
-    pub(crate) fn short(&self) -> Credit {
+    fn short(&self) -> Credit {
         self.stock + self.burst
     }
 
-    /// The limit as it is kept at `now`.
-    pub(crate) fn adapted(&self, limit: &Limit, now: Time) -> Limit {
-        let steps = (self.loss(now) * u64::from(STEPS)).div_ceil(ALL).min(u64::from(STEPS) - 1);
-        limit.adapted(steps as u16, self.short())
+    /// By how many steps of [`STEPS`] the rate in use at `time` is slower.
+    fn slower(&self, time: Time) -> u16 {
+        (self.loss(time) * u64::from(STEPS)).div_ceil(ALL).min(u64::from(STEPS) - 1) as u16
     }
 
-    /// Counts what the rate in use has kept back, and forgets what has been given back whole.
-    pub(crate) fn review(&mut self, now: Time, limit: &Limit, in_use: &Limit) {
-        self.kept_back += self.keeps_back(now, limit, in_use);
+    /// The limit as it is kept at `now`.
+    pub(crate) fn adapted(&self, now: Time) -> Limit {
+        self.nominal.adapted(self.slower(now), self.short())
+    }
+
+    /// Counts what the rate in use has kept back, and forgets what has been given back whole. The limit is as [adapted](Learner::adapted)
+    /// to `now` from now on.
+    pub(crate) fn review(&mut self, now: Time) {
+        self.kept_back = self.kept_back_until(now);
         self.counted = now;
         if self.loss > 0 && self.loss(now) == 0 {
             (self.loss, self.stock) = (0, Credit::ZERO);
@@ -149,37 +165,36 @@ impl Learner {
 
     /// Learns that the upstream has `short` less than it should: it is the rate that has lost that since the level was last
     /// known. `full` is when the bucket was last full, if it was. Returns what is held back on top of it from now on.
-    ///
-    /// Must be [reviewed](Learner::review) to now.
-    pub(crate) fn fall_short(&mut self, now: Time, limit: &Limit, short: Credit, full: Option<Time>) -> Credit {
+    pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
+        self.review(now);
         let before = self.stock;
-        let known = self.known.replace(now);
         let kept_back = std::mem::take(&mut self.kept_back);
-        let Some(known) = known else { return Credit::ZERO };
+        let (Some(known), Some(most_loss)) = (self.known.replace(now), self.most_loss()) else { return Credit::ZERO };
         match full.filter(|full| *full > known) {
-            Some(full) if now.since(full) < limit.spec().period => self.burst += short,
-            Some(full) => self.lose_rate(now, limit, short, now.since(full)),
-            None => self.lose_rate(now, limit, short + kept_back, now.since(known)),
+            Some(full) if now.since(full) < self.nominal.spec().period => self.burst += short,
+            Some(full) => self.lose_rate(now, most_loss, short, now.since(full)),
+            None => self.lose_rate(now, most_loss, short + kept_back, now.since(known)),
         }
         self.stock - before
     }
 
-    /// What refilling slower has kept back since it was last counted.
-    fn keeps_back(&self, now: Time, limit: &Limit, in_use: &Limit) -> Credit {
-        let span = now.since(self.counted);
-        limit.rate().refill_within(span) - in_use.rate().refill_within(span)
+    /// What refilling slower has kept back; the rate in use was set when that was last counted.
+    fn kept_back_until(&self, now: Time) -> Credit {
+        let (rate, span) = (self.nominal.rate(), now.since(self.counted));
+        self.kept_back + rate.refill_within(span) - rate.slowed(self.slower(self.counted)).refill_within(span)
     }
 
-    fn lose_rate(&mut self, now: Time, limit: &Limit, lost: Credit, within: Span) {
+    fn lose_rate(&mut self, now: Time, most_loss: Ppm, lost: Credit, within: Span) {
+        let limit = &self.nominal;
         let refill = limit.rate().refill_within(within);
-        let measured = lost.ppm_of(refill).min(self.most);
+        let measured = lost.ppm_of(refill).min(most_loss);
         let (span, half) = (u128::from(within.nanos()), u128::from(HALF_BELIEVED.nanos()));
         let blend = (u128::from(measured) * span + u128::from(self.loss) * half).div_ceil(span + half);
-        let blend = Ppm::try_from(blend).unwrap_or(ALL).min(self.most);
-        self.loss = blend.max(self.loss(now));
-        self.estimated = now;
+        let blend = Ppm::try_from(blend).unwrap_or(ALL).min(most_loss);
         let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
         self.stock = (self.stock + self.stock.part(2) + step).min(most_stock(limit));
+        self.loss = blend.max(self.loss(now));
+        self.estimated = now;
     }
 }
 

@@ -5,16 +5,12 @@ use crate::book::Book;
 use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::keys::Keys;
-use crate::learner::{Learner, REVIEW};
 use crate::limit::{Limit, Tier};
 use crate::limit_set::LimitSet;
 use crate::refusal::Refusal;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
-use crate::spec;
-use crate::taken::Taken;
 use crate::timeline::Key;
-use crate::withheld::Withheld;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
@@ -41,57 +37,45 @@ impl Offer {
 pub(crate) struct Ledger {
     books: Vec<Book>,
     pub(crate) keys: Keys,
-    reviewed: Time,
-    /// Whether a bucket without keys has changed since this was last asked.
+    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
     changed: bool,
 }
 
 /// A bucket that a bill charges.
 #[derive(Clone, Copy)]
-enum Account<'a> {
-    Shared(LimitId, Amount),
-    Keyed(&'a KeyCharge),
+struct Account<'a> {
+    limit: LimitId,
+    amount: Amount,
+    /// The key, if the limit has a bucket for each.
+    key: Option<&'a KeyCharge>,
 }
 
-impl Account<'_> {
-    fn limit(self) -> LimitId {
-        match self {
-            Account::Shared(limit, _) => limit,
-            Account::Keyed(charge) => charge.limit,
-        }
-    }
-
-    fn amount(self) -> Amount {
-        match self {
-            Account::Shared(_, amount) => amount,
-            Account::Keyed(charge) => charge.amount,
-        }
+impl<'a> Account<'a> {
+    fn of(bill: &'a Bill, limit: LimitId) -> Self {
+        Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
     }
 }
 
 /// All that a bill charges.
 fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
-    let shared = bill.iter().map(|(limit, amount)| Account::Shared(limit, amount));
-    shared.chain(bill.keyed().map(Account::Keyed))
+    let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
+    let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
+    shared.chain(keyed)
 }
 
 impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
-        let mut keys = Keys::new(resource);
-        if resource.spec().start == spec::Start::Empty {
-            resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
-        }
-        let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
-        Ledger { books: books.collect(), keys, reviewed: now, changed: false }
+        let books = resource.limits().iter().map(|limit| Book::new(limit, resource.spec().start, now));
+        Ledger { books: books.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
     /// What a bucket says, from `now` on.
     fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let Book { bucket, limit, .. } = self.book(account.limit());
-        match account {
-            Account::Shared(..) => say(bucket, limit),
-            Account::Keyed(charge) => say(&self.keys.bucket(now, charge), limit),
+        let Book { bucket, limit, .. } = self.book(account.limit);
+        match account.key {
+            None => say(bucket, limit),
+            Some(charge) => say(&self.keys.bucket(now, charge), limit),
         }
     }
 
@@ -107,25 +91,12 @@ impl Ledger {
 
     /// Changes a bucket.
     fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
-        match account {
-            Account::Shared(limit, _) => {
-                let Book { bucket, limit, .. } = self.book_mut(limit);
-                change(bucket, limit)
-            }
-            Account::Keyed(charge) => self.keys.touch(now, charge, change),
+        self.changed = true;
+        let Book { bucket, limit, .. } = &mut self.books[account.limit.index()];
+        match account.key {
+            None => change(bucket, limit),
+            Some(charge) => self.keys.touch(now, charge, change),
         }
-    }
-
-    /// Puts the bucket of `limit` where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
-    pub(crate) fn resume(&mut self, limit: LimitId, then: Time, taken: &Taken) -> bool {
-        let book = self.book_mut(limit);
-        let bucket = Bucket::counted(&book.limit, then, taken);
-        bucket.map(|bucket| book.bucket = bucket).is_some()
-    }
-
-    /// Puts the bucket of `limit` at `level`, without any promise but what is withheld for those of a predecessor.
-    pub(crate) fn reset(&mut self, limit: LimitId, now: Time, level: Credit, withheld: Withheld) {
-        self.book_mut(limit).reset(now, level, withheld);
     }
 
     /// Takes everything that is in stock of the limits that are meant.
@@ -156,52 +127,52 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    /// Whether anything has changed since this was last asked.
     pub(crate) fn take_change(&mut self) -> bool {
-        let keys = self.keys.take_change();
-        std::mem::take(&mut self.changed) || keys
+        std::mem::take(&mut self.changed)
     }
 
     /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
     pub(crate) fn note_served(&mut self, now: Time, key: Key, at: Time, bill: &Bill) {
-        for (limit, _) in bill.iter() {
-            let book = &mut self.books[limit.index()];
-            self.changed |= book.bucket.freeze().is_some() || book.is_doubted();
-            book.bucket.thaw(key);
-            book.note_served(at);
-        }
-        for charge in bill.keyed() {
-            if self.keys.bucket(now, charge).freeze().is_some() {
-                self.touch(now, Account::Keyed(charge), |bucket, _| bucket.thaw(key));
+        for account in accounts(bill) {
+            if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
+                self.touch(now, account, |bucket, _| bucket.thaw(key));
+            }
+            if self.book(account.limit).proof.is_some() {
+                self.book_mut(account.limit).note_served(at);
             }
         }
     }
 
-    pub(crate) fn bucket(&self, limit: LimitId) -> &Bucket {
-        &self.book(limit).bucket
+    /// Nobody starts before `until` in the bucket of `limit` that the bill charges. Whether that breaks promises behind `told`.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
+        self.touch(now, Account::of(bill, limit), |bucket, _| {
+            bucket.freeze_until(until);
+            bucket.promises_between(told, until)
+        })
     }
 
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
     pub(crate) fn next_review(&self) -> Option<Time> {
-        let differs = self.books.iter().filter_map(Book::learner).any(Learner::differs);
-        differs.then_some(self.reviewed + REVIEW)
+        self.books.iter().filter_map(|book| book.learner.next_review()).min()
+    }
+
+    /// Keeps limits as what was learned of them says now.
+    pub(crate) fn review(&mut self, now: Time) {
+        for book in &mut self.books {
+            self.changed |= book.review(now);
+        }
     }
 
     /// Goes on under other limits: those that go on keep their buckets.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => {
-                let mut book = self.book(*before).clone();
-                book.change(now, limit);
-                book
-            }
-            None => fresh(resource, limit, now),
+            Some(before) => self.book(*before).under(now, limit),
+            None => Book::new(limit, resource.spec().start, now),
         };
         self.books = limits.map(book).collect();
         self.keys.change(now, resource, succession);
-        let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
-        new.filter(|_| resource.spec().start == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
     }
 
     /// The wall clock showed something else at the origin of time.
@@ -212,7 +183,7 @@ impl Ledger {
 
     /// Whether there is stock that is not proven yet.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.books.iter().any(Book::is_doubted)
+        self.books.iter().any(|book| book.proof.is_some())
     }
 
     /// The first limit whose stock has to be proven before this may start.
@@ -222,14 +193,11 @@ impl Ledger {
 
     /// Notes that a call was promised a start.
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
-        bill.iter().for_each(|(id, _)| self.books[id.index()].note_start(at));
-    }
-
-    /// Keeps limits as what was learned of them says now.
-    pub(crate) fn review(&mut self, now: Time) {
-        self.reviewed = now;
-        let changed = self.books.iter_mut().filter_map(|book| book.review(now).then_some(())).count();
-        self.changed |= changed > 0;
+        for (id, _) in bill.iter() {
+            if let Some(proof) = &mut self.books[id.index()].proof {
+                proof.note_start(at);
+            }
+        }
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
@@ -237,41 +205,41 @@ impl Ledger {
         self.keys.advance(now);
     }
 
-    /// The earliest start from `from` on that all buckets of the bill can pay: each bucket moves it
-    /// to its own next possibility until none does.
+    /// The earliest start from `from` on that all buckets of the bill can pay.
     pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
+        self.search(from, bill, tier, |_| true)
+    }
+
+    /// The earliest start from `from` on, should all calls in flight be over then.
+    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+        self.search(from, bill, tier, |account| !self.book(account.limit).limit.is_until_settled()).at
+    }
+
+    /// The limit without keys that can pay for its part only after `latest`.
+    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+        let offer = self.search(now, bill, tier, |account| account.key.is_none());
+        offer.limited_by.filter(|_| offer.at > latest)
+    }
+
+    /// The earliest start that all buckets can pay which count: each moves it to its own next possibility until none does.
+    fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Account) -> bool) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
-        let (mut agreeing, all) = (0, bill.len());
-        for account in accounts(bill).cycle() {
+        let accounts = accounts(bill).filter(|account| counts(account));
+        let (mut agreeing, all) = (0, accounts.clone().count());
+        for account in accounts.cycle() {
             let at = self.look(from, account, |bucket, limit| {
-                bucket.earliest(limit, offer.at, limit.draw(account.amount(), tier))
+                bucket.earliest(limit, offer.at, limit.draw(account.amount, tier))
             });
             if at > offer.at {
-                offer = Offer { at, limited_by: Some(account.limit()) };
+                offer = Offer { at, limited_by: Some(account.limit) };
                 agreeing = 0;
             }
             agreeing += 1;
-            if agreeing >= all {
+            if agreeing == all {
                 break;
             }
         }
         offer
-    }
-
-    /// The earliest start from `from` on that the bucket of a key can pay, beside a start that is kept for another.
-    pub(crate) fn earliest_of_key(
-        &self,
-        from: Time,
-        charge: &KeyCharge,
-        tier: Tier,
-        kept: Option<(Key, Amount, Tier)>,
-    ) -> Time {
-        let limit = &self.book(charge.limit).limit;
-        let mut bucket = self.keys.bucket(from, charge);
-        if let Some((key, amount, tier)) = kept {
-            bucket.to_mut().commit(limit, from, key, limit.draw(amount, tier));
-        }
-        bucket.earliest(limit, from, limit.draw(charge.amount, tier))
     }
 
     /// Limits whose quota is gone by the upstream's word.
@@ -280,52 +248,41 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// When the last quota is reset of those of which too little is left for the bill.
-    pub(crate) fn used_up(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
-        accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit()))).max()
+    /// When the last quota can pay for the bill of those that are gone, and which that is.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
+        accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit))).max()
     }
 
-    /// When a quota of which too little is left can pay. What is promised after its next reset takes nothing of what is there until then.
+    /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
+    /// takes nothing of what is there until then.
     fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
-        if !self.book(account.limit()).limit.is_quota() {
-            return None;
+        let book = self.book(account.limit);
+        let told = book.spent_until(now);
+        if told.is_some() || !book.limit.is_quota() {
+            return told;
         }
         self.look(now, account, |bucket, limit| {
-            let draw = limit.draw(account.amount(), 0);
+            let draw = limit.draw(account.amount, 0);
             let short = bucket.level_until(limit, now, now) < limit.demand(draw.cost, 0);
             short.then(|| bucket.earliest(limit, now, draw))
         })
     }
 
-    /// The earliest start from `from` on, should all calls in flight be over then.
-    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        let lasting = |account: &Account| !self.book(account.limit()).limit.is_until_settled();
-        let mut at = from;
-        loop {
-            let moved = accounts(bill).filter(lasting).fold(at, |at, account| {
-                self.look(from, account, |bucket, limit| bucket.earliest(limit, at, limit.draw(account.amount(), tier)))
-            });
-            if moved == at {
-                return at;
-            }
-            at = moved;
-        }
-    }
-
     /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
     pub(crate) fn renew(&mut self, now: Time, key: Key, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
-            let draw = |limit: &Limit| limit.draw(account.amount(), 0);
-            self.touch(now, account, |bucket, limit| bucket.renew(limit, now, key, draw(limit))) && fits
+            let renew =
+                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.draw(account.amount, 0));
+            self.touch(now, account, renew) && fits
         })
     }
 
     /// Of each limit that the call of `key` holds a place of, when its lease ends.
     pub(crate) fn leases(&self, now: Time, key: Key, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |account: &Account| self.book(account.limit()).limit.is_until_settled();
+        let holding = |account: &Account| self.book(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
             let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
-            Some((account.limit(), end))
+            Some((account.limit, end))
         })
     }
 
@@ -334,20 +291,9 @@ impl Ledger {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 
-    /// The limit without keys that can pay for its part only after `latest`.
-    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
-        let beyond = |(id, amount): &(LimitId, Amount)| {
-            let Book { bucket, limit, .. } = self.book(*id);
-            bucket.earliest(limit, now, limit.draw(*amount, tier)) > latest
-        };
-        bill.iter().find(beyond).map(|(id, _)| id)
-    }
-
     pub(crate) fn commit(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
-            self.touch(now, account, |bucket, limit| {
-                bucket.commit(limit, now, key, limit.draw(account.amount(), tier));
-            });
+            self.touch(now, account, |bucket, limit| bucket.commit(limit, now, key, limit.draw(account.amount, tier)));
         }
     }
 
@@ -361,23 +307,14 @@ impl Ledger {
 
     /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
     pub(crate) fn correct(&mut self, now: Time, key: Key, charged: &Bill, actual: &Bill, made: bool) {
-        for (index, Book { bucket, limit, .. }) in self.books.iter_mut().enumerate() {
-            let id = LimitId(index as u8);
-            if charged.key_of(id).is_none() {
-                let amounts = (charged.get(id), actual.get(id));
-                self.changed |= amounts.0 != amounts.1 || limit.is_until_settled() && amounts.0 > Amount::ZERO;
-                bucket.correct(limit, now, key, credits(limit, amounts), made);
-            }
-        }
-        for charge in charged.all_keyed() {
-            let amounts = (charge.amount, actual.get(charge.limit));
-            let correct = |bucket: &mut Bucket, limit: &Limit| {
-                bucket.correct(limit, now, key, credits(limit, amounts), made);
-            };
-            if amounts.0 != amounts.1 || self.books[charge.limit.index()].limit.is_until_settled() {
-                self.keys.touch(now, charge, correct);
-            } else {
-                self.keys.touch_unnoticed(now, charge, correct);
+        for limit in charged.reached().limits() {
+            let (account, actual) = (Account::of(charged, limit), actual.get(limit));
+            let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
+            if ends || account.amount != actual {
+                self.touch(now, account, |bucket, limit| {
+                    let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
+                    bucket.correct(limit, now, key, (charged, actual), made);
+                });
             }
         }
     }
@@ -393,16 +330,12 @@ impl Ledger {
     ) -> Offer {
         let mut latest = Offer { at: now, limited_by: None };
         for account in accounts(bill) {
-            let (id, amount) = (account.limit(), account.amount());
-            let behind = match account {
-                Account::Shared(..) => backlog.of(id),
-                Account::Keyed(charge) => at_gate(charge),
-            };
-            let paid =
-                |bucket: &Bucket, limit: &Limit| bucket.paid_behind(limit, now, behind, limit.draw(amount, tier));
-            let at = self.look(now, account, paid);
+            let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
+            let at = self.look(now, account, |bucket, limit| {
+                bucket.paid_behind(limit, now, behind, limit.draw(account.amount, tier))
+            });
             if at > latest.at {
-                latest = Offer { at, limited_by: Some(id) };
+                latest = Offer { at, limited_by: Some(account.limit) };
             }
         }
         latest
@@ -411,45 +344,14 @@ impl Ledger {
     /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
     /// the places that its call still holds.
     pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier, leases: &[(LimitId, Time)]) {
-        let lease = |limit| leases.iter().find(|(leased, _)| *leased == limit).map(|(_, end)| *end);
-        let lasting = |limit| key.at > now || lease(limit).is_some_and(|end| end > now);
-        for account in accounts(bill).filter(|account| lasting(account.limit())) {
-            self.touch(now, account, |bucket, limit| {
-                let draw = limit.draw(account.amount(), tier);
-                bucket.promise_again(limit, now, key, draw, lease(account.limit()));
-            });
+        for account in accounts(bill) {
+            let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
+            if key.at > now || lease.is_some_and(|end| end > now) {
+                self.touch(now, account, |bucket, limit| {
+                    bucket.promise_again(limit, now, key, limit.draw(account.amount, tier), lease);
+                });
+            }
         }
-    }
-
-    pub(crate) fn level(&self, limit: LimitId, now: Time) -> Credit {
-        let Book { bucket, limit, .. } = self.book(limit);
-        bucket.level(limit, now)
-    }
-
-    /// What could be spent of `limit` at `now` if every promise until `time` were paid now.
-    pub(crate) fn level_until(&self, limit: LimitId, now: Time, time: Time) -> Credit {
-        let Book { bucket, limit, .. } = self.book(limit);
-        bucket.level_until(limit, now, time)
-    }
-}
-
-fn credits(limit: &Limit, (charged, actual): (Amount, Amount)) -> (Credit, Credit) {
-    (limit.rate().credit(charged), limit.rate().credit(actual))
-}
-
-/// The book of a limit that nobody has heard of.
-fn fresh(resource: &Resource, limit: &Limit, now: Time) -> Book {
-    let mut book = Book::new(limit, now, fresh_level(resource, limit));
-    if resource.spec().start == spec::Start::Unproven {
-        book.doubt_stock(now);
-    }
-    book
-}
-
-fn fresh_level(resource: &Resource, limit: &Limit) -> Credit {
-    match resource.spec().start {
-        spec::Start::Full | spec::Start::Unproven => limit.full(),
-        spec::Start::Empty => Credit::ZERO,
     }
 }
 

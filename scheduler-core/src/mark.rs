@@ -1,6 +1,7 @@
 //! Marks: what the store has to hold before permits may be granted.
 
 use crate::bill::Bill;
+use crate::book::Book;
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
 use crate::credit::Credit;
@@ -227,7 +228,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// A level with everything promised spent, and the budgets with it.
     fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark) -> LevelMark {
-        let (bucket, rate) = (self.ledger.bucket(id), limit.rate());
+        let (book, rate) = (self.ledger.book(id), limit.rate());
+        let bucket = &book.bucket;
         let budget = new.budget[id.index()];
         let unknown = [Unknown { from: now, until: new.until, credit: budget }];
         let taken = bucket.taken(limit, now, &unknown, new.until);
@@ -237,8 +239,8 @@ impl<R: Clone> Scheduler<R> {
         };
         LevelMark {
             limit: limit.spec().name.clone(),
-            micros: rate.micros(self.ledger.level(id, now) - budget),
-            learned: self.ledger.book(id).learned_mark(now),
+            micros: rate.micros(book.level(now) - budget),
+            learned: book.learner.mark(now),
             withheld: match taken {
                 Some(_) => Vec::new(),
                 None => withheld(bucket, now, (new.until, bucket.last_promise().unwrap_or(now)), outstanding),
@@ -272,8 +274,8 @@ impl<R: Clone> Scheduler<R> {
     fn near_level(&self, now: Time, id: LimitId) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
-        let tokens = self.resource.limits()[id.index()].has_tokens();
-        self.ledger.level_until(id, now, now + if tokens { NEAR } else { soon })
+        let Book { bucket, limit, .. } = self.ledger.book(id);
+        bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
     /// What those who wait could take from `limit` now, which is no more than there is for their class.

@@ -223,7 +223,8 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         limits
             .map(|(id, limit)| {
-                let (bucket, level) = (self.ledger.bucket(id), self.ledger.level(id, now));
+                let book = self.ledger.book(id);
+                let bucket = &book.bucket;
                 let taken = bucket.taken(limit, now, &[], now);
                 let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
                 let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
@@ -231,8 +232,8 @@ impl<R: Clone> Scheduler<R> {
                     Some(_) => Vec::new(),
                     None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
                 };
-                let (name, micros) = (limit.spec().name.clone(), limit.rate().micros(level));
-                let learned = self.ledger.book(id).learned_mark(now);
+                let (name, micros) = (limit.spec().name.clone(), limit.rate().micros(book.level(now)));
+                let learned = book.learner.mark(now);
                 LevelMark { limit: name, micros, taken, learned, withheld }
             })
             .collect()
@@ -266,7 +267,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for (limit, _) in scheduler.resource.limits_by_id() {
-            scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
+            scheduler.ledger.book_mut(limit).reset(now, Credit::ZERO, Withheld::default());
         }
         scheduler.ledger.keys.empty(now, |_| true);
         scheduler
@@ -285,7 +286,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for (id, limit) in scheduler.resource.limits_by_id() {
-            scheduler.ledger.reset(id, now, limit.full(), Withheld::default());
+            scheduler.ledger.book_mut(id).reset(now, limit.full(), Withheld::default());
         }
         scheduler
     }
@@ -328,16 +329,15 @@ impl<R: Clone> Scheduler<R> {
 
     fn restore_level(&mut self, then: Time, mark: &LevelMark) {
         if let Some(limit) = self.resource.limit(&mark.limit) {
-            if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
+            let rate = *self.resource.limits()[limit.index()].rate();
+            let book = self.ledger.book_mut(limit);
+            if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
                 return;
             }
             if let Some(learned) = &mark.learned {
-                self.ledger.book_mut(limit).resume_learning(then, learned);
+                book.resume_learning(then, learned);
             }
-            let rate = self.resource.limits()[limit.index()].rate();
-            let level = rate.credit_of_micros(mark.micros);
-            let withheld = heard(then, rate, &mark.withheld);
-            self.ledger.reset(limit, then, level, withheld);
+            book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.withheld));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What an event costs when very many wait or hold reservations.
+//! What an event costs when very many wait or hold reservations, beside very many keys and calls in flight.
 //!
 //! There is no way to count steps from outside, so that times are compared: a hundred times as many may
 //! make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
@@ -13,7 +13,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
@@ -160,5 +160,64 @@ fn one_reserves_behind_ten_thousand_windows_and_gives_it_back() {
         world.ask(moment(number), &wish(Mode::Reserve, &[("requests", 5.0)]).named(&id));
         world.settle(moment(number), &id, Outcome::Unused);
         assert!(world.scheduler.limit_status(moment(number))[0].level < 0.0);
+    });
+}
+
+/// So many keys that are in use, each with a bucket of its own.
+fn keys(count: usize) -> World {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let mut world = World::new(&resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1_000_000)) }]));
+    (0..count).for_each(|number| ask_for_key(&mut world, Time::ORIGIN, number, Mode::Allow, None));
+    world
+}
+
+fn ask_for_key(world: &mut World, now: Time, number: usize, mode: Mode, id: Option<&str>) {
+    let guild = format!("guild-{number}");
+    world.ask(now, &Wish { id, labels: vec![("guild", &guild)], ..wish(mode, &[]) });
+}
+
+#[test]
+fn one_of_many_keys_is_used_and_given_back() {
+    check(keys, |world, number| {
+        let (id, key) = (format!("a{number}"), number * 7919 % FEW);
+        ask_for_key(world, moment(number), key, Mode::Reserve, Some(&id));
+        world.settle(moment(number), &id, Outcome::Unused);
+    });
+}
+
+#[test]
+fn one_waits_for_one_of_many_keys_and_cancels() {
+    let build = |count| {
+        let mut world = keys(count);
+        (0..FEW * 12).for_each(|number| ask_for_key(&mut world, Time::ORIGIN, number % FEW, Mode::Wait, None));
+        assert!(world.scheduler.waiting() >= FEW, "the keys are used up");
+        world
+    };
+    check(build, |world, number| {
+        let (id, key) = (format!("a{number}"), number * 7919 % FEW);
+        ask_for_key(world, moment(number), key, Mode::Wait, Some(&id));
+        world.settle(moment(number), &id, Outcome::Unused);
+    });
+}
+
+/// So many calls in flight.
+fn in_flight(count: usize) -> World {
+    let limit = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0 * MANY as f64, span(60_000)) };
+    let mut world = World::new(&resource(vec![limit]));
+    (0..count).for_each(|number| {
+        world.ask(moment(number), &wish(Mode::Allow, &[]).named(&format!("b{number}")));
+    });
+    world
+}
+
+#[test]
+fn one_more_call_is_in_flight_is_renewed_and_ends() {
+    check(in_flight, |world, number| {
+        let (id, now) = (format!("a{number}"), moment(MANY + number));
+        world.ask(now, &wish(Mode::Allow, &[]).named(&id));
+        world.settle(now, &id, Outcome::Extend(None));
+        world.settle(now, &format!("b{}", number * 7919 % FEW), Outcome::Extend(None));
+        world.settle(now, &id, Outcome::Used(Vec::new()));
+        assert!(world.scheduler.limit_status(now)[0].level > 0.0);
     });
 }

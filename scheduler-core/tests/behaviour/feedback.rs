@@ -242,10 +242,10 @@ fn what_is_left_lowers_a_level_at_once_and_raises_it_slowly() {
         0     answered a 200 left=4    -> a:settled
         0     levels                   -> requests=4
         0     wait b requests=4        -> b@0
-        # There are nine more than the bucket says. A twentieth of the rate is believed on top.
-        1000  wait c                   -> c@1000
-        1000  answered c 200 left=10   -> c:settled
-        1000  levels                   -> requests=9
+        500   wait c                   -> c@500
+        500   answered c 200 left=10   -> c:settled
+        # There are six more than the bucket says. A twentieth of what has come in is believed on top.
+        500   levels                   -> requests=4.25
         ",
     );
 }
@@ -487,30 +487,60 @@ fn limits_change_while_permits_are_out_and_requests_wait() {
     }
 }
 
+/// Calls whose costs are learned by their route.
+struct Routes {
+    world: World,
+    calls: u64,
+}
+
+impl Routes {
+    fn new() -> Self {
+        let limit = limit("units", 10_000.0, span(10_000_000_000));
+        let spec = ResourceSpec { learn_costs: vec!["route".to_owned()], ..resource(vec![limit]) };
+        Routes { world: World::new(&spec), calls: 0 }
+    }
+
+    /// What a call is charged that is estimated to cost `estimate` and turns out to cost `cost`.
+    fn call(&mut self, route: &str, estimate: f64, cost: f64) -> f64 {
+        self.calls += 1;
+        let (now, id) = (ms(self.calls), format!("p{}", self.calls));
+        let mut wish = wish(Mode::Allow, &[("units", estimate)]).named(&id);
+        wish.labels.push(("route", route));
+        let before = self.world.level_micros(now);
+        self.world.ask(now, &wish);
+        let charged = before - self.world.level_micros(now);
+        self.world.settle(now, &id, Outcome::Used(vec![("units".to_owned(), amount(cost))]));
+        charged as f64 / 1e6
+    }
+}
+
 #[test]
 fn estimates_of_a_kind_of_calls_follow_what_such_calls_cost() {
-    let spec = ResourceSpec {
-        learn_costs: vec!["route".to_owned()],
-        ..resource(vec![limit("units", 100.0, span(1_000_000_000))])
-    };
-    let mut world = World::new(&spec);
-    let mut call = |number: usize, route: &'static str, cost: f64| {
-        let (now, id) = (ms(number as u64), format!("p{number}"));
-        let mut wish = wish(Mode::Allow, &[("units", 10.0)]).named(&id);
-        wish.labels.push(("route", route));
-        let before = world.level_micros(now);
-        world.ask(now, &wish);
-        let charged = before - world.level_micros(now);
-        world.settle(now, &id, Outcome::Used(vec![("units".to_owned(), amount(cost))]));
-        charged as f64 / 1e6
-    };
-    let charged: Vec<f64> = (0..60).map(|number| call(number, "/light", 0.5)).collect();
+    let mut routes = Routes::new();
+    let charged: Vec<f64> = (0..60).map(|_| routes.call("/light", 10.0, 0.5)).collect();
     assert_eq!(charged[0], 10.0);
     assert!(charged.is_sorted_by(|a, b| a >= b) && charged[59] < 1.6, "an eighth at the least: {charged:?}");
-    assert_eq!(call(60, "/heavy", 10.0), 10.0, "another kind");
-    let corrections = world.scheduler.corrections();
+    assert_eq!(routes.call("/heavy", 10.0, 10.0), 10.0, "another kind");
+    let corrections = routes.world.scheduler.corrections();
     assert_eq!(
         corrections.iter().map(|known| (&*known.kind, known.calls)).collect::<Vec<_>>(),
         [("/heavy", 1), ("/light", 60)]
     );
+}
+
+#[test]
+fn what_calls_cost_time_and_again_is_what_they_are_charged() {
+    // The estimate, what calls cost in turns, and what they are charged after a while: at most eight times the estimate.
+    let table = [
+        (10.0, [5.0, 5.0], 5.0..=5.2),
+        (10.0, [10.0, 10.0], 10.0..=10.0),
+        (2.0, [7.0, 7.0], 7.0..=7.04),
+        (1.0, [20.0, 20.0], 8.0..=8.0),
+        (10.0, [2.0, 6.0], 3.5..=4.5),
+    ];
+    for (estimate, costs, expected) in table {
+        let mut routes = Routes::new();
+        let charged = (0..200).map(|call| routes.call("/route", estimate, costs[call % 2])).last().unwrap();
+        assert!(expected.contains(&charged), "{estimate} for {costs:?}: {charged}");
+    }
 }

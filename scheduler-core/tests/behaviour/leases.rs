@@ -36,6 +36,22 @@ fn what_is_renewed_holds_its_place_for_as_long_again() {
     );
 }
 
+/// A call may be over long before its lease is.
+#[test]
+fn who_waits_for_a_call_in_flight_is_refused_at_the_deadline_and_not_before() {
+    play(
+        &resource(vec![two()]),
+        "
+        0    allow a requests=2     -> a@0
+        0    wait b within=500      ->
+        0    wait c within=300      ->
+        300                         ->
+        400                         -> c:not_in_time+699.999999
+        400  used a                 -> a:settled b@400
+        ",
+    );
+}
+
 #[test]
 fn a_call_that_nobody_knows_any_more_is_counted_anew() {
     let spec = resource(vec![two()]);

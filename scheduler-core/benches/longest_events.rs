@@ -1,0 +1,389 @@
+//! The longest event of each kind beside very much of everything: nothing may stall a permit loop for more than a millisecond.
+//!
+//! An event is handled and its commands are taken. A stall of the machine is told from one of the core by repeating: each world is built
+//! anew in each round, and of the longest event of each round the least one counts.
+//!
+//! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything is a hundredth of its size.
+
+#![expect(clippy::print_stdout, reason = "the table is what it is run for")]
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{
+    Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
+};
+use rampmeter_scheduler_core::undelivered::{Selection, Walk};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+const ROUNDS: usize = 5;
+/// How often the events that come all the time are measured in a round.
+const EVENTS: u64 = 1_000;
+/// Of so many of these, one goes with the events that come now and then.
+const RARE: u64 = 50;
+/// Time that passes with each of them.
+const STEP: Span = Span::from_nanos(20_000);
+/// Permits that a graceful stop tells of.
+const SNAPSHOT_PERMITS: usize = 250_000;
+/// Seconds within which all permits are forgotten.
+const FORGOTTEN_WITHIN: u64 = 400;
+/// Longer events are marked in the table.
+const LONGEST: Span = Span::from_millis(1);
+
+fn main() {
+    let has = |wanted: &str| std::env::args().any(|arg| arg == wanted);
+    // Without `--bench` it is only seen to run, among tests.
+    let part = if has("--quick") || !has("--bench") { 100 } else { 1 };
+    for shape in shapes() {
+        let mut figures = Figures::default();
+        for _ in 0..ROUNDS {
+            figures.rounds.push(BTreeMap::new());
+            World::build(&shape, shape.count / part, &mut figures).play();
+        }
+        println!("\n{} {}", shape.count / part, shape.what);
+        figures.print();
+    }
+}
+
+/// What there is very much of, and how it comes about.
+struct Shape {
+    what: &'static str,
+    count: u64,
+    limits: Vec<LimitSpec>,
+    /// How it is asked for, of each unit how much, and how fast.
+    mode: Mode,
+    cost: &'static [(&'static str, f64)],
+    step: Span,
+    /// Whether marks are written meanwhile, and not only while it is measured.
+    is_fenced: bool,
+}
+
+fn shapes() -> [Shape; 6] {
+    let requests = |capacity, period| limit("requests", capacity, period);
+    let by_client =
+        |limit| LimitSpec { applies: Applies { key: vec!["client".to_owned()], ..Applies::default() }, ..limit };
+    let three = vec![
+        requests(1_000.0, Span::from_secs(1)),
+        limit("units", 40_000.0, Span::from_secs(10)),
+        limit("tokens", 1e9, Span::from_secs(744 * 3600)),
+    ];
+    let windows =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..requests(10.0, Span::from_secs(1)) };
+    let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..requests(20_000.0, Span::from_secs(60)) };
+    let shape =
+        |what, count, limits, mode, step| Shape { what, count, limits, mode, cost: &[], step, is_fenced: false };
+    [
+        Shape {
+            cost: &[("units", 7.0), ("tokens", 100.0)],
+            ..shape("requests wait", 100_000, three, Mode::Wait, Span::ZERO)
+        },
+        shape(
+            "keys",
+            1_000_000,
+            vec![by_client(requests(2.0, Span::from_secs(590)))],
+            Mode::Allow,
+            Span::from_nanos(10_000),
+        ),
+        Shape {
+            is_fenced: true,
+            ..shape(
+                "keys that marks list",
+                100_000,
+                vec![by_client(requests(2.0, Span::from_secs(3600)))],
+                Mode::Reserve,
+                Span::from_nanos(100_000),
+            )
+        },
+        shape(
+            "remembered permits",
+            4_000_000,
+            vec![requests(1e9, Span::from_secs(1))],
+            Mode::Allow,
+            Span::from_nanos(14_000),
+        ),
+        Shape {
+            cost: &[("requests", 6.0)],
+            ..shape("windows reserved ahead", 10_000, vec![windows], Mode::Reserve, Span::ZERO)
+        },
+        shape("calls in flight", 10_000, vec![in_flight], Mode::Allow, Span::ZERO),
+    ]
+}
+
+fn name(name: &str) -> Name {
+    Name::new(name).expect("a name")
+}
+
+fn amount(units: f64) -> Amount {
+    Amount::new(units).expect("an amount")
+}
+
+fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
+    LimitSpec::new(name(unit), name(unit), amount(capacity), period)
+}
+
+fn resource(limits: &[LimitSpec]) -> Resource {
+    let bulk = ClassSpec { headroom: 0.1, ..ClassSpec::new(name("bulk")) };
+    let spec = ResourceSpec {
+        classes: vec![ClassSpec::new(name("urgent")), bulk],
+        fair_share: Some(FairShare { label: "client".to_owned(), weights: BTreeMap::new() }),
+        // Room for what is measured beside what there is.
+        bounds: Bounds { max_waiting: 200_000, max_permits: 5_000_000, max_keys: 2_000_000 },
+        ..ResourceSpec::new(name("api"), limits.to_vec())
+    };
+    Resource::new(&spec).expect("a resource")
+}
+
+fn id(number: u64) -> PermitId {
+    PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")).expect("an id")
+}
+
+/// How long events took, by kind, round by round.
+#[derive(Default)]
+struct Figures {
+    kinds: Vec<&'static str>,
+    rounds: Vec<BTreeMap<&'static str, Vec<Span>>>,
+}
+
+impl Figures {
+    fn note(&mut self, kind: &'static str, took: Span) {
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+        }
+        self.rounds.last_mut().expect("a round").entry(kind).or_default().push(took);
+    }
+
+    fn print(&self) {
+        println!("{:<28} {:>8} {:>10} {:>10} {:>10}  µs", "event", "number", "p50", "p99.9", "longest");
+        for kind in &self.kinds {
+            let rounds = || self.rounds.iter().filter_map(|round| round.get(kind));
+            let mut all: Vec<Span> = rounds().flatten().copied().collect();
+            all.sort_unstable();
+            let longest = rounds().filter_map(|took| took.iter().max()).min().copied().unwrap_or_default();
+            let at = |thousandths: usize| micros(all[(all.len() * thousandths / 1000).min(all.len() - 1)]);
+            let mark = if longest > LONGEST { "  too long" } else { "" };
+            println!("{kind:<28} {:>8} {:>10.1} {:>10.1} {:>10.1}{mark}", all.len(), at(500), at(999), micros(longest));
+        }
+    }
+}
+
+fn micros(span: Span) -> f64 {
+    span.nanos() as f64 / 1000.0
+}
+
+struct World<'a> {
+    shape: &'a Shape,
+    scheduler: Scheduler<u64>,
+    now: Time,
+    asked: u64,
+    /// Where the next steps along those who wait go on.
+    walks: [Walk; 2],
+    clock: Clock,
+    figures: &'a mut Figures,
+}
+
+impl<'a> World<'a> {
+    fn build(shape: &'a Shape, count: u64, figures: &'a mut Figures) -> Self {
+        let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
+        let scheduler = Scheduler::new(resource(&shape.limits), 1, now);
+        let scheduler = if shape.is_fenced { scheduler.fenced() } else { scheduler };
+        let mut world =
+            World { shape, scheduler, now, asked: 0, walks: [Walk::default(); 2], clock: Clock::start(), figures };
+        for _ in 0..count {
+            world.now += shape.step;
+            world.write_due_mark();
+            let ask = world.next_ask(shape.mode);
+            world.scheduler.handle(world.now, Event::Ask(ask));
+            world.take_commands();
+        }
+        if !shape.is_fenced {
+            world.scheduler = world.scheduler.fenced();
+            world.write_due_mark();
+        }
+        world
+    }
+
+    /// Every kind of event, those that end a world last.
+    fn play(mut self) {
+        for number in 0..EVENTS {
+            self.now += STEP;
+            self.wake();
+            self.usual(number);
+            if number % RARE == 0 {
+                self.rare(number);
+            }
+        }
+        self.last();
+    }
+
+    fn usual(&mut self, number: u64) {
+        let [reserved, waiting, allowed] = [Mode::Reserve, Mode::Wait, Mode::Allow].map(|mode| {
+            let ask = self.next_ask(mode);
+            let kind = match mode {
+                Mode::Reserve => "ask, reserve",
+                Mode::Wait => "ask, wait",
+                Mode::Allow => "ask, allow",
+            };
+            self.event(kind, Event::Ask(ask));
+            self.asked
+        });
+        self.settle("settle, extend", allowed, Outcome::Extend(None));
+        self.settle("settle, used", allowed, Outcome::Used(vec![("requests".to_owned(), amount(0.5))]));
+        match number % 2 {
+            0 => self.settle("settle, unused", reserved, Outcome::Unused),
+            _ => self.event("undelivered, granted", Event::Undelivered(id(reserved))),
+        }
+        match number % 4 {
+            0 => self.settle("settle, cancel", waiting, Outcome::Unused),
+            1 => self.event("undelivered, waiting", Event::Undelivered(id(waiting))),
+            _ => {}
+        }
+        self.event("wake, for nothing", Event::Wake);
+    }
+
+    fn rare(&mut self, number: u64) {
+        if let Some(mark) = self.timed("mark, not due", |core, now| core.mark(now)) {
+            self.event("marked", Event::Marked(mark.number));
+        }
+        self.timed("status of limits", |core, now| core.limit_status(now));
+        self.timed("status of classes", |core, now| core.class_status(now));
+        let counts = |core: &mut Scheduler<u64>, now| {
+            (core.counters(), core.remembered(), core.waiting(), core.limited_by(now), core.corrections())
+        };
+        self.timed("metrics", counts);
+        let asked = self.asked;
+        self.timed("explain", |core, now| core.explain(now, None).is_ok());
+        self.timed("explain one of the first", |core, now| core.explain(now, Some(&id(asked / 100))).is_ok());
+        self.timed("explain one of the last", |core, now| core.explain(now, Some(&id(asked))).is_ok());
+        self.timed("what is left", |core, now| core.left(now, &id(asked)));
+        let requests = self.scheduler.resource().limit("requests").expect("a limit");
+        let levels = vec![(requests, amount(1.0))];
+        self.event("levels", Event::Levels { asked: self.now, heard: self.now, levels });
+        let [probe, purge] = self.walks;
+        let probed = self.timed("probe step", |core, now| core.probe(now, probe, |to| to % 7 == 0));
+        self.event("wake, after a probe", Event::Wake);
+        let nobody = Selection { client: Some("nobody".to_owned()), class: None };
+        self.timed("purge step, of nobody", |core, _| core.purge(purge, &nobody));
+        let (_, purged) = self.timed("purge step", |core, _| core.purge(purge, &Selection::default()));
+        self.walks = [probed, purged].map(Option::unwrap_or_default);
+        self.event("wake, after a purge", Event::Wake);
+        let heard = self.now;
+        self.now += STEP;
+        self.event("held up", Event::HeldUp);
+        self.event("delivered", Event::Delivered(heard));
+        self.event("delivered, all", Event::Delivered(self.now));
+        if number == RARE {
+            self.answered(
+                "settle, limited",
+                Verdict::Limited { scope: Scope::Unnamed, retry_after: None, others: false },
+            );
+            self.now += Span::from_secs(2);
+            self.wake();
+        }
+        self.answered("settle, passed", Verdict::Passed);
+    }
+
+    fn last(&mut self) {
+        let smaller = |limit: &LimitSpec| LimitSpec { capacity: amount(limit.capacity.units() / 2.0), ..limit.clone() };
+        let limits: Vec<LimitSpec> = self.shape.limits.iter().map(smaller).collect();
+        self.timed("snapshot", |core, now| core.snapshot(now, SNAPSHOT_PERMITS));
+        self.event("wall clock", Event::WallClock { unix_at_origin: 1_700_000_000_000_000_000 });
+        self.event("doubt", Event::Doubt);
+        self.event("store lost", Event::StoreLost);
+        self.event("limits", Event::Limits(Box::new(resource(&limits))));
+        self.event("store went back", Event::StoreWentBack { epoch: 2 });
+        self.event("hand-over", Event::HandOver);
+        for _ in 0..FORGOTTEN_WITHIN {
+            self.now += Span::from_secs(1);
+            self.event("wake, to forget permits", Event::Wake);
+        }
+    }
+
+    /// A call that is told what the upstream answers.
+    fn answered(&mut self, kind: &'static str, verdict: Verdict) {
+        let ask = self.next_ask(Mode::Allow);
+        self.scheduler.handle(self.now, Event::Ask(ask));
+        self.take_commands();
+        let reading = Reading { scope: Scope::Unnamed, remaining: amount(1.0), capacity: None, reset: None };
+        let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
+        let settle = Settle { to: None, id: id(self.asked), outcome: Outcome::Used(Vec::new()), observation };
+        self.event(kind, Event::Settle(settle));
+    }
+
+    fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
+        self.event(kind, Event::Settle(Settle { to: None, id: id(number), outcome, observation: None }));
+    }
+
+    fn event(&mut self, kind: &'static str, event: Event<u64>) {
+        self.timed(kind, |core, now| core.handle(now, event));
+    }
+
+    fn timed<T>(&mut self, kind: &'static str, event: impl FnOnce(&mut Scheduler<u64>, Time) -> T) -> T {
+        let before = self.clock.now();
+        let done = event(&mut self.scheduler, self.now);
+        self.take_commands();
+        self.figures.note(kind, self.clock.now().since(before));
+        done
+    }
+
+    /// All that is due by now.
+    fn wake(&mut self) {
+        if self.scheduler.next_mark().is_some_and(|due| due <= self.now)
+            && let Some(mark) = self.timed("mark", |core, now| core.mark(now))
+        {
+            self.event("marked", Event::Marked(mark.number));
+        }
+        while self.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at <= self.now) {
+            self.event("wake", Event::Wake);
+        }
+    }
+
+    fn write_due_mark(&mut self) {
+        if self.scheduler.next_mark().is_some_and(|due| due <= self.now)
+            && let Some(mark) = self.scheduler.mark(self.now)
+        {
+            self.scheduler.handle(self.now, Event::Marked(mark.number));
+            self.take_commands();
+        }
+    }
+
+    fn take_commands(&mut self) {
+        while let Some(command) = self.scheduler.poll_command() {
+            black_box(command);
+        }
+    }
+
+    fn next_ask(&mut self, mode: Mode) -> Ask<u64> {
+        self.asked += 1;
+        let client = format!("client-{}", self.asked);
+        let class = ["urgent", "bulk"][self.asked as usize % 2];
+        Ask {
+            to: self.asked,
+            id: Some(id(self.asked)),
+            bill: self.bill(&client),
+            class: self.scheduler.resource().class(class).expect("a class"),
+            mode,
+            max_wait: None,
+            age: Span::ZERO,
+            progress: self.asked.is_multiple_of(2),
+            client: Some(client.into()),
+            call: None,
+        }
+    }
+
+    fn bill(&self, client: &str) -> Bill {
+        let mut labels = Labels::new();
+        labels.set("client", client).expect("a label");
+        let cost = self.shape.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
+        self.scheduler.resource().bill(&labels, cost).expect("a bill")
+    }
+}
