@@ -5,7 +5,7 @@
 //! from keeps what it needs for the time when the other can pay. Each key keeps something for one request only, the first of them in
 //! the order of gates: the first of all requests loses nothing that is kept for it, so that none waits for ever.
 
-use crate::bill::{Bill, KeyCharge};
+use crate::bill::KeyCharge;
 use crate::credit::Credit;
 use crate::gate::{Gate, Stand};
 use crate::limit::Tier;
@@ -54,18 +54,21 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Takes a request that stops waiting out of its line, or from the gate where it stands.
-    pub(crate) fn take_out(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.stop_waiting(slot, waiting, bill);
+    pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
+        let waiting = self.stop_waiting(slot);
         match waiting.aside {
-            Some(key) => self.leave_gate(key, waiting),
-            None => self.lines[waiting.class.index()].leave(&self.resource, waiting),
+            Some(key) => self.leave_gate(key, &waiting),
+            None => self.lines[waiting.class.index()].leave(&self.resource, &waiting),
         }
         self.ledger.note_change();
+        waiting
     }
 
     /// Forgets a request that stops waiting, but for its place in line: no key keeps anything for it.
-    pub(crate) fn stop_waiting(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.headcount.leave(&waiting.client, bill);
+    pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
+        let permit = self.permits.get_mut(slot);
+        let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
+        self.headcount.leave(&waiting.client, &bill);
         self.news.enlist(waiting.place, slot, false);
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.place, slot));
@@ -78,6 +81,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.keys.note(key);
             }
         }
+        waiting
     }
 
     /// Looks at each key where something has changed, or whose alarm goes off.

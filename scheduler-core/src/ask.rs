@@ -7,7 +7,7 @@ use crate::fence::NEAR;
 use crate::ledger::{Backlog, Offer};
 use crate::line::{Line, Place, Waiting};
 use crate::order::Ahead;
-use crate::permits::{Granted, Permit, State};
+use crate::permits::{Granted, Permit, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::rules::Call;
@@ -75,8 +75,10 @@ impl<R: Clone> Scheduler<R> {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
             // Its answer is on its way as soon as the store knows of it.
-            State::Granted(granted) if !granted.told => self.refuse(ask.to, ask.id, Refusal::Unavailable),
-            State::Granted(granted) if !granted.settled && granted.key.at + LATENESS < now => {
+            State::Granted(granted) if granted.stage == Stage::Promised => {
+                self.refuse(ask.to, ask.id, Refusal::Unavailable)
+            }
+            State::Granted(granted) if granted.is_open() && granted.key.at + LATENESS < now => {
                 self.refuse(ask.to, ask.id, Refusal::Lapsed);
             }
             State::Granted(granted) => {
@@ -169,28 +171,32 @@ impl<R: Clone> Scheduler<R> {
         backlog
     }
 
+    /// The start of `offer`, behind all that was promised for the same time.
+    pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
+        let key = Key { at: offer.at, serial: self.next_serial() };
+        Granted::new(key, offer.limited_by, class, stage)
+    }
+
     /// Grants a start that may not be later than `latest`.
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
-        let (slot, granted) = self.commit_new(now, ask, offer, latest, true);
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
         self.answer(now, slot, to, granted, Span::ZERO, false);
     }
 
-    /// Commits a permit that nobody has known to a start that may not be later than `latest`. Whether its asker is `told` now.
+    /// Commits a permit that nobody has known to a start that may not be later than `latest`.
     pub(crate) fn commit_new(
         &mut self,
         now: Time,
         ask: Ask<R>,
         offer: Offer,
         latest: Time,
-        told: bool,
+        stage: Stage,
     ) -> (Slot, Granted) {
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, told };
+        let granted = self.next_start(offer, ask.class, stage);
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
-        self.commit(now, slot, granted, self.tier(ask.class));
-        self.shadow(now, slot, latest);
+        self.commit(now, slot, granted, self.tier(ask.class), latest);
         (slot, granted)
     }
 
@@ -258,10 +264,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a waiting request out of its line and forgets it. Where its answer would go, and its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
-        let permit = self.permits.remove(slot);
-        let State::Waiting(waiting) = permit.state else { unreachable!("only a request that waits is in line") };
-        self.take_out(slot, &waiting, &permit.bill);
-        (waiting.to, permit.id)
+        let waiting = self.take_out(slot);
+        (waiting.to, self.permits.remove(slot).id)
     }
 
     /// How many are ahead of one who waits, and the start that they leave to it.

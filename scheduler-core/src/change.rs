@@ -6,7 +6,7 @@ use crate::headcount::Headcount;
 use crate::line::Line;
 use crate::mark::Held;
 use crate::news::News;
-use crate::permits::{Permit, State};
+use crate::permits::Permit;
 use crate::refusal::Refusal;
 use crate::resource::Resource;
 use crate::rules::{Call, Succession};
@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Everybody who waits, class by class in the order of arrival, as asked anew.
-    fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
+    pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
         let slots = self.clear_lines(now, resource);
         let mut waiting = self.take_held(resource);
         for slot in slots {
@@ -65,7 +65,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
-    pub(crate) fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
+    fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
         let slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
         self.alarms.clear();
         self.rationed.clear();
@@ -107,8 +107,8 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// A request as it would be asked anew.
-fn as_asked<R>(now: Time, permit: Permit<R>) -> Ask<R> {
-    let State::Waiting(waiting) = permit.state else { unreachable!("who is in line waits") };
+fn as_asked<R>(now: Time, mut permit: Permit<R>) -> Ask<R> {
+    let waiting = permit.stop_waiting();
     Ask {
         to: waiting.to,
         id: Some(permit.id),

@@ -9,13 +9,12 @@
 use crate::ledger::Offer;
 use crate::limit::Tier;
 use crate::limit_set::LimitSet;
-use crate::permits::{Granted, State};
+use crate::permits::Stage;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// The tier of a promoted request: it has left enough to others.
 const TIER_OF_PROMOTED: Tier = 0;
@@ -217,23 +216,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// Grants a waiting request the start of `offer`.
     pub(crate) fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
-        let permit = self.permits.get_mut(slot);
-        let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
-            unreachable!("only who waits is started")
-        };
+        let waiting = self.stop_waiting(slot);
         let line = &mut self.lines[waiting.class.index()];
         match going {
             Going::InTurn => line.serve(&self.resource, now, &waiting),
             Going::Promoted => line.promote(&self.resource, now, &waiting),
             Going::Passing => line.pass(&self.resource, &waiting),
         }
-        let bill = Arc::clone(&permit.bill);
-        self.stop_waiting(slot, &waiting, &bill);
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        let (limited_by, class) = (offer.limited_by, waiting.class);
-        let granted = Granted { key, limited_by, class, settled: false, told: true };
-        self.commit(now, slot, granted, tier);
-        self.shadow(now, slot, waiting.deadline.unwrap_or(Time::NEVER));
+        let granted = self.next_start(offer, waiting.class, Stage::Told);
+        self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
     }
 

@@ -1,5 +1,6 @@
 //! The scheduler of one resource.
 
+use crate::bill::Bill;
 use crate::command::{Command, Grant};
 use crate::delivery::Delivery;
 use crate::estimates::Estimates;
@@ -7,11 +8,12 @@ use crate::event::{Ask, Event};
 use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::ledger::Ledger;
+use crate::limit::Tier;
 use crate::line::{Line, Place};
 use crate::mark::Held;
 use crate::news::News;
 use crate::pending_grants::PendingGrants;
-use crate::permits::{Granted, Permit, Permits, State};
+use crate::permits::{Granted, Permits, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
 use crate::shadow::Shadows;
@@ -21,6 +23,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -263,24 +266,30 @@ impl<R: Clone> Scheduler<R> {
         self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
     }
 
-    /// Commits the permit in `slot` to `granted`.
-    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
+    /// Commits the permit in `slot` to a start of its class, which may not be later than `latest`.
+    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let permit = self.permits.get_mut(slot);
-        self.ledger.commit(now, granted.key, &permit.bill, tier);
-        self.ledger.note_start(granted.key.at, &permit.bill);
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &permit.bill, granted.key.at);
-        }
         permit.state = State::Granted(granted);
-        if granted.told {
-            self.delivery.tell(now, slot, granted.key.serial);
+        let (key, bill) = (granted.key, Arc::clone(&permit.bill));
+        self.ledger.commit(now, key, &bill, tier);
+        self.ledger.note_start(key.at, &bill);
+        self.charge(&bill, key.at);
+        if granted.stage == Stage::Told {
+            self.delivery.tell(now, slot, key.serial);
         }
-        let end = self.ledger.end(now, granted.key, &permit.bill);
-        self.permits.started(slot, end);
+        self.permits.started(slot, self.ledger.end(now, key, &bill));
         self.counters.granted += 1;
+        self.shadow(now, slot, latest);
     }
 
-    pub(crate) fn tier(&self, class: ClassId) -> u8 {
+    /// Notes what may be drawn at `start`, of what the store allows.
+    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, bill, start);
+        }
+    }
+
+    pub(crate) fn tier(&self, class: ClassId) -> Tier {
         self.resource.classes()[class.index()].tier
     }
 
@@ -298,15 +307,9 @@ impl<R: Clone> Scheduler<R> {
     /// Everybody who waits is sent elsewhere.
     fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
-        for Held { ask, .. } in std::mem::take(&mut self.held) {
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
         self.take_back_promised(now, now);
-        let resource = self.resource.clone();
-        for slot in self.clear_lines(now, &resource) {
-            let Permit { id, state, .. } = self.permits.remove(slot);
-            let State::Waiting(waiting) = state else { unreachable!("who is in line waits") };
-            self.refuse(waiting.to, Some(id), Refusal::Unavailable);
+        for Ask { to, id, .. } in self.take_waiting(now, &self.resource.clone()) {
+            self.refuse(to, id, Refusal::Unavailable);
         }
     }
 }
