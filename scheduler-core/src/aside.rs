@@ -40,15 +40,16 @@ impl<R: Clone> Scheduler<R> {
         let key = self.ledger.keys.open(now, &charge);
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        let (class, place) = waiting.stand();
+        let stand = waiting.stand();
         let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
-        self.lines[class.index()].leave(&self.resource, waiting);
-        self.lines[class.index()].aside.insert(place, slot);
+        let line = &mut self.lines[waiting.class.index()];
+        line.leave(&self.resource, waiting);
+        line.note_aside(slot, waiting, true);
         self.note_keys(slot);
         self.permits.get_mut(slot).waiting_mut().aside = Some(key);
         let gate = self.gate(key);
         gate.release(slot);
-        gate.join((class, place), slot, cost);
+        gate.join(stand, slot, cost);
         self.ledger.keys.note(key);
         true
     }
@@ -57,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
         match waiting.aside {
-            Some(key) => self.leave_gate(key, &waiting),
+            Some(key) => self.leave_gate(key, slot, &waiting),
             None => self.lines[waiting.class.index()].leave(&self.resource, &waiting),
         }
         self.ledger.note_change();
@@ -120,8 +121,9 @@ impl<R: Clone> Scheduler<R> {
         let waiting = permit.waiting_mut();
         waiting.aside = None;
         let line = &mut self.lines[waiting.class.index()];
-        line.aside.remove(&waiting.place);
-        waiting.standing = line.stand(&self.resource, &waiting.client, waiting.place, &bill);
+        line.note_aside(slot, waiting, false);
+        let place = (waiting.place, waiting.deadline);
+        waiting.standing = line.stand(&self.resource, &waiting.client, place, &bill);
         line.join(&self.resource, slot, &bill, waiting);
         let kept = self.kept_before(now, stand, key).is_some();
         let gate = self.gate(key);
@@ -208,9 +210,9 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.get(key)?.gate.as_ref()?.first(starved(&self.resource, now))
     }
 
-    fn leave_gate(&mut self, key: Slot, waiting: &Waiting<R>) {
+    fn leave_gate(&mut self, key: Slot, slot: Slot, waiting: &Waiting<R>) {
         self.gate(key).leave(waiting.stand());
-        self.lines[waiting.class.index()].aside.remove(&waiting.place);
+        self.lines[waiting.class.index()].note_aside(slot, waiting, false);
         self.ledger.keys.note(key);
     }
 

@@ -167,7 +167,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn backlog_of(&self, lines: &[Line]) -> Backlog {
         let mut backlog = Backlog::none(&self.resource);
-        lines.iter().filter_map(Line::backlog).for_each(|more| backlog.add_all(more));
+        lines.iter().flat_map(Line::backlogs).for_each(|more| backlog.add_all(more));
         backlog
     }
 
@@ -207,7 +207,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.id_or_new(ask.id);
         let client = ask.client.unwrap_or_default();
         self.headcount.join(&client, &ask.bill);
-        let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
+        let standing = self.lines[ask.class.index()].stand(&self.resource, &client, (place, deadline), &ask.bill);
         let (to, class, progress) = (ask.to, ask.class, ask.progress);
         // Most calls are what their bills tell, and take no more room.
         let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));

@@ -66,16 +66,16 @@ impl<R: Clone> Scheduler<R> {
     /// The first in line, and then the first of those who stand aside.
     fn first_of_all(&self, now: Time, count: usize) -> Vec<Explained> {
         let mut first = self.first_in_line(now, count);
-        let aside = self.lines.iter().flat_map(|line| line.aside.values()).take(count - first.len());
-        first.extend(aside.map(|slot| self.explain_one(now, *slot)));
+        let aside = self.lines.iter().flat_map(Line::aside).take(count - first.len());
+        first.extend(aside.map(|slot| self.explain_one(now, slot)));
         first
     }
 
     /// The first of those in line, class by class.
     fn first_in_line(&self, now: Time, count: usize) -> Vec<Explained> {
         let mut backlog = Backlog::none(&self.resource);
-        let first = self.lines.iter().flat_map(Line::iter).take(count).enumerate();
-        let explain = |(position, slot): (usize, Slot)| {
+        let first = self.lines.iter().flat_map(|line| line.front(count)).take(count).enumerate();
+        let explain = |(position, (slot, _)): (usize, (Slot, &Bill))| {
             let permit = self.permits.get(slot);
             let offer = self.expected(now, permit, &backlog);
             backlog.add(&self.resource, &permit.bill);

@@ -7,6 +7,7 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::command::{Announcement, Command};
+use crate::line::Line;
 use crate::observation::{Observation, Reading, Scope, Verdict};
 use crate::permits::Granted;
 use crate::refusal::Refusal;
@@ -146,7 +147,7 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.hasten_mark();
-        let aside: Vec<Slot> = self.lines.iter().flat_map(|line| line.aside.values().copied()).collect();
+        let aside: Vec<Slot> = self.lines.iter().flat_map(Line::aside).collect();
         for slot in aside {
             self.turn_away_if_spent(now, slot);
         }

@@ -39,7 +39,7 @@ impl<R: Clone> Scheduler<R> {
         // Whoever takes as much fits as little.
         let fits = |bill: &Bill| held.iter().all(|held| bill.get(held.limit) < held.amount);
         let is_held = |slot: Slot| holds.iter().any(|hold| hold.is_for(slot));
-        let behind = self.lines[class.index()].bills().take(MOST_LOOKED_AT);
+        let behind = self.lines[class.index()].front(MOST_LOOKED_AT);
         let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         let behind: Vec<Slot> = behind.map(|(slot, _)| slot).collect();
         for slot in behind {
