@@ -88,7 +88,10 @@ impl<R: Clone> Scheduler<R> {
     /// Looks at each key where something has changed, or whose alarm goes off.
     pub(crate) fn look_at_keys(&mut self, now: Time) {
         let latest = now + self.resource.horizon();
-        while let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest)) {
+        while self.steps_left > 0
+            && let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest))
+        {
+            self.take_step();
             self.look_at_key(now, key, latest);
         }
     }
@@ -108,10 +111,11 @@ impl<R: Clone> Scheduler<R> {
             self.admit(now, key, stand, first);
             return self.set_alarm(key, just_past(latest));
         }
-        if self.resource.limits()[limit.index()].is_quota() {
-            self.rationed.insert(key);
+        let is_quota = self.resource.limits()[limit.index()].is_quota();
+        // The next is looked at once this one has left.
+        if !is_quota || !self.turn_away_if_spent(now, first) {
+            self.set_alarm(key, due);
         }
-        self.set_alarm(key, due);
     }
 
     /// The first at a gate takes its place in the line of its class.
@@ -130,15 +134,6 @@ impl<R: Clone> Scheduler<R> {
         gate.leave(stand);
         if !kept {
             gate.keep_for(stand, slot);
-        }
-    }
-
-    /// Refuses those who stand at gates of quotas that are spent: no request waits for one. Nothing may be held for others meanwhile.
-    pub(crate) fn refuse_at_gates(&mut self, now: Time) {
-        for key in std::mem::take(&mut self.rationed) {
-            while let Some((_, first)) = self.first_at(now, key)
-                && self.turn_away_if_spent(now, first)
-            {}
         }
     }
 

@@ -11,7 +11,7 @@ use crate::permits::{Granted, Permit, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::rules::Call;
-use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::spec::MAX_PERIOD;
 use crate::timeline::Key;
@@ -218,7 +218,7 @@ impl<R: Clone> Scheduler<R> {
         let goes = self.enter_line(slot) || self.may_pass(class, alone);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
-            self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
+            self.next_plan = self.next_plan.into_iter().chain([deadline]).min();
         }
         // Planning may start it, or refuse it for good.
         if goes {
@@ -237,10 +237,6 @@ impl<R: Clone> Scheduler<R> {
         let line = &mut self.lines[waiting.class.index()];
         line.join(&self.resource, slot, &permit.bill, waiting);
         line.leads(waiting) || line.due_before(waiting).is_none() && waiting.deadline.is_some()
-    }
-
-    fn plan_by(&mut self, wakeup: Wakeup) {
-        self.next_plan = Some(self.next_plan.map_or(wakeup, |planned| planned.min(wakeup)));
     }
 
     /// The id that was given, or one that nobody uses.

@@ -68,7 +68,6 @@ impl<R: Clone> Scheduler<R> {
     fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
         let slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
         self.alarms.clear();
-        self.rationed.clear();
         self.ledger.keys.remove_gates();
         self.lines.iter_mut().for_each(|line| *line = Line::new(resource, now));
         self.headcount = Headcount::default();

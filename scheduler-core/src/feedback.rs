@@ -7,13 +7,11 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::command::{Announcement, Command};
-use crate::line::Line;
 use crate::observation::{Observation, Reading, Scope, Verdict};
 use crate::permits::Granted;
 use crate::refusal::Refusal;
 use crate::resource::LimitId;
-use crate::scheduler::{Reason, Scheduler, Wakeup};
-use crate::slab::Slot;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
@@ -66,11 +64,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// When what was learned is to be looked at again, as long as somebody waits.
-    pub(crate) fn next_review(&self) -> Option<Wakeup> {
-        if self.waiting() == 0 {
-            return None;
-        }
-        self.ledger.next_review().map(|at| Wakeup { at, reason: Reason::Review })
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.ledger.next_review().filter(|_| self.waiting() > 0)
     }
 
     /// The refusal of a bill that a spent quota is in the way of.
@@ -138,7 +133,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whoever stands at a gate and needs a quota that is gone is told so; those in line are with the next plans.
+    /// Those who wait for a quota that is gone are told so with the next plans.
     fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, span: Span) {
         for limit in limits {
             match bill.key_of(*limit) {
@@ -147,10 +142,6 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.hasten_mark();
-        let aside: Vec<Slot> = self.lines.iter().flat_map(Line::aside).collect();
-        for slot in aside {
-            self.turn_away_if_spent(now, slot);
-        }
     }
 
     /// A unit that several limits count says nothing of any of them, unless their capacities tell them apart.

@@ -215,9 +215,9 @@ impl Line {
         self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
     }
 
-    /// The first who needs `limit`.
-    pub(crate) fn first_needing(&self, limit: LimitId) -> Option<Slot> {
-        self.order.first_among(|needs| needs.has(limit)).map(|entry| entry.slot)
+    /// Of those who need something of `limits`, in line or aside, some.
+    pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
+        self.oldest_of_each().filter(move |((_, needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
     }
 
     /// Whether nobody who needs the same limits is ahead.

@@ -8,7 +8,7 @@ use crate::bill::Bill;
 use crate::limit_set::LimitSet;
 use crate::plan::{Going, Hold};
 use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{Scheduler, Wakeup};
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
     /// held for a window.
     pub(crate) fn may_pass(&self, class: ClassId, alone: Time) -> bool {
         let held = self.lines[class.index()].held().and(self.resource.windowed());
-        let before = |next: Wakeup| alone - self.resource.horizon() < next.at;
+        let before = |next: Time| alone - self.resource.horizon() < next;
         held != LimitSet::default() && self.next_plan.is_none_or(before)
     }
 

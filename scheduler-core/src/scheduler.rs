@@ -76,8 +76,6 @@ pub struct Scheduler<R> {
     pub(crate) lines: Vec<Line>,
     /// When gates open, as far as is known.
     pub(crate) alarms: BTreeSet<(Time, Slot)>,
-    /// Gates of quotas that can't pay for the first there, which may have to be refused.
-    pub(crate) rationed: BTreeSet<Slot>,
     /// How many wait for each client and key.
     pub(crate) headcount: Headcount,
     /// In an order that does not depend on where permits are kept.
@@ -85,7 +83,9 @@ pub struct Scheduler<R> {
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
     pub(crate) estimates: Estimates,
-    pub(crate) next_plan: Option<Wakeup>,
+    pub(crate) next_plan: Option<Time>,
+    /// What the plan that is being made has time for.
+    pub(crate) steps_left: usize,
     pub(crate) news: News,
     pub(crate) handing_over: bool,
     /// Starts of which no client is known to have heard.
@@ -115,12 +115,8 @@ pub struct Wakeup {
 /// Why a wake-up was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// A waiting request's start comes within the horizon.
-    Start,
-    /// A class has starved for long enough.
-    Promotion,
-    /// A waiting request can't be in time any more.
-    Deadline,
+    /// One that waits may start, or goes ahead of all others, or can't be in time any more.
+    Plan,
     /// Those who wait are told how they stand.
     Progress,
     /// Old permits are forgotten.
@@ -129,10 +125,6 @@ pub enum Reason {
     Held,
     /// What was learned of the upstream is looked at again.
     Review,
-    /// Perhaps the stock is known better.
-    Proof,
-    /// More have to be refused because a quota is gone.
-    Quota,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -145,13 +137,13 @@ impl<R: Clone> Scheduler<R> {
             permits: Permits::new(resource.bounds().max_permits),
             lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
             alarms: BTreeSet::new(),
-            rationed: BTreeSet::new(),
             headcount: Headcount::default(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),
             estimates: Estimates::default(),
             next_plan: None,
+            steps_left: 0,
             news: News::new(now),
             handing_over: false,
             delivery: Delivery::default(),
@@ -208,7 +200,7 @@ impl<R: Clone> Scheduler<R> {
         // 3. Whoever waits and can start, starts.
         let changed = self.ledger.take_change() && self.waiting() > 0;
         self.news.note(changed);
-        if changed || self.next_plan.is_some_and(|plan| plan.at <= now) {
+        if changed || self.next_plan.is_some_and(|plan| plan <= now) {
             self.plan(now);
         }
         // 4. The others are told how they stand.
@@ -229,10 +221,14 @@ impl<R: Clone> Scheduler<R> {
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.news.next(), reason: Reason::Progress });
-        let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
-        let plan = self.next_plan.filter(|_| !self.delivery.is_held_up());
-        [plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
+        let wakeups = [
+            (Reason::Plan, self.next_plan.filter(|_| !self.delivery.is_held_up())),
+            (Reason::Progress, (self.waiting() > 0).then_some(self.news.next())),
+            (Reason::Expiry, self.permits.next_expiry()),
+            (Reason::Held, self.next_release()),
+            (Reason::Review, self.next_review()),
+        ];
+        wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?, reason })).min()
     }
 
     /// How many requests wait.
