@@ -43,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
         let stand = waiting.stand();
         let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
         let line = &mut self.lines[waiting.class.index()];
-        line.leave(&self.resource, waiting);
+        line.leave(&self.resource, waiting, None);
         line.note_aside(slot, waiting, true);
         self.note_keys(slot);
         self.permits.get_mut(slot).waiting_mut().aside = Some(key);
@@ -59,7 +59,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting = self.stop_waiting(slot);
         match waiting.aside {
             Some(key) => self.leave_gate(key, slot, &waiting),
-            None => self.lines[waiting.class.index()].leave(&self.resource, &waiting),
+            None => self.lines[waiting.class.index()].leave(&self.resource, &waiting, None),
         }
         self.ledger.note_change();
         waiting

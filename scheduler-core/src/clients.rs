@@ -1,10 +1,11 @@
 //! Who shares a class, and how much service each has had.
 
+use crate::clock::Clock;
 use crate::limit_set::LimitSet;
 use crate::resource::LimitId;
 use crate::virtual_time::VirtualTime;
 use hashbrown::HashMap;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) struct Clients {
     /// The limits that somebody is held for.
     held: LimitSet,
     /// By limit.
-    clocks: Vec<VirtualTime>,
+    clocks: Vec<Clock>,
     clients: HashMap<Arc<str>, Client>,
     /// Clients of which nobody waits, kept until the clocks have passed what they have had.
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
@@ -46,8 +47,8 @@ pub(crate) struct Slice {
 }
 
 impl Clients {
-    pub(crate) fn new(limits: usize) -> Self {
-        Clients { clocks: vec![VirtualTime::default(); limits], ..Clients::default() }
+    pub(crate) fn new(limits: usize, now: Time) -> Self {
+        Clients { clocks: vec![Clock::new(now); limits], ..Clients::default() }
     }
 
     /// The slice of a newcomer that needs the limits of `set`, for so much `service`. Those who wait for none but the same limits have
@@ -65,19 +66,16 @@ impl Clients {
     }
 
     /// Notes that a request was served in its turn, which began at `tag`. What nobody is held for does not count.
-    pub(crate) fn serve(&mut self, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
+    pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.held);
-        for limit in contended.limits() {
-            let clock = &mut self.clocks[limit.index()];
-            *clock = tag.max(*clock);
-        }
+        contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
         self.leave(name, slice, contended != LimitSet::default());
     }
 
     /// Says which limits somebody is held for now. Where nobody was before, the clock goes on with the fastest: all are even.
-    pub(crate) fn hold(&mut self, held: LimitSet) {
+    pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
         let fastest = self.fastest();
-        held.without(self.held).limits().for_each(|limit| self.clocks[limit.index()] = fastest);
+        held.without(self.held).limits().for_each(|limit| self.clocks[limit.index()].restart(now, fastest));
         self.held = held;
     }
 
@@ -85,23 +83,24 @@ impl Clients {
         self.held
     }
 
-    pub(crate) fn clock(&self, limit: LimitId) -> VirtualTime {
-        self.clocks[limit.index()]
+    pub(crate) fn clock(&self, limit: LimitId) -> &Clock {
+        &self.clocks[limit.index()]
     }
 
     /// Nobody waits any more: everybody begins anew.
     pub(crate) fn forget_all(&mut self) {
-        *self = Clients::new(self.clocks.len());
+        self.clocks.iter_mut().for_each(|clock| clock.shows = VirtualTime::default());
+        *self = Clients { clocks: std::mem::take(&mut self.clocks), ..Clients::default() };
     }
 
     /// The slowest clock of what somebody is held for. Where nobody is, the fastest of all.
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
-        let contended = set.and(self.held).limits().map(|limit| self.clock(limit)).min();
+        let contended = set.and(self.held).limits().map(|limit| self.clock(limit).shows).min();
         contended.unwrap_or_else(|| self.fastest())
     }
 
     fn fastest(&self) -> VirtualTime {
-        self.clocks.iter().max().copied().unwrap_or_default()
+        self.clocks.iter().map(|clock| clock.shows).max().unwrap_or_default()
     }
 
     /// A request waits no more: if it `counts` as served, its slice is used, or else its client's again once there is none behind it.
@@ -125,7 +124,7 @@ impl Clients {
 
     /// Forgets clients that are no better known than strangers.
     fn forget_the_even(&mut self) {
-        let slowest = self.held.limits().map(|limit| self.clock(limit)).min().unwrap_or_default();
+        let slowest = self.held.limits().map(|limit| self.clock(limit).shows).min().unwrap_or_default();
         while self.idle.first().is_some_and(|(end, _)| *end <= slowest || self.idle.len() > MOST_IDLE) {
             if let Some((_, name)) = self.idle.pop_first() {
                 self.clients.remove(&name);
@@ -140,13 +139,13 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_those_who_have_had_least_begin_anew() {
-        let mut clients = Clients::new(1);
+        let mut clients = Clients::new(1, Time::ORIGIN);
         let set = LimitSet::default().with(LimitId(0));
-        clients.hold(set);
+        clients.hold(Time::ORIGIN, set);
         for number in 0..=MOST_IDLE as u64 {
             let name = Arc::from(number.to_string());
             let slice = clients.join(&name, set, None, Span::from_nanos(number + 1));
-            clients.serve(&name, set, slice, slice.begin);
+            clients.serve(Time::ORIGIN, &name, set, slice, slice.begin);
         }
         assert_eq!((clients.idle.len(), clients.clients.len()), (MOST_IDLE, MOST_IDLE));
         assert!(!clients.clients.contains_key("0") && clients.clients.contains_key("1"));

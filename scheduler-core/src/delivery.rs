@@ -75,10 +75,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// The start, if it is neither settled nor given back.
     fn unheard(&self, told: Told) -> Option<Granted> {
-        match &self.permits.find_at(told.slot)?.state {
-            State::Granted(granted) if granted.key.serial == told.serial && granted.is_open() => Some(*granted),
-            State::Granted(_) | State::Waiting(_) | State::Returned => None,
-        }
+        let granted = self.permits.find_at(told.slot)?.granted()?;
+        (granted.key.serial == told.serial && granted.is_open()).then_some(granted)
     }
 
     /// What begins at once is taken, whatever is left; what is ahead goes where it breaks no other promise.

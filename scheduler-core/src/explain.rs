@@ -53,11 +53,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The first of those whose turn comes before that of one who waits: in the line of its class, or where it stands aside.
     fn ahead_of(&self, now: Time, slot: Slot, count: usize) -> Vec<Explained> {
-        let gate = match &self.permits.get(slot).state {
-            State::Waiting(waiting) => self.gate_of(waiting),
-            State::Granted(_) | State::Returned => None,
-        };
-        match gate {
+        match self.permits.get(slot).as_waiting().and_then(|waiting| self.gate_of(waiting)) {
             Some((_, gate)) => gate.iter().take(count).map(|slot| self.explain_one(now, slot)).collect(),
             None => self.first_in_line(now, count),
         }

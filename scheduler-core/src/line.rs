@@ -5,7 +5,7 @@ use crate::clients::{Clients, Slice};
 use crate::ledger::Backlog;
 use crate::limit_set::LimitSet;
 use crate::order::{Ahead, Entry, Order, Turn};
-use crate::pace::Pace;
+use crate::plan::Going;
 use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::rules::Call;
 use crate::slab::Slot;
@@ -76,8 +76,6 @@ pub(crate) struct Line {
     /// Those in the order.
     by_urgency: BTreeMap<Urgency, (Turn, Slot)>,
     clients: Clients,
-    /// By limit.
-    paces: Vec<Pace>,
     /// By limit, when a request that needs it was last given a start while others waited.
     served: Vec<Time>,
 }
@@ -89,8 +87,7 @@ impl Line {
             order: Order::default(),
             places: BTreeMap::new(),
             by_urgency: BTreeMap::new(),
-            clients: Clients::new(limits),
-            paces: vec![Pace::new(now); limits],
+            clients: Clients::new(limits, now),
             served: vec![now; limits],
         }
     }
@@ -124,11 +121,22 @@ impl Line {
         self.by_urgency.insert(waiting.urgency(), (turn, slot));
     }
 
-    /// Takes out one that was not served.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+    /// Takes out one that was served at a time, or not at all.
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<(Time, Going)>) {
         self.take_out(resource, waiting);
-        self.clients.leave(&waiting.client, waiting.standing.slice, false);
-        self.end_if_empty();
+        let Standing { turn, slice, set, .. } = waiting.standing;
+        if let Some((now, Going::InTurn | Going::Promoted)) = served {
+            set.limits().for_each(|limit| self.served[limit.index()] = now);
+        }
+        match served {
+            Some((now, Going::InTurn)) => self.clients.serve(now, &waiting.client, set, slice, turn.tag),
+            // Whoever it has passed must not find the clocks ahead of its own.
+            Some((_, Going::Promoted | Going::Passing)) => self.clients.leave(&waiting.client, slice, true),
+            None => self.clients.leave(&waiting.client, slice, false),
+        }
+        if self.is_empty() {
+            self.clients.forget_all();
+        }
     }
 
     /// Notes that a request which has left stands at a gate, or does so no more.
@@ -140,36 +148,6 @@ impl Line {
         };
     }
 
-    /// Takes out one that was served in its turn.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
-        self.take_out(resource, waiting);
-        let Standing { turn, slice, set, .. } = waiting.standing;
-        self.note_served(now, set);
-        self.clients.serve(&waiting.client, set, slice, turn.tag);
-        for limit in set.and(self.clients.held()).limits() {
-            let clock = self.clients.clock(limit);
-            self.paces[limit.index()].note(now, clock);
-        }
-        self.end_if_empty();
-    }
-
-    /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
-    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
-        self.note_served(now, waiting.standing.set);
-        self.pass(resource, waiting);
-    }
-
-    /// The same for one that has passed others who go on waiting for their turns: that their class was served is of no use to them.
-    pub(crate) fn pass<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
-        self.take_out(resource, waiting);
-        self.clients.leave(&waiting.client, waiting.standing.slice, true);
-        self.end_if_empty();
-    }
-
-    fn note_served(&mut self, now: Time, set: LimitSet) {
-        set.limits().for_each(|limit| self.served[limit.index()] = now);
-    }
-
     /// The limits that somebody is held for.
     pub(crate) fn held(&self) -> LimitSet {
         self.clients.held()
@@ -177,19 +155,7 @@ impl Line {
 
     /// Takes note of the limits that somebody is held for.
     pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
-        let new = held.without(self.clients.held());
-        self.clients.hold(held);
-        for limit in new.limits() {
-            let clock = self.clients.clock(limit);
-            self.paces[limit.index()].restart(now, clock);
-        }
-    }
-
-    /// Nobody waits any more: what clients have had is forgotten, and the clocks begin anew.
-    fn end_if_empty(&mut self) {
-        if self.is_empty() {
-            self.clients.forget_all();
-        }
+        self.clients.hold(now, held);
     }
 
     /// How long it will be until this turn, as fast as turns have come of late; nothing where others are not to come
@@ -198,7 +164,7 @@ impl Line {
         let until = |limit: LimitId| {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             let distance = standing.turn.tag.since(first);
-            if distance == Span::ZERO { None } else { self.paces[limit.index()].time_for(distance) }
+            if distance == Span::ZERO { None } else { self.clients.clock(limit).time_for(distance) }
         };
         standing.set.and(self.clients.held()).limits().filter_map(until).max()
     }

@@ -92,11 +92,7 @@ impl<R: Clone> Scheduler<R> {
     /// The permit called `id` whose start has this number, if nobody was told of that and it was not given back.
     fn untold(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
-        match &self.permits.get(slot).state {
-            State::Granted(granted) if granted.stage == Stage::Promised && granted.key.serial == serial => {
-                Some((slot, *granted))
-            }
-            State::Granted(_) | State::Returned | State::Waiting(_) => None,
-        }
+        let granted = self.permits.get(slot).granted()?;
+        (granted.stage == Stage::Promised && granted.key.serial == serial).then_some((slot, granted))
     }
 }

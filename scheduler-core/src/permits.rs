@@ -30,40 +30,38 @@ pub(crate) struct Permit<R> {
 }
 
 impl<R> Permit<R> {
-    /// The start that it takes something for.
-    fn charged(&mut self) -> Option<&mut Granted> {
-        match &mut self.state {
-            State::Granted(granted) if !self.bill.is_empty() => Some(granted),
-            State::Granted(_) | State::Returned | State::Waiting(_) => None,
+    /// Its start, if it has one and was not given back.
+    pub(crate) fn granted(&self) -> Option<Granted> {
+        match self.state {
+            State::Granted(granted) => Some(granted),
+            State::Waiting(_) | State::Returned => None,
+        }
+    }
+
+    /// What is known of it if it waits.
+    pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {
+        match &self.state {
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
         }
     }
 
     /// What is known of one that waits.
     pub(crate) fn waiting(&self) -> &Waiting<R> {
-        match &self.state {
-            State::Waiting(waiting) => waiting,
-            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
-        }
-    }
-
-    /// Whether it was committed to a start, and is not given back.
-    pub(crate) fn is_granted(&self) -> bool {
-        matches!(self.state, State::Granted(_))
+        self.as_waiting().expect("who is in line waits")
     }
 
     pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
-        match &mut self.state {
-            State::Waiting(waiting) => waiting,
-            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
-        }
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("who is in line waits") };
+        waiting
     }
 
     /// What was known of one that waits no more.
     pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
-        match std::mem::replace(&mut self.state, State::Returned) {
-            State::Waiting(waiting) => *waiting,
-            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
-        }
+        let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
+            unreachable!("who is in line waits")
+        };
+        *waiting
     }
 }
 
@@ -160,10 +158,7 @@ impl<R> Permits<R> {
 
     /// What is known of the one in `slot`, if one that waits is there.
     pub(crate) fn find_waiting(&self, slot: Slot) -> Option<&Waiting<R>> {
-        match &self.find_at(slot)?.state {
-            State::Waiting(waiting) => Some(waiting),
-            State::Granted(_) | State::Returned => None,
-        }
+        self.find_at(slot)?.as_waiting()
     }
 
     /// The place with this number, from zero; none behind the last.
@@ -197,13 +192,13 @@ impl<R> Permits<R> {
 
     /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
     pub(crate) fn started(&mut self, slot: Slot, end: Time) {
-        let second = second_after(end);
-        match self.get_mut(slot).charged() {
-            Some(granted) => {
+        let (permit, second) = (self.get_mut(slot), second_after(end));
+        match &mut permit.state {
+            State::Granted(granted) if !permit.bill.is_empty() => {
                 granted.end = second;
                 self.by_end.entry(second).or_default().push(slot);
             }
-            None => self.set_aside(slot, end),
+            State::Granted(_) | State::Returned | State::Waiting(_) => self.set_aside(slot, end),
         }
     }
 
@@ -288,13 +283,14 @@ impl<R> Permits<R> {
 
     /// Takes a permit out of the list of its second; false if it takes nothing.
     fn unlist(&mut self, slot: Slot) -> bool {
-        let Some(second) = self.get_mut(slot).charged().map(|granted| granted.end) else { return false };
-        let listed = self.by_end.get_mut(&second).expect("what has a start is listed");
+        let permit = self.get(slot);
+        let Some(Granted { end, .. }) = permit.granted().filter(|_| !permit.bill.is_empty()) else { return false };
+        let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
         // Most are renewed or given back soon.
         let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
         listed.swap_remove(place);
         if listed.is_empty() {
-            self.by_end.remove(&second);
+            self.by_end.remove(&end);
         }
         true
     }

@@ -32,7 +32,7 @@ pub(crate) enum Going {
     InTurn,
     /// It has starved long enough.
     Promoted,
-    /// It delays nobody whose turn comes before.
+    /// It delays nobody whose turn comes before. To those whom it passes it is of no use that their class was served.
     Passing,
 }
 
@@ -221,12 +221,7 @@ impl<R: Clone> Scheduler<R> {
     /// Grants a waiting request the start of `offer`.
     pub(crate) fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
         let waiting = self.stop_waiting(slot);
-        let line = &mut self.lines[waiting.class.index()];
-        match going {
-            Going::InTurn => line.serve(&self.resource, now, &waiting),
-            Going::Promoted => line.promote(&self.resource, now, &waiting),
-            Going::Passing => line.pass(&self.resource, &waiting),
-        }
+        self.lines[waiting.class.index()].leave(&self.resource, &waiting, Some((now, going)));
         let granted = self.next_start(offer, waiting.class, Stage::Told);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
