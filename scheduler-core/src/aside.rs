@@ -5,14 +5,14 @@
 //! from keeps what it needs for the time when the other can pay. Each key keeps something for one request only, the first of them in
 //! the order of gates: the first of all requests loses nothing that is kept for it, so that none waits for ever.
 
-use crate::bill::KeyCharge;
+use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::gate::{Gate, Stand};
 use crate::limit::Tier;
 use crate::line::Waiting;
 use crate::permits::Permit;
 use crate::plan::just_past;
-use crate::resource::{ClassId, Resource};
+use crate::resource::{ClassId, LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::timeline::Key;
@@ -45,7 +45,7 @@ impl<R: Clone> Scheduler<R> {
         let line = &mut self.lines[waiting.class.index()];
         line.leave(&self.resource, waiting, None);
         line.note_aside(slot, waiting, true);
-        self.note_keys(slot);
+        self.keys_of(&Arc::clone(&permit.bill)).into_iter().for_each(|key| self.ledger.keys.note(key));
         self.permits.get_mut(slot).waiting_mut().aside = Some(key);
         let gate = self.gate(key);
         gate.release(slot);
@@ -74,13 +74,9 @@ impl<R: Clone> Scheduler<R> {
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.place, slot));
         }
-        for charge in bill.keyed() {
-            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key)
-                && let Some(gate) = self.ledger.keys.gate_mut(key)
-            {
-                gate.release(slot);
-                self.ledger.keys.note(key);
-            }
+        for key in self.keys_of(&bill) {
+            self.ledger.keys.gate_mut(key).into_iter().for_each(|gate| gate.release(slot));
+            self.ledger.keys.note(key);
         }
         waiting
     }
@@ -126,14 +122,12 @@ impl<R: Clone> Scheduler<R> {
         waiting.aside = None;
         let line = &mut self.lines[waiting.class.index()];
         line.note_aside(slot, waiting, false);
-        let place = (waiting.place, waiting.deadline);
-        waiting.standing = line.stand(&self.resource, &waiting.client, place, &bill);
-        line.join(&self.resource, slot, &bill, waiting);
+        line.enter(&self.resource, slot, &bill, waiting);
         let kept = self.kept_before(now, stand, key).is_some();
         let gate = self.gate(key);
         gate.leave(stand);
         if !kept {
-            gate.keep_for(stand, slot);
+            gate.claim = Some((stand, slot));
         }
     }
 
@@ -173,26 +167,22 @@ impl<R: Clone> Scheduler<R> {
         self.alarms.first().map(|(alarm, _)| *alarm - self.resource.horizon())
     }
 
-    /// Notes that the keys of a request are to be looked at.
-    fn note_keys(&mut self, slot: Slot) {
-        for charge in self.permits.get(slot).bill.keyed() {
-            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key) {
-                self.ledger.keys.note(key);
-            }
-        }
+    /// The buckets of keys that a bill charges.
+    fn keys_of(&self, bill: &Bill) -> Vec<Slot> {
+        bill.keyed().filter_map(|charge| self.ledger.keys.find(charge.limit, &charge.key)).collect()
     }
 
-    /// The gate where one that waits stands, if it stands at one.
-    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(Slot, &Gate)> {
-        let key = waiting.aside?;
-        Some((key, self.ledger.keys.get(key)?.gate.as_deref()?))
+    /// The gate where one that waits stands, if it stands at one, and its limit.
+    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &Gate)> {
+        let known = self.ledger.keys.get(waiting.aside?)?;
+        Some((known.limit, known.gate.as_deref()?))
     }
 
     /// What those of this class and of more urgent ones will take of a key, who stand at its gate or for whom it keeps something.
     pub(crate) fn crowd(&self, charge: &KeyCharge, class: ClassId) -> Credit {
         let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
         gate.map_or(Credit::ZERO, |gate| {
-            let holder = gate.claim().filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
+            let holder = gate.claim.filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
             let kept =
                 holder.filter(|holder| holder.waiting().aside.is_some()).map(|holder| holder.bill.get(charge.limit));
             let rate = self.resource.limits()[charge.limit.index()].rate();

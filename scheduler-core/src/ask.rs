@@ -4,9 +4,9 @@ use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
 use crate::fence::NEAR;
+use crate::gate::Crowd;
 use crate::ledger::{Backlog, Offer};
-use crate::line::{Line, Place, Waiting};
-use crate::order::Ahead;
+use crate::line::{Line, Place, Standing, Waiting};
 use crate::permits::{Granted, Permit, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
@@ -19,6 +19,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// Farthest start that is promised: beyond the longest period nothing can be foreseen.
 const MAX_AHEAD: Span = MAX_PERIOD;
@@ -51,8 +52,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether there is room for one more permit, and for buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
-        if let Some(refusal) = self.too_many_keys(now, bill) {
-            return Err(refusal);
+        let keys = &mut self.ledger.keys;
+        if let Some(new) = bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
+            return Err(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND });
         }
         // What costs nothing takes no place, or one in line.
         if !bill.is_empty() && !self.permits.has_room(now) {
@@ -60,13 +62,6 @@ impl<R: Clone> Scheduler<R> {
             return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
         }
         Ok(())
-    }
-
-    /// The refusal of a key for which there can be no bucket.
-    fn too_many_keys(&mut self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let keys = &mut self.ledger.keys;
-        let new = bill.keyed().find(|charge| !keys.has_room_for(now, charge))?;
-        Some(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND })
     }
 
     /// The same answer again, as long as its start is no later than the margin pays for. What has lapsed stays charged until it is
@@ -101,13 +96,11 @@ impl<R: Clone> Scheduler<R> {
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
-        let covered = self.is_covered(&ask.bill, offer.at);
-        // The next mark has a budget for what is near.
-        if !covered && offer.at <= now + NEAR {
-            return self.hold(now, ask, offer.at);
-        }
-        if covered {
+        if self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
+        } else if offer.at <= now + NEAR {
+            // The next mark has a budget for it.
+            self.hold(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
         }
@@ -167,7 +160,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn backlog_of(&self, lines: &[Line]) -> Backlog {
         let mut backlog = Backlog::none(&self.resource);
-        lines.iter().flat_map(Line::backlogs).for_each(|more| backlog.add_all(more));
+        lines.iter().flat_map(|line| line.order().backlogs()).for_each(|more| backlog.add_all(more));
         backlog
     }
 
@@ -207,8 +200,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.id_or_new(ask.id);
         let client = ask.client.unwrap_or_default();
         self.headcount.join(&client, &ask.bill);
-        let standing = self.lines[ask.class.index()].stand(&self.resource, &client, (place, deadline), &ask.bill);
-        let (to, class, progress) = (ask.to, ask.class, ask.progress);
+        let (to, class, progress, standing) = (ask.to, ask.class, ask.progress, Standing::default());
         // Most calls are what their bills tell, and take no more room.
         let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));
         let waiting =
@@ -224,7 +216,7 @@ impl<R: Clone> Scheduler<R> {
         if goes {
             self.plan(now);
         }
-        if self.permits.find_waiting(slot).is_some() {
+        if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
             self.tell(now, slot);
             self.news.note(self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty()));
         }
@@ -232,10 +224,11 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether one that has just joined may start before anybody else does.
     fn enter_line(&mut self, slot: Slot) -> bool {
-        let permit = self.permits.get(slot);
-        let waiting = permit.waiting();
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        let waiting = permit.waiting_mut();
         let line = &mut self.lines[waiting.class.index()];
-        line.join(&self.resource, slot, &permit.bill, waiting);
+        line.enter(&self.resource, slot, &bill, waiting);
         line.leads(waiting) || line.due_before(waiting).is_none() && waiting.deadline.is_some()
     }
 
@@ -268,25 +261,17 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if let Some((gate, ahead)) = self.gate_of(waiting).map(|(key, gate)| (key, gate.ahead_of(waiting.stand()))) {
-            return (ahead.count as u64, self.expected_at_gate(now, permit, gate, ahead.backlog));
+        if let Some((limit, gate)) = self.gate_of(waiting) {
+            let Crowd { count, backlog } = gate.ahead_of(waiting.stand());
+            let at_gate = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
+            let (nobody, tier) = (Backlog::none(&self.resource), self.tier(waiting.class));
+            return (count as u64, self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier));
         }
         let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);
-        let Ahead { count, mut backlog } = own.ahead_of(&self.resource, waiting.standing.turn);
+        let (count, mut backlog) = own.order().ahead_of(&self.resource, waiting.standing.turn);
         backlog.add_all(&self.backlog_of(more_urgent));
-        let ahead = count + more_urgent.iter().map(Line::len).sum::<usize>();
+        let ahead = count + more_urgent.iter().map(|line| line.order().len()).sum::<usize>();
         (ahead as u64, self.expected(now, permit, &backlog))
-    }
-
-    /// When one who stands at a gate will probably start, behind those before it there.
-    pub(crate) fn expected_at_gate(&self, now: Time, permit: &Permit<R>, gate: Slot, ahead: Credit) -> Offer {
-        let keys = &self.ledger.keys;
-        let at_gate = |charge: &KeyCharge| {
-            let here = keys.find(charge.limit, &charge.key) == Some(gate);
-            if here { ahead } else { Credit::ZERO }
-        };
-        let (nobody, tier) = (Backlog::none(&self.resource), self.tier(permit.waiting().class));
-        self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier)
     }
 
     /// When one who waits will probably start, behind `backlog`: as soon as that and its own cost are paid, and no sooner

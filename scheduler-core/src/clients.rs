@@ -38,7 +38,7 @@ struct Client {
 }
 
 /// The part of its client's service that a request stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(crate) begin: VirtualTime,
     pub(crate) end: VirtualTime,

@@ -70,7 +70,7 @@ impl<R: Clone> Scheduler<R> {
     /// The first of those in line, class by class.
     fn first_in_line(&self, now: Time, count: usize) -> Vec<Explained> {
         let mut backlog = Backlog::none(&self.resource);
-        let first = self.lines.iter().flat_map(|line| line.front(count)).take(count).enumerate();
+        let first = self.lines.iter().flat_map(|line| line.order().front(count)).take(count).enumerate();
         let explain = |(position, (slot, _)): (usize, (Slot, &Bill))| {
             let permit = self.permits.get(slot);
             let offer = self.expected(now, permit, &backlog);

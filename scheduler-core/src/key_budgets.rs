@@ -231,7 +231,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// What those who are held, and the first in line, want of each key.
     fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
-        let in_line = self.lines.iter().flat_map(|line| line.front(MOST_IN_LINE)).take(MOST_IN_LINE);
+        let in_line = self.lines.iter().flat_map(|line| line.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
         for charge in bills.chain(self.bills_held()).flat_map(|bill| listed(&self.resource, bill)) {

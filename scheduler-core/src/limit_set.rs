@@ -43,10 +43,6 @@ impl LimitSet {
         })
     }
 
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// Every limit.
     pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
 

@@ -2,9 +2,8 @@
 
 use crate::bill::Bill;
 use crate::clients::{Clients, Slice};
-use crate::ledger::Backlog;
 use crate::limit_set::LimitSet;
-use crate::order::{Ahead, Entry, Order, Turn};
+use crate::order::{Entry, Order, Turn};
 use crate::plan::Going;
 use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::rules::Call;
@@ -34,12 +33,12 @@ pub(crate) struct Waiting<R> {
 
 impl<R> Waiting<R> {
     fn urgency(&self) -> Urgency {
-        urgency(&self.client, self.standing.tree, self.deadline, self.place)
+        (Arc::clone(&self.client), self.standing.tree, self.deadline.unwrap_or(Time::NEVER), self.place)
     }
 }
 
 /// A place by arrival, less the age that a request brought along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) arrived: Time,
     pub(crate) serial: u64,
@@ -50,8 +49,8 @@ impl Place {
     pub(crate) const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
 }
 
-/// Where a request stands among the others of its class.
-#[derive(Clone, Copy, Debug)]
+/// Where a request stands among the others of its class, once it has entered the line.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) turn: Turn,
     slice: Slice,
@@ -62,10 +61,6 @@ pub(crate) struct Standing {
 
 /// Among a client's requests that need the same limits: those without a deadline come last.
 type Urgency = (Arc<str>, LimitSet, Time, Place);
-
-fn urgency(client: &Arc<str>, tree: LimitSet, deadline: Option<Time>, place: Place) -> Urgency {
-    (Arc::clone(client), tree, deadline.unwrap_or(Time::NEVER), place)
-}
 
 /// The line of one class: clients share it fairly, each is served first come, first served.
 #[derive(Clone, Debug)]
@@ -92,26 +87,23 @@ impl Line {
         }
     }
 
-    /// Where a newcomer will stand, once it [joins](Line::join).
-    pub(crate) fn stand(
-        &mut self,
-        resource: &Resource,
-        client: &Arc<str>,
-        (place, deadline): (Place, Option<Time>),
-        bill: &Bill,
-    ) -> Standing {
-        let set = LimitSet::of(bill);
-        let tree = self.order.tree_for(set);
+    /// A request takes its place in line.
+    pub(crate) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
+        let (set, place) = (LimitSet::of(bill), waiting.place);
         // Nobody begins behind those who wait for none but the same limits.
-        let first = self.order.first_among(|needs| needs.without(set).is_empty()).map(|entry| entry.turn.tag);
-        let service = resource.weight(client).weighted(resource.dominant_share(bill));
-        let slice = self.clients.join(client, set, first, service);
-        let own = Turn { tag: slice.begin, returning: slice.returning, place };
+        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::default());
+        let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
+        let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
+        let turn = Turn { tag: slice.begin, returning: slice.returning, place };
+        waiting.standing = Standing { turn, slice, set, tree: self.order.tree_for(set) };
         // One that has waited elsewhere goes right ahead of those of its client's that came later.
-        let behind = urgency(client, tree, deadline, place)..=urgency(client, tree, None, Place::LAST);
-        let next = self.by_urgency.range(behind).next().map(|(_, (turn, _))| *turn);
-        let turn = next.filter(|next| next.place > place).map_or(own, |next| Turn { place, ..next });
-        Standing { turn, slice, set, tree }
+        let own = waiting.urgency();
+        let last = (Arc::clone(&own.0), own.1, Time::NEVER, Place::LAST);
+        let next = self.by_urgency.range(own..last).next().map(|(_, (turn, _))| *turn);
+        if let Some(next) = next.filter(|next| next.place > place) {
+            waiting.standing.turn = Turn { place, ..next };
+        }
+        self.join(resource, slot, bill, waiting);
     }
 
     pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
@@ -195,7 +187,7 @@ impl Line {
     /// Who takes the turn of `waiting`, if another of the same client has an earlier deadline.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
         let own = waiting.deadline.map(|_| waiting.urgency())?;
-        let first = urgency(&own.0, own.1, Some(Time::ORIGIN), Place::FIRST);
+        let first = (Arc::clone(&own.0), own.1, Time::ORIGIN, Place::FIRST);
         self.by_urgency.range(first..own).next().map(|(_, (_, slot))| *slot)
     }
 
@@ -213,7 +205,7 @@ impl Line {
     /// When a request was last served that needs the same of what others are held for; where none is held, of anything.
     fn last_served(&self, set: LimitSet) -> Time {
         let contended = set.and(self.clients.held());
-        let waited_for = if contended.is_empty() { set } else { contended };
+        let waited_for = if contended == LimitSet::default() { set } else { contended };
         let served = self.served.iter().enumerate();
         let served = served.filter(|(index, _)| waited_for.has(LimitId(*index as u8))).map(|(_, at)| *at);
         served.min().unwrap_or(Time::ORIGIN)
@@ -251,26 +243,12 @@ impl Line {
         self.places.range((true, LimitSet::default(), Place::FIRST)..).map(|(_, slot)| *slot)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
+    /// Those in line.
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The first in line, this many at most.
-    pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
-        self.order.front(count).into_iter().map(|entry| (entry.slot, &*entry.bill))
-    }
-
-    /// Who is served before this turn.
-    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> Ahead {
-        self.order.ahead_of(resource, turn)
-    }
-
-    /// What those in line will take, some by some.
-    pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
-        self.order.backlogs()
+        self.order.len() == 0
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When somebody is served, beside the others of its class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     /// Its start tag.
     pub(crate) tag: VirtualTime,
@@ -59,13 +59,6 @@ pub(crate) struct Order {
     roots: BTreeMap<LimitSet, Slot>,
 }
 
-/// Those ahead of somebody.
-#[derive(Clone, Debug)]
-pub(crate) struct Ahead {
-    pub(crate) count: usize,
-    pub(crate) backlog: Backlog,
-}
-
 impl Order {
     /// The tree for requests that need the limits of `set`.
     pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
@@ -98,9 +91,9 @@ impl Order {
         meant.filter_map(|(_, root)| self.first_below(*root)).min_by_key(|entry| entry.turn)
     }
 
-    /// Who is served before `turn`.
-    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> Ahead {
-        let mut ahead = Ahead { count: 0, backlog: Backlog::none(resource) };
+    /// How many are served before `turn`, and what they will take.
+    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
+        let (mut count, mut backlog) = (0, Backlog::none(resource));
         for root in self.roots.values() {
             let mut link = Some(*root);
             while let Some(node) = self.node(link) {
@@ -108,16 +101,16 @@ impl Order {
                     link = node.left;
                     continue;
                 }
-                ahead.count += 1;
-                ahead.backlog.add(resource, &node.entry.bill);
+                count += 1;
+                backlog.add(resource, &node.entry.bill);
                 if let Some(left) = self.node(node.left) {
-                    ahead.count += left.count as usize;
-                    ahead.backlog.add_all(&left.backlog);
+                    count += left.count as usize;
+                    backlog.add_all(&left.backlog);
                 }
                 link = node.right;
             }
         }
-        ahead
+        (count, backlog)
     }
 
     /// What all will take, tree by tree.
@@ -129,12 +122,11 @@ impl Order {
         self.nodes.len()
     }
 
-    /// The first of all, this many at most.
-    pub(crate) fn front(&self, count: usize) -> Vec<&Entry> {
+    /// The first of all with their bills, this many at most.
+    pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(*root).take(count)).collect();
         front.sort_unstable_by_key(|entry| entry.turn);
-        front.truncate(count);
-        front
+        front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
     /// All of a tree, the first first.

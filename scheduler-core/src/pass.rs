@@ -10,18 +10,10 @@ use crate::plan::{Going, Hold};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
 /// So many of those behind are looked at: nearly all that is left is used, and a long line costs no more than a short one.
 const MOST_LOOKED_AT: usize = 64;
-
-/// One who waits for another window of a limit.
-struct Held {
-    limit: LimitId,
-    amount: Amount,
-    starts: Time,
-}
 
 impl<R: Clone> Scheduler<R> {
     /// Whether a newcomer of `class`, who could start at `alone`, may do so before anybody is looked at again, because others of it are
@@ -34,26 +26,21 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
     pub(crate) fn let_pass(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
-        let held = self.held_for_windows(class, holds);
-        let Some(until) = held.iter().map(|held| held.starts).min() else { return };
-        // Whoever takes as much fits as little.
-        let fits = |bill: &Bill| held.iter().all(|held| bill.get(held.limit) < held.amount);
-        let is_held = |slot: Slot| holds.iter().any(|hold| hold.is_for(slot));
-        let behind = self.lines[class.index()].front(MOST_LOOKED_AT);
+        let windowed = self.resource.windowed();
+        let of_class = holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit));
+        let held: Vec<(Slot, LimitId, Time)> = of_class.map(|hold| (hold.slot, hold.limit, hold.key.at)).collect();
+        let Some(until) = held.iter().map(|(.., starts)| *starts).min() else { return };
+        // A request that needs as much as the held one cannot fit either.
+        let needs_less =
+            |bill: &Bill, slot: Slot, limit: LimitId| bill.get(limit) < self.permits.get(slot).bill.get(limit);
+        let fits = |bill: &Bill| held.iter().all(|(slot, limit, _)| needs_less(bill, *slot, *limit));
+        let is_held = |slot: Slot| holds.iter().any(|hold| hold.slot == slot);
+        let behind = self.lines[class.index()].order().front(MOST_LOOKED_AT);
         let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         let behind: Vec<Slot> = behind.map(|(slot, _)| slot).collect();
         for slot in behind {
             holds.extend(self.try_to_pass(now, class, slot, until));
         }
-    }
-
-    fn held_for_windows(&self, class: ClassId, holds: &[Hold]) -> Vec<Held> {
-        let windowed = self.resource.windowed();
-        let held = |hold: &Hold| {
-            let limit = Some(hold.limit).filter(|limit| windowed.has(*limit))?;
-            Some(Held { limit, amount: self.permits.get(hold.slot).bill.get(limit), starts: hold.key.at })
-        };
-        holds.iter().filter(|hold| hold.class == class).filter_map(held).collect()
     }
 
     /// Starts one that can start now; or says what it is held for, where it can before `until`.

@@ -156,11 +156,6 @@ impl<R> Permits<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }
 
-    /// What is known of the one in `slot`, if one that waits is there.
-    pub(crate) fn find_waiting(&self, slot: Slot) -> Option<&Waiting<R>> {
-        self.find_at(slot)?.as_waiting()
-    }
-
     /// The place with this number, from zero; none behind the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
         self.permits.nth_place(number)

@@ -45,12 +45,6 @@ pub(crate) struct Hold {
     pub(crate) limit: LimitId,
 }
 
-impl Hold {
-    pub(crate) fn is_for(&self, slot: Slot) -> bool {
-        self.slot == slot
-    }
-}
-
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         if self.delivery.is_held_up() {

@@ -1,7 +1,7 @@
 //! Clients that are gone: what they were granted goes back, and what they wait for is waited for no more.
 
 use crate::line::Waiting;
-use crate::permits::State;
+use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::scheduler::Scheduler;
@@ -75,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
         let mut met = Vec::new();
         for place in from..from + LOOKED_AT {
             let Some(slot) = self.permits.nth_place(place) else { return (met, None) };
-            if self.permits.find_waiting(slot).is_some_and(&meets) {
+            if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some_and(&meets) {
                 met.push(slot);
             }
             if met.len() == MET {
