@@ -71,7 +71,7 @@ impl<R: Clone> Scheduler<R> {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
             // Its answer is on its way as soon as the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
-                self.refuse(ask.to, ask.id, Refusal::Unavailable)
+                self.refuse(ask.to, ask.id, Refusal::Unavailable);
             }
             State::Granted(granted) if granted.is_open() && granted.key.at + LATENESS < now => {
                 self.refuse(ask.to, ask.id, Refusal::Lapsed);
