@@ -51,7 +51,7 @@ impl Clients {
         Clients { clocks: vec![Clock::new(now); limits], ..Clients::default() }
     }
 
-    /// The slice of a newcomer that needs the limits of `set`, for so much `service`. Those who wait for none but the same limits have
+    /// The slice of a request that needs the limits of `set`, for so much `service`. Requests that need none but the same limits have
     /// turns from `first` on.
     pub(crate) fn join(&mut self, name: &Arc<str>, set: LimitSet, first: Option<VirtualTime>, service: Span) -> Slice {
         let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));

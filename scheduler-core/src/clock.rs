@@ -6,8 +6,8 @@ use rampmeter_protocol::time::{Span, Time};
 /// Over how long the pace is averaged: long enough for a round of many clients, short enough to follow the load.
 const WINDOW: Span = Span::from_secs(120);
 
-/// Shows where those begin who are served now. Its pace is virtual time per time, averaged with exponentially falling weights: whoever
-/// will come and go first is in it.
+/// Shows where the requests begin that are served now. Its pace is virtual time per time, averaged with exponentially falling
+/// weights: requests that will come and go first are in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) shows: VirtualTime,
@@ -22,7 +22,7 @@ impl Clock {
         Clock { shows: VirtualTime::default(), taken: (now, VirtualTime::default()), pace: None }
     }
 
-    /// Somebody is served at `now` who begins at `tag`.
+    /// A request that begins at `tag` is served at `now`.
     pub(crate) fn advance(&mut self, now: Time, tag: VirtualTime) {
         self.shows = self.shows.max(tag);
         let (at, showed) = self.taken;
@@ -36,7 +36,7 @@ impl Clock {
         self.taken = (now, self.shows);
     }
 
-    /// Shows something else. The time until now, in which nobody was held, is no part of the pace.
+    /// Shows something else. The time until now, in which no request was held, is no part of the pace.
     pub(crate) fn restart(&mut self, now: Time, shows: VirtualTime) {
         (self.shows, self.taken) = (shows, (now, shows));
     }

@@ -173,7 +173,7 @@ impl Line {
         self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
     }
 
-    /// Of those who need something of `limits`, in line or aside, some.
+    /// Requests that need something of `limits`, in line or aside: of each set of limits the oldest.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
         self.oldest_of_each().filter(move |((_, needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
     }
@@ -216,7 +216,7 @@ impl Line {
         self.oldest_of_each().map(|((.., place), _)| place).min()
     }
 
-    /// The oldest of those who need the same limits, in line and aside.
+    /// Of each set of limits the oldest that needs it, in line and aside.
     fn oldest_of_each(&self) -> impl Iterator<Item = ((bool, LimitSet, Place), Slot)> {
         let mut from = (false, LimitSet::default(), Place::FIRST);
         std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
 //! The order in which those who wait in one class are served.
 //!
-//! Those who need the same limits are in a [balanced tree](crate::treap) whose subtrees know how many wait in them, and what those
+//! Requests that need the same limits are in a [balanced tree](crate::treap) whose subtrees know how many wait in them, and what those
 //! will take: who is first, who is first among those that a blocked limit does not hold, and what is ahead of somebody are questions
 //! of O(log n) to each tree.
 

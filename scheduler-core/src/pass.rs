@@ -7,7 +7,7 @@
 use crate::bill::Bill;
 use crate::limit_set::LimitSet;
 use crate::plan::{Going, Hold};
-use crate::resource::{ClassId, LimitId};
+use crate::resource::ClassId;
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use rampmeter_protocol::time::Time;
@@ -27,13 +27,11 @@ impl<R: Clone> Scheduler<R> {
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
     pub(crate) fn let_pass(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
         let windowed = self.resource.windowed();
-        let of_class = holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit));
-        let held: Vec<(Slot, LimitId, Time)> = of_class.map(|hold| (hold.slot, hold.limit, hold.key.at)).collect();
-        let Some(until) = held.iter().map(|(.., starts)| *starts).min() else { return };
+        let held: Vec<&Hold> = holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit)).collect();
+        let Some(until) = held.iter().map(|hold| hold.key.at).min() else { return };
+        let amount = |hold: &Hold| self.permits.get(hold.slot).bill.get(hold.limit);
         // A request that needs as much as the held one cannot fit either.
-        let needs_less =
-            |bill: &Bill, slot: Slot, limit: LimitId| bill.get(limit) < self.permits.get(slot).bill.get(limit);
-        let fits = |bill: &Bill| held.iter().all(|(slot, limit, _)| needs_less(bill, *slot, *limit));
+        let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
         let is_held = |slot: Slot| holds.iter().any(|hold| hold.slot == slot);
         let behind = self.lines[class.index()].order().front(MOST_LOOKED_AT);
         let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));

@@ -156,7 +156,7 @@ impl<R: Clone> Scheduler<R> {
         true
     }
 
-    /// Refuses those who need a quota that is gone by the upstream's word, in line and at gates.
+    /// Refuses requests that need a quota which is gone by the upstream's word, in line and at gates.
     fn refuse_without_quota(&mut self, now: Time) {
         while let Some(slot) = self.without_quota(now)
             && self.take_step()
