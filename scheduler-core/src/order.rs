@@ -56,7 +56,15 @@ const MAX_SETS: usize = 63;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     nodes: Slab<Node>,
-    roots: BTreeMap<LimitSet, Slot>,
+    roots: BTreeMap<LimitSet, Root>,
+}
+
+/// Of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    slot: Slot,
+    /// The first of all below, which is asked for most.
+    first: Slot,
 }
 
 impl Order {
@@ -68,16 +76,25 @@ impl Order {
     pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let node = tree.plant(entry);
-        let root = tree.insert(self.roots.get(&needs).copied(), node);
-        self.roots.extend(root.map(|root| (needs, root)));
+        let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
+        self.put_root(needs, root);
     }
 
     /// Takes out whoever has `turn`.
     pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn) {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
-        let (root, found) = tree.remove(self.roots.remove(&needs), &turn);
+        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &turn);
         self.nodes.remove(found.expect("who leaves has a turn"));
-        self.roots.extend(root.map(|root| (needs, root)));
+        self.put_root(needs, root);
+    }
+
+    fn put_root(&mut self, needs: LimitSet, root: Link) {
+        let Some(slot) = root else { return };
+        let mut first = slot;
+        while let Some(left) = self.nodes.get(first).and_then(|node| node.left) {
+            first = left;
+        }
+        self.roots.insert(needs, Root { slot, first });
     }
 
     /// The sets of limits that are needed.
@@ -88,14 +105,14 @@ impl Order {
     /// The first of those who need such limits.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
-        meant.filter_map(|(_, root)| self.first_below(*root)).min_by_key(|entry| entry.turn)
+        meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
     }
 
     /// How many are served before `turn`, and what they will take.
     pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
         let (mut count, mut backlog) = (0, Backlog::none(resource));
         for root in self.roots.values() {
-            let mut link = Some(*root);
+            let mut link = Some(root.slot);
             while let Some(node) = self.node(link) {
                 if node.entry.turn >= turn {
                     link = node.left;
@@ -115,7 +132,7 @@ impl Order {
 
     /// What all will take, tree by tree.
     pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
-        self.roots.values().filter_map(|root| Some(&self.nodes.get(*root)?.backlog))
+        self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -124,7 +141,7 @@ impl Order {
 
     /// The first of all with their bills, this many at most.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
-        let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(*root).take(count)).collect();
+        let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(root.slot).take(count)).collect();
         front.sort_unstable_by_key(|entry| entry.turn);
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
@@ -145,14 +162,6 @@ impl Order {
             path.push(slot);
             link = node.left;
         }
-    }
-
-    fn first_below(&self, root: Slot) -> Option<&Entry> {
-        let mut first = self.nodes.get(root)?;
-        while let Some(left) = self.node(first.left) {
-            first = left;
-        }
-        Some(&first.entry)
     }
 
     fn node(&self, link: Link) -> Option<&Node> {
