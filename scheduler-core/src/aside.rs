@@ -12,7 +12,7 @@ use crate::limit::Tier;
 use crate::line::Waiting;
 use crate::permits::Permit;
 use crate::plan::just_past;
-use crate::resource::{ClassId, Resource};
+use crate::resource::{ClassId, LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::timeline::Key;
@@ -40,50 +40,54 @@ impl<R: Clone> Scheduler<R> {
         let key = self.ledger.keys.open(now, &charge);
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        let (class, place) = waiting.stand();
+        let stand = waiting.stand();
         let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
-        self.lines[class.index()].leave(&self.resource, waiting);
-        self.lines[class.index()].aside.insert(place, slot);
-        self.note_keys(slot);
+        let line = &mut self.lines[waiting.class.index()];
+        line.leave(&self.resource, waiting, None);
+        line.note_aside(slot, waiting, true);
+        self.keys_of(&Arc::clone(&permit.bill)).into_iter().for_each(|key| self.ledger.keys.note(key));
         self.permits.get_mut(slot).waiting_mut().aside = Some(key);
         let gate = self.gate(key);
         gate.release(slot);
-        gate.join((class, place), slot, cost);
+        gate.join(stand, slot, cost);
         self.ledger.keys.note(key);
         true
     }
 
     /// Takes a request that stops waiting out of its line, or from the gate where it stands.
-    pub(crate) fn take_out(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.stop_waiting(slot, waiting, bill);
+    pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
+        let waiting = self.stop_waiting(slot);
         match waiting.aside {
-            Some(key) => self.leave_gate(key, waiting),
-            None => self.lines[waiting.class.index()].leave(&self.resource, waiting),
+            Some(key) => self.leave_gate(key, slot, &waiting),
+            None => self.lines[waiting.class.index()].leave(&self.resource, &waiting, None),
         }
         self.ledger.note_change();
+        waiting
     }
 
     /// Forgets a request that stops waiting, but for its place in line: no key keeps anything for it.
-    pub(crate) fn stop_waiting(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.headcount.leave(&waiting.client, bill);
+    pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
+        let permit = self.permits.get_mut(slot);
+        let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
+        self.headcount.leave(&waiting.client, &bill);
         self.news.enlist(waiting.place, slot, false);
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.place, slot));
         }
-        for charge in bill.keyed() {
-            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key)
-                && let Some(gate) = self.ledger.keys.gate_mut(key)
-            {
-                gate.release(slot);
-                self.ledger.keys.note(key);
-            }
+        for key in self.keys_of(&bill) {
+            self.ledger.keys.gate_mut(key).into_iter().for_each(|gate| gate.release(slot));
+            self.ledger.keys.note(key);
         }
+        waiting
     }
 
     /// Looks at each key where something has changed, or whose alarm goes off.
     pub(crate) fn look_at_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
-        while let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest)) {
+        while self.steps_left > 0
+            && let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest))
+        {
+            self.take_step();
             self.look_at_key(now, key, latest);
         }
     }
@@ -103,10 +107,11 @@ impl<R: Clone> Scheduler<R> {
             self.admit(now, key, stand, first);
             return self.set_alarm(key, just_past(latest));
         }
-        if self.resource.limits()[limit.index()].is_quota() {
-            self.rationed.insert(key);
+        let is_quota = self.resource.limits()[limit.index()].is_quota();
+        // The next is looked at once this one has left.
+        if !is_quota || !self.turn_away_if_spent(now, first) {
+            self.set_alarm(key, due);
         }
-        self.set_alarm(key, due);
     }
 
     /// The first at a gate takes its place in the line of its class.
@@ -116,23 +121,13 @@ impl<R: Clone> Scheduler<R> {
         let waiting = permit.waiting_mut();
         waiting.aside = None;
         let line = &mut self.lines[waiting.class.index()];
-        line.aside.remove(&waiting.place);
-        waiting.standing = line.stand(&self.resource, &waiting.client, waiting.place, &bill);
-        line.join(&self.resource, slot, &bill, waiting);
+        line.note_aside(slot, waiting, false);
+        line.enter(&self.resource, slot, &bill, waiting);
         let kept = self.kept_before(now, stand, key).is_some();
         let gate = self.gate(key);
         gate.leave(stand);
         if !kept {
-            gate.keep_for(stand, slot);
-        }
-    }
-
-    /// Refuses those who stand at gates of quotas that are spent: no request waits for one. Nothing may be held for others meanwhile.
-    pub(crate) fn refuse_at_gates(&mut self, now: Time) {
-        for key in std::mem::take(&mut self.rationed) {
-            while let Some((_, first)) = self.first_at(now, key)
-                && self.turn_away_if_spent(now, first)
-            {}
+            gate.claim = Some((stand, slot));
         }
     }
 
@@ -174,26 +169,22 @@ impl<R: Clone> Scheduler<R> {
         self.alarms.first().map(|(alarm, _)| *alarm - self.resource.spec().horizon)
     }
 
-    /// Notes that the keys of a request are to be looked at.
-    fn note_keys(&mut self, slot: Slot) {
-        for charge in self.permits.get(slot).bill.keyed() {
-            if let Some(key) = self.ledger.keys.find(charge.limit, &charge.key) {
-                self.ledger.keys.note(key);
-            }
-        }
+    /// The buckets of keys that a bill charges.
+    fn keys_of(&self, bill: &Bill) -> Vec<Slot> {
+        bill.keyed().filter_map(|charge| self.ledger.keys.find(charge.limit, &charge.key)).collect()
     }
 
-    /// The gate where one that waits stands, if it stands at one.
-    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(Slot, &Gate)> {
-        let key = waiting.aside?;
-        Some((key, self.ledger.keys.get(key)?.gate.as_deref()?))
+    /// The gate where one that waits stands, if it stands at one, and its limit.
+    pub(crate) fn gate_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &Gate)> {
+        let known = self.ledger.keys.get(waiting.aside?)?;
+        Some((known.limit, known.gate.as_deref()?))
     }
 
     /// What those of this class and of more urgent ones will take of a key, who stand at its gate or for whom it keeps something.
     pub(crate) fn crowd(&self, charge: &KeyCharge, class: ClassId) -> Credit {
         let gate = self.ledger.keys.known(charge).and_then(|known| known.gate.as_ref());
         gate.map_or(Credit::ZERO, |gate| {
-            let holder = gate.claim().filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
+            let holder = gate.claim.filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
             let kept =
                 holder.filter(|holder| holder.waiting().aside.is_some()).map(|holder| holder.bill.get(charge.limit));
             let rate = self.resource.limits()[charge.limit.index()].rate();
@@ -206,9 +197,9 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.get(key)?.gate.as_ref()?.first(starved(&self.resource, now))
     }
 
-    fn leave_gate(&mut self, key: Slot, waiting: &Waiting<R>) {
+    fn leave_gate(&mut self, key: Slot, slot: Slot, waiting: &Waiting<R>) {
         self.gate(key).leave(waiting.stand());
-        self.lines[waiting.class.index()].aside.remove(&waiting.place);
+        self.lines[waiting.class.index()].note_aside(slot, waiting, false);
         self.ledger.keys.note(key);
     }
 

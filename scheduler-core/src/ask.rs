@@ -4,14 +4,14 @@ use crate::bill::{Bill, KeyCharge};
 use crate::credit::Credit;
 use crate::event::Ask;
 use crate::fence::NEAR;
+use crate::gate::Crowd;
 use crate::ledger::{Backlog, Offer};
-use crate::line::{Line, Place, Waiting};
-use crate::order::Ahead;
-use crate::permits::{Granted, Permit, State};
+use crate::line::{Line, Place, Standing, Waiting};
+use crate::permits::{Granted, Permit, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::rules::Call;
-use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::spec::MAX_PERIOD;
 use crate::timeline::Key;
@@ -19,6 +19,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// Farthest start that is promised: beyond the longest period nothing can be foreseen.
 const MAX_AHEAD: Span = MAX_PERIOD;
@@ -51,8 +52,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether there is room for one more permit, and for buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
-        if let Some(refusal) = self.too_many_keys(now, bill) {
-            return Err(refusal);
+        let keys = &mut self.ledger.keys;
+        if let Some(new) = bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
+            return Err(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND });
         }
         // What costs nothing takes no place, or one in line.
         if !bill.is_empty() && !self.permits.has_room(now) {
@@ -62,21 +64,16 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// The refusal of a key for which there can be no bucket.
-    fn too_many_keys(&mut self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let keys = &mut self.ledger.keys;
-        let new = bill.keyed().find(|charge| !keys.has_room_for(now, charge))?;
-        Some(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND })
-    }
-
     /// The same answer again, as long as its start is no later than the margin pays for. What has lapsed stays charged until it is
     /// settled, for its call may have been made.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
             // Its answer is on its way as soon as the store knows of it.
-            State::Granted(granted) if !granted.told => self.refuse(ask.to, ask.id, Refusal::Unavailable),
-            State::Granted(granted) if !granted.settled && granted.key.at + LATENESS < now => {
+            State::Granted(granted) if granted.stage == Stage::Promised => {
+                self.refuse(ask.to, ask.id, Refusal::Unavailable);
+            }
+            State::Granted(granted) if granted.is_open() && granted.key.at + LATENESS < now => {
                 self.refuse(ask.to, ask.id, Refusal::Lapsed);
             }
             State::Granted(granted) => {
@@ -99,13 +96,11 @@ impl<R: Clone> Scheduler<R> {
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
-        let covered = self.is_covered(&ask.bill, offer.at);
-        // The next mark has a budget for what is near.
-        if !covered && offer.at <= now + NEAR {
-            return self.hold(now, ask, offer.at);
-        }
-        if covered {
+        if self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
+        } else if offer.at <= now + NEAR {
+            // The next mark has a budget for it.
+            self.hold(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
         }
@@ -165,32 +160,36 @@ impl<R: Clone> Scheduler<R> {
 
     fn backlog_of(&self, lines: &[Line]) -> Backlog {
         let mut backlog = Backlog::none(&self.resource);
-        lines.iter().filter_map(Line::backlog).for_each(|more| backlog.add_all(more));
+        lines.iter().flat_map(|line| line.order().backlogs()).for_each(|more| backlog.add_all(more));
         backlog
+    }
+
+    /// The start of `offer`, behind all that was promised for the same time.
+    pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
+        let key = Key { at: offer.at, serial: self.next_serial() };
+        Granted::new(key, offer.limited_by, class, stage)
     }
 
     /// Grants a start that may not be later than `latest`.
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
-        let (slot, granted) = self.commit_new(now, ask, offer, latest, true);
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
         self.answer(now, slot, to, granted, Span::ZERO, false);
     }
 
-    /// Commits a permit that nobody has known to a start that may not be later than `latest`. Whether its asker is `told` now.
+    /// Commits a permit that nobody has known to a start that may not be later than `latest`.
     pub(crate) fn commit_new(
         &mut self,
         now: Time,
         ask: Ask<R>,
         offer: Offer,
         latest: Time,
-        told: bool,
+        stage: Stage,
     ) -> (Slot, Granted) {
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        let granted = Granted { key, limited_by: offer.limited_by, class: ask.class, settled: false, told };
+        let granted = self.next_start(offer, ask.class, stage);
         let id = self.id_or_new(ask.id);
         let slot = self.permits.insert(id, ask.bill, State::Granted(granted));
-        self.commit(now, slot, granted, self.tier(ask.class));
-        self.shadow(now, slot, latest);
+        self.commit(now, slot, granted, self.tier(ask.class), latest);
         (slot, granted)
     }
 
@@ -201,8 +200,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.id_or_new(ask.id);
         let client = ask.client.unwrap_or_default();
         self.headcount.join(&client, &ask.bill);
-        let standing = self.lines[ask.class.index()].stand(&self.resource, &client, place, &ask.bill);
-        let (to, class, progress) = (ask.to, ask.class, ask.progress);
+        let (to, class, progress, standing) = (ask.to, ask.class, ask.progress, Standing::default());
         // Most calls are what their bills tell, and take no more room.
         let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));
         let waiting =
@@ -212,13 +210,13 @@ impl<R: Clone> Scheduler<R> {
         let goes = self.enter_line(slot) || self.may_pass(class, alone);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, place, slot));
-            self.plan_by(Wakeup { at: deadline, reason: Reason::Deadline });
+            self.next_plan = self.next_plan.into_iter().chain([deadline]).min();
         }
         // Planning may start it, or refuse it for good.
         if goes {
             self.plan(now);
         }
-        if self.permits.find_waiting(slot).is_some() {
+        if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
             self.tell(now, slot);
             self.news.note(self.lines[ask.class.index() + 1..].iter().any(|line| !line.is_empty()));
         }
@@ -226,15 +224,12 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether one that has just joined may start before anybody else does.
     fn enter_line(&mut self, slot: Slot) -> bool {
-        let permit = self.permits.get(slot);
-        let waiting = permit.waiting();
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        let waiting = permit.waiting_mut();
         let line = &mut self.lines[waiting.class.index()];
-        line.join(&self.resource, slot, &permit.bill, waiting);
+        line.enter(&self.resource, slot, &bill, waiting);
         line.leads(waiting) || line.due_before(waiting).is_none() && waiting.deadline.is_some()
-    }
-
-    fn plan_by(&mut self, wakeup: Wakeup) {
-        self.next_plan = Some(self.next_plan.map_or(wakeup, |planned| planned.min(wakeup)));
     }
 
     /// The id that was given, or one that nobody uses.
@@ -258,35 +253,25 @@ impl<R: Clone> Scheduler<R> {
 
     /// Takes a waiting request out of its line and forgets it. Where its answer would go, and its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
-        let permit = self.permits.remove(slot);
-        let State::Waiting(waiting) = permit.state else { unreachable!("only a request that waits is in line") };
-        self.take_out(slot, &waiting, &permit.bill);
-        (waiting.to, permit.id)
+        let waiting = self.take_out(slot);
+        (waiting.to, self.permits.remove(slot).id)
     }
 
     /// How many are ahead of one who waits, and the start that they leave to it.
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if let Some((gate, ahead)) = self.gate_of(waiting).map(|(key, gate)| (key, gate.ahead_of(waiting.stand()))) {
-            return (ahead.count as u64, self.expected_at_gate(now, permit, gate, ahead.backlog));
+        if let Some((limit, gate)) = self.gate_of(waiting) {
+            let Crowd { count, backlog } = gate.ahead_of(waiting.stand());
+            let at_gate = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
+            let (nobody, tier) = (Backlog::none(&self.resource), self.tier(waiting.class));
+            return (count as u64, self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier));
         }
         let (more_urgent, own) = (&self.lines[..waiting.class.index()], &self.lines[waiting.class.index()]);
-        let Ahead { count, mut backlog } = own.ahead_of(&self.resource, waiting.standing.turn);
+        let (count, mut backlog) = own.order().ahead_of(&self.resource, waiting.standing.turn);
         backlog.add_all(&self.backlog_of(more_urgent));
-        let ahead = count + more_urgent.iter().map(Line::len).sum::<usize>();
+        let ahead = count + more_urgent.iter().map(|line| line.order().len()).sum::<usize>();
         (ahead as u64, self.expected(now, permit, &backlog))
-    }
-
-    /// When one who stands at a gate will probably start, behind those before it there.
-    pub(crate) fn expected_at_gate(&self, now: Time, permit: &Permit<R>, gate: Slot, ahead: Credit) -> Offer {
-        let keys = &self.ledger.keys;
-        let at_gate = |charge: &KeyCharge| {
-            let here = keys.find(charge.limit, &charge.key) == Some(gate);
-            if here { ahead } else { Credit::ZERO }
-        };
-        let (nobody, tier) = (Backlog::none(&self.resource), self.tier(permit.waiting().class));
-        self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier)
     }
 
     /// When one who waits will probably start, behind `backlog`: as soon as that and its own cost are paid, and no sooner

@@ -6,7 +6,7 @@ use crate::headcount::Headcount;
 use crate::line::Line;
 use crate::mark::Held;
 use crate::news::News;
-use crate::permits::{Permit, State};
+use crate::permits::Permit;
 use crate::refusal::Refusal;
 use crate::resource::Resource;
 use crate::rules::{Call, Succession};
@@ -51,7 +51,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Requests that are held for the store, and then all that wait, class by class in the order of arrival, as asked anew. What a
     /// request that is held is for may not be known any more: where that matters, it is sent away to ask again at once.
-    fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
+    pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
         let is_same = resource.charges_as(&self.resource);
         let mut waiting = Vec::new();
         for Held { ask, .. } in std::mem::take(&mut self.held) {
@@ -71,10 +71,9 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
-    pub(crate) fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
+    fn clear_lines(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
         let slots: Vec<Slot> = self.lines.iter().flat_map(Line::by_arrival).collect();
         self.alarms.clear();
-        self.rationed.clear();
         self.ledger.keys.remove_gates();
         self.lines.iter_mut().for_each(|line| *line = Line::new(resource, now));
         self.headcount = Headcount::default();
@@ -100,8 +99,8 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// A request as it would be asked anew.
-fn as_asked<R>(now: Time, permit: Permit<R>) -> Ask<R> {
-    let State::Waiting(waiting) = permit.state else { unreachable!("who is in line waits") };
+fn as_asked<R>(now: Time, mut permit: Permit<R>) -> Ask<R> {
+    let waiting = permit.stop_waiting();
     Ask {
         to: waiting.to,
         id: Some(permit.id),

@@ -1,10 +1,11 @@
 //! Who shares a class, and how much service each has had.
 
+use crate::clock::Clock;
 use crate::limit_set::LimitSet;
 use crate::resource::LimitId;
-use crate::virtual_time::{VirtualTime, Weight};
+use crate::virtual_time::VirtualTime;
 use hashbrown::HashMap;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) struct Clients {
     /// The limits that somebody is held for.
     held: LimitSet,
     /// By limit.
-    clocks: Vec<VirtualTime>,
+    clocks: Vec<Clock>,
     clients: HashMap<Arc<str>, Client>,
     /// Clients of which nobody waits, kept until the clocks have passed what they have had.
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
@@ -37,69 +38,44 @@ struct Client {
 }
 
 /// The part of its client's service that a request stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(crate) begin: VirtualTime,
     pub(crate) end: VirtualTime,
-    /// Where its client's service ended before.
-    before: VirtualTime,
     /// Whether the client has had more than its share until now.
     pub(crate) returning: bool,
 }
 
-/// A request that is to have a slice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Newcomer {
-    /// What it needs.
-    pub(crate) set: LimitSet,
-    /// The first turn of those who wait for none but the same limits.
-    pub(crate) first: Option<VirtualTime>,
-    /// How long it takes up the limit that it burdens most.
-    pub(crate) share: Span,
-    /// Of its client.
-    pub(crate) weight: Weight,
-}
-
 impl Clients {
-    /// The slice of a newcomer.
-    pub(crate) fn join(&mut self, name: &Arc<str>, newcomer: Newcomer) -> Slice {
-        let Newcomer { set, first, share, weight } = newcomer;
+    pub(crate) fn new(limits: usize, now: Time) -> Self {
+        Clients { clocks: vec![Clock::new(now); limits], ..Clients::default() }
+    }
+
+    /// The slice of a request that needs the limits of `set`, for so much `service`. Requests that need none but the same limits have
+    /// turns from `first` on.
+    pub(crate) fn join(&mut self, name: &Arc<str>, set: LimitSet, first: Option<VirtualTime>, service: Span) -> Slice {
         let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {
             self.idle.remove(&(client.end, Arc::clone(name)));
         }
-        let (before, returning, begin) = (client.end, client.end > clock, client.end.max(clock));
-        let end = begin.after(share, weight);
-        client.end = end;
+        let (returning, begin) = (client.end > clock, client.end.max(clock));
+        client.end = begin.after(service);
         client.waiting += 1;
-        Slice { begin, end, before, returning }
+        Slice { begin, end: client.end, returning }
     }
 
     /// Notes that a request was served in its turn, which began at `tag`. What nobody is held for does not count.
-    pub(crate) fn serve(&mut self, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
+    pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.held);
-        for limit in contended.limits() {
-            let clock = self.clock_mut(limit);
-            *clock = tag.max(*clock);
-        }
+        contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
         self.leave(name, slice, contended != LimitSet::default());
     }
 
-    /// Notes that a request was served before its turn.
-    pub(crate) fn promote(&mut self, name: &Arc<str>, slice: Slice) {
-        self.leave(name, slice, true);
-    }
-
-    /// Notes that a request was not served: its slice is its client's again once there is none behind it.
-    pub(crate) fn give_up(&mut self, name: &Arc<str>, slice: Slice) {
-        self.leave(name, slice, false);
-    }
-
     /// Says which limits somebody is held for now. Where nobody was before, the clock goes on with the fastest: all are even.
-    pub(crate) fn hold(&mut self, held: LimitSet) {
+    pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
         let fastest = self.fastest();
-        held.without(self.held).limits().for_each(|limit| *self.clock_mut(limit) = fastest);
+        held.without(self.held).limits().for_each(|limit| self.clocks[limit.index()].restart(now, fastest));
         self.held = held;
     }
 
@@ -107,43 +83,37 @@ impl Clients {
         self.held
     }
 
-    pub(crate) fn clock(&self, limit: LimitId) -> VirtualTime {
-        self.clocks.get(limit.index()).copied().unwrap_or_default()
+    pub(crate) fn clock(&self, limit: LimitId) -> &Clock {
+        &self.clocks[limit.index()]
     }
 
     /// Nobody waits any more: everybody begins anew.
     pub(crate) fn forget_all(&mut self) {
-        *self = Clients::default();
+        self.clocks.iter_mut().for_each(|clock| clock.shows = VirtualTime::default());
+        *self = Clients { clocks: std::mem::take(&mut self.clocks), ..Clients::default() };
     }
 
     /// The slowest clock of what somebody is held for. Where nobody is, the fastest of all.
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
-        let contended = set.and(self.held).limits().map(|limit| self.clock(limit)).min();
+        let contended = set.and(self.held).limits().map(|limit| self.clock(limit).shows).min();
         contended.unwrap_or_else(|| self.fastest())
     }
 
     fn fastest(&self) -> VirtualTime {
-        self.clocks.iter().max().copied().unwrap_or_default()
+        self.clocks.iter().map(|clock| clock.shows).max().unwrap_or_default()
     }
 
-    fn clock_mut(&mut self, limit: LimitId) -> &mut VirtualTime {
-        let index = limit.index();
-        if index >= self.clocks.len() {
-            self.clocks.resize(index + 1, VirtualTime::default());
-        }
-        &mut self.clocks[index]
-    }
-
-    fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
+    /// A request waits no more: if it `counts` as served, its slice is used, or else its client's again once there is none behind it.
+    pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
         let Some(client) = self.clients.get_mut(name) else { return };
         client.waiting -= 1;
         if counts {
             client.unused = client.unused.split_off(&slice.end);
         } else {
-            client.unused.insert(slice.end, slice.before);
+            client.unused.insert(slice.end, slice.begin);
         }
-        while let Some(before) = client.unused.remove(&client.end) {
-            client.end = before;
+        while let Some(begin) = client.unused.remove(&client.end) {
+            client.end = begin;
         }
         if client.waiting == 0 {
             client.unused.clear();
@@ -154,7 +124,7 @@ impl Clients {
 
     /// Forgets clients that are no better known than strangers.
     fn forget_the_even(&mut self) {
-        let slowest = self.held.limits().map(|limit| self.clock(limit)).min().unwrap_or_default();
+        let slowest = self.held.limits().map(|limit| self.clock(limit).shows).min().unwrap_or_default();
         while self.idle.first().is_some_and(|(end, _)| *end <= slowest || self.idle.len() > MOST_IDLE) {
             if let Some((_, name)) = self.idle.pop_first() {
                 self.clients.remove(&name);
@@ -169,14 +139,13 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_those_who_have_had_least_begin_anew() {
-        let mut clients = Clients::default();
+        let mut clients = Clients::new(1, Time::ORIGIN);
         let set = LimitSet::default().with(LimitId(0));
-        clients.hold(set);
+        clients.hold(Time::ORIGIN, set);
         for number in 0..=MOST_IDLE as u64 {
             let name = Arc::from(number.to_string());
-            let newcomer = Newcomer { set, first: None, share: Span::from_nanos(number + 1), weight: Weight::ONE };
-            let slice = clients.join(&name, newcomer);
-            clients.serve(&name, set, slice, slice.begin);
+            let slice = clients.join(&name, set, None, Span::from_nanos(number + 1));
+            clients.serve(Time::ORIGIN, &name, set, slice, slice.begin);
         }
         assert_eq!((clients.idle.len(), clients.clients.len()), (MOST_IDLE, MOST_IDLE));
         assert!(!clients.clients.contains_key("0") && clients.clients.contains_key("1"));

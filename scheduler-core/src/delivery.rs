@@ -3,7 +3,6 @@
 //! A call begins when its answer comes. While answers are held up on their way, buckets refill, and the calls would come on top of
 //! what has come in. So a start that may not have been heard of counts as if it were put off until it is.
 
-use crate::bill::Bill;
 use crate::permits::{Granted, State};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
@@ -76,20 +75,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// The start, if it is neither settled nor given back.
     fn unheard(&self, told: Told) -> Option<Granted> {
-        match &self.permits.find_at(told.slot)?.state {
-            State::Granted(granted) if granted.key.serial == told.serial && !granted.settled => Some(*granted),
-            State::Granted(_) | State::Waiting(_) | State::Returned => None,
-        }
+        let granted = self.permits.find_at(told.slot)?.granted()?;
+        (granted.key.serial == told.serial && granted.is_open()).then_some(granted)
     }
 
     /// What begins at once is taken, whatever is left; what is ahead goes where it breaks no other promise.
     fn put_off(&mut self, now: Time, slot: Slot, granted: Granted, by: Span) {
         let (bill, tier) = (Arc::clone(&self.permits.get(slot).bill), self.tier(granted.class));
-        if granted.is_promised(now) {
-            self.ledger.withdraw(granted.key, &bill);
-        } else {
-            self.ledger.correct(now, granted.key, &bill, &Bill::new(), false);
-        }
+        self.discharge(now, granted.key, &bill);
         let at = granted.key.at + by;
         let at = if at <= now { now } else { self.ledger.earliest(at, &bill, tier).at };
         let key = Key { at, ..granted.key };

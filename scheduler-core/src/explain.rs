@@ -56,12 +56,12 @@ impl<R: Clone> Scheduler<R> {
 
     /// Of those at the gate where a request stands the first, or else of those in line, class by class, and behind them at gates.
     fn first(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
-        let waiting = slot.and_then(|slot| self.permits.find_waiting(slot));
+        let waiting = slot.and_then(|slot| self.permits.get(slot).as_waiting());
         if let Some((_, gate)) = waiting.and_then(|waiting| self.gate_of(waiting)) {
             return gate.iter().take(count).collect();
         }
-        let aside = self.lines.iter().flat_map(|line| line.aside.values().copied());
-        self.lines.iter().flat_map(Line::iter).chain(aside).take(count).collect()
+        let in_line = self.lines.iter().flat_map(|line| line.order().front(count)).map(|(slot, _)| slot);
+        in_line.chain(self.lines.iter().flat_map(Line::aside)).take(count).collect()
     }
 
     /// What is known of any permit, and of the bucket that holds it.

@@ -10,8 +10,7 @@ use crate::observation::{Observation, Reading, Scope, Verdict};
 use crate::permits::Granted;
 use crate::refusal::Refusal;
 use crate::resource::LimitId;
-use crate::scheduler::{Reason, Scheduler, Wakeup};
-use crate::slab::Slot;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::{SmallVec, smallvec};
@@ -64,9 +63,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// When what was learned is to be looked at again, as long as somebody waits.
-    pub(crate) fn next_review(&self) -> Option<Wakeup> {
-        let next = self.ledger.next_review().filter(|_| self.waiting() > 0);
-        next.map(|at| Wakeup { at, reason: Reason::Review })
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.ledger.next_review().filter(|_| self.waiting() > 0)
     }
 
     /// The refusal of a bill that a spent quota is in the way of.
@@ -119,7 +117,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whoever stands at a gate and needs a quota that is gone is told so; those in line are with the next plans.
+    /// Requests that wait for a quota that is gone are told so with the next plans.
     fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, until: Time) {
         for limit in limits.iter().copied() {
             match bill.key_of(limit) {
@@ -128,10 +126,6 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.hasten_mark();
-        let aside: Vec<Slot> = self.lines.iter().flat_map(|line| line.aside.values().copied()).collect();
-        for slot in aside {
-            self.turn_away_if_spent(now, slot);
-        }
     }
 
     /// A unit that several limits count says nothing of any of them, unless their capacities tell them apart.

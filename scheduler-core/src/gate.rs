@@ -21,16 +21,16 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    pub(crate) fn with(self, cost: Credit) -> Self {
-        Crowd { count: self.count + 1, backlog: self.backlog + cost }
-    }
-
-    fn without(self, cost: Credit) -> Self {
-        Crowd { count: self.count - 1, backlog: self.backlog - cost }
+    fn of_one(cost: Credit) -> Self {
+        Crowd { count: 1, backlog: cost }
     }
 
     fn and(self, other: Crowd) -> Self {
         Crowd { count: self.count + other.count, backlog: self.backlog + other.backlog }
+    }
+
+    fn without(self, other: Crowd) -> Self {
+        Crowd { count: self.count - other.count, backlog: self.backlog - other.backlog }
     }
 
     fn half(self) -> Self {
@@ -52,7 +52,7 @@ pub(crate) struct Gate {
     /// All in line, by class.
     crowds: BTreeMap<ClassId, Crowd>,
     /// A request that was first here and may wait for another key now. Later ones start only if it finds what it needs all the same.
-    claim: Option<(Stand, Slot)>,
+    pub(crate) claim: Option<(Stand, Slot)>,
     /// When the first may go, as far as is known.
     pub(crate) alarm: Option<Time>,
 }
@@ -61,18 +61,13 @@ impl Gate {
     pub(crate) fn join(&mut self, stand: Stand, slot: Slot, cost: Credit) {
         self.line.insert(stand, (slot, cost));
         let crowd = self.crowds.entry(stand.0).or_default();
-        *crowd = crowd.with(cost);
+        *crowd = crowd.and(Crowd::of_one(cost));
     }
 
     pub(crate) fn leave(&mut self, stand: Stand) {
         let (_, cost) = self.line.remove(&stand).expect("who leaves a gate stood at it");
         let crowd = self.crowds.get_mut(&stand.0).expect("a class that somebody is of");
-        *crowd = crowd.without(cost);
-    }
-
-    /// Keeps for the request in `slot` what it needs, and for no other any more.
-    pub(crate) fn keep_for(&mut self, stand: Stand, slot: Slot) {
-        self.claim = Some((stand, slot));
+        *crowd = crowd.without(Crowd::of_one(cost));
     }
 
     /// Keeps nothing for the request in `slot` any more.
@@ -84,11 +79,6 @@ impl Gate {
     pub(crate) fn claim_before(&self, stand: Stand, starved: impl Fn(Stand) -> bool) -> Option<Slot> {
         let before = |(other, _): &(Stand, Slot)| rank(*other, &starved) < rank(stand, &starved);
         self.claim.filter(before).map(|(_, slot)| slot)
-    }
-
-    /// The request for which something is kept.
-    pub(crate) fn claim(&self) -> Option<(Stand, Slot)> {
-        self.claim
     }
 
     /// The first here.
@@ -114,7 +104,7 @@ impl Gate {
 
     /// Those of this class and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> Crowd {
-        self.crowds.range(..=class).fold(Crowd::default(), |sum, (_, crowd)| sum.and(*crowd))
+        self.crowds.range(..=class).map(|(_, crowd)| *crowd).fold(Crowd::default(), Crowd::and)
     }
 
     /// Those who stand here before `stand`, in a long line about as many as that.
@@ -122,9 +112,8 @@ impl Gate {
         let all = self.through(stand.0);
         let own = self.crowds.get(&stand.0).copied().unwrap_or_default();
         let behind = self.line.range(stand..=(stand.0, Place::LAST)).take(MOST_COUNTED);
-        let behind = behind.fold(Crowd::default(), |crowd, (_, (_, cost))| crowd.with(*cost));
-        let skipped = if behind.count < MOST_COUNTED { behind } else { own.half() };
-        Crowd { count: all.count - skipped.count, backlog: all.backlog - skipped.backlog }
+        let behind = behind.map(|(_, (_, cost))| Crowd::of_one(*cost)).fold(Crowd::default(), Crowd::and);
+        all.without(if behind.count < MOST_COUNTED { behind } else { own.half() })
     }
 
     /// Whether no request has anything to do with it.

@@ -11,12 +11,8 @@ use std::sync::Arc;
 /// How many times what is free one client or key may take.
 const TIMES_FREE: usize = 4;
 
-/// Whom places are counted for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Party {
-    Client(Arc<str>),
-    Key(LimitId, Arc<str>),
-}
+/// Whom places are counted for: a client, or a key of a limit.
+type Party = (Option<LimitId>, Arc<str>);
 
 /// Places that are taken, by client and key.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +20,8 @@ pub(crate) struct Headcount(HashMap<Party, usize>);
 
 /// Nobody is counted for the client without a name: it is whoever does not say.
 fn parties(client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
-    let client = (!client.is_empty()).then(|| Party::Client(Arc::clone(client)));
-    client.into_iter().chain(bill.keyed().map(|charge| Party::Key(charge.limit, Arc::clone(&charge.key))))
+    let client = (!client.is_empty()).then(|| (None, Arc::clone(client)));
+    client.into_iter().chain(bill.keyed().map(|charge| (Some(charge.limit), Arc::clone(&charge.key))))
 }
 
 impl Headcount {

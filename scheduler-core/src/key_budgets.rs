@@ -12,7 +12,6 @@ use crate::credit::Credit;
 use crate::fence::{Fence, NEAR};
 use crate::key_pages::Page;
 use crate::limit::Limit;
-use crate::line::Line;
 use crate::listing::Listing;
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
@@ -232,8 +231,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// What those who are held, and the first in line, want of each key.
     fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
-        let in_line = self.lines.iter().flat_map(Line::iter).take(MOST_IN_LINE);
-        let bills = in_line.map(|slot| &*self.permits.get(slot).bill);
+        let in_line = self.lines.iter().flat_map(|line| line.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
+        let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
         for charge in bills.chain(self.bills_held()).flat_map(|bill| listed(&self.resource, bill)) {
             *wanted.entry(charge.name()).or_insert(Credit::ZERO) += credit(&self.resource, charge);

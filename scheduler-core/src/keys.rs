@@ -224,9 +224,9 @@ impl Keys {
         self.noted.pop_first()
     }
 
-    /// Buckets are again as they were when they were last looked at.
-    pub(crate) fn forget_noted(&mut self) {
-        self.noted.clear();
+    /// The buckets whose gates are still to be looked at.
+    pub(crate) fn noted_mut(&mut self) -> &mut BTreeSet<Slot> {
+        &mut self.noted
     }
 
     pub(crate) fn gate_mut(&mut self, slot: Slot) -> Option<&mut Gate> {

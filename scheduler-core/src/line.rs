@@ -1,11 +1,10 @@
 //! Requests that wait for their turn.
 
 use crate::bill::Bill;
-use crate::clients::{Clients, Newcomer, Slice};
-use crate::ledger::Backlog;
-use crate::limit_set::{Kinds, LimitSet, LimitSets};
-use crate::order::{Ahead, Entry, Order, Turn};
-use crate::pace::Pace;
+use crate::clients::{Clients, Slice};
+use crate::limit_set::LimitSet;
+use crate::order::{Entry, Order, Turn};
+use crate::plan::Going;
 use crate::resource::{Class, ClassId, LimitId, Resource};
 use crate::rules::Call;
 use crate::slab::Slot;
@@ -32,8 +31,14 @@ pub(crate) struct Waiting<R> {
     pub(crate) call: Option<Box<Call>>,
 }
 
+impl<R> Waiting<R> {
+    fn urgency(&self) -> Urgency {
+        (Arc::clone(&self.client), self.standing.tree, self.deadline.unwrap_or(Time::NEVER), self.place)
+    }
+}
+
 /// A place by arrival, less the age that a request brought along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) arrived: Time,
     pub(crate) serial: u64,
@@ -44,37 +49,28 @@ impl Place {
     pub(crate) const LAST: Place = Place { arrived: Time::NEVER, serial: u64::MAX };
 }
 
-/// Where a request stands among the others of its class.
-#[derive(Clone, Copy, Debug)]
+/// Where a request stands among the others of its class, once it has entered the line.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) turn: Turn,
     slice: Slice,
     pub(crate) set: LimitSet,
-    kind: Kinds,
+    /// The tree of the order that it belongs to.
+    tree: LimitSet,
 }
 
-/// By what a client's requests with deadlines take their turns, among those that need the same limits.
-type Urgency = (Arc<str>, Kinds, Time, Place);
-
-fn urgency<R>(waiting: &Waiting<R>) -> Option<Urgency> {
-    Some((Arc::clone(&waiting.client), waiting.standing.kind, waiting.deadline?, waiting.place))
-}
+/// Among a client's requests that need the same limits: those without a deadline come last.
+type Urgency = (Arc<str>, LimitSet, Time, Place);
 
 /// The line of one class: clients share it fairly, each is served first come, first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     order: Order,
-    /// Those in the order, by the limits that they need and by arrival.
-    places: BTreeMap<(Kinds, Place), Slot>,
-    /// Those of the class that stand at gates of keys instead.
-    pub(crate) aside: BTreeMap<Place, Slot>,
-    /// The turns of each client's, by arrival.
-    turns: BTreeMap<(Arc<str>, Place), Turn>,
-    due: BTreeMap<Urgency, Slot>,
+    /// Everybody of the class, by whether they stand aside at gates of keys, by the limits that they need, and by arrival.
+    places: BTreeMap<(bool, LimitSet, Place), Slot>,
+    /// Those in the order.
+    by_urgency: BTreeMap<Urgency, (Turn, Slot)>,
     clients: Clients,
-    sets: LimitSets,
-    /// By limit.
-    paces: Vec<Pace>,
     /// By limit, when a request that needs it was last given a start while others waited.
     served: Vec<Time>,
 }
@@ -83,76 +79,65 @@ impl Line {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits().len();
         Line {
-            order: Order::new(),
+            order: Order::default(),
             places: BTreeMap::new(),
-            aside: BTreeMap::new(),
-            turns: BTreeMap::new(),
-            due: BTreeMap::new(),
-            clients: Clients::default(),
-            sets: LimitSets::default(),
-            paces: vec![Pace::new(now); limits],
+            by_urgency: BTreeMap::new(),
+            clients: Clients::new(limits, now),
             served: vec![now; limits],
         }
     }
 
-    /// Where a newcomer of `client` will stand, once it [joins](Line::join).
-    pub(crate) fn stand(&mut self, resource: &Resource, client: &Arc<str>, place: Place, bill: &Bill) -> Standing {
-        let set = LimitSet::of(bill);
+    /// A request takes its place in line.
+    pub(crate) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
+        let (set, place) = (LimitSet::of(bill), waiting.place);
         // Nobody begins behind those who wait for none but the same limits.
-        let first = self.order.first_among(self.sets.within(set)).map(|entry| entry.turn.tag);
-        let (share, weight) = (resource.dominant_share(bill), resource.weight(client));
-        let slice = self.clients.join(client, Newcomer { set, first, share, weight });
-        let own = Turn { tag: slice.begin, returning: slice.returning, place };
+        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::default());
+        let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
+        let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
+        let turn = Turn { tag: slice.begin, returning: slice.returning, place };
+        waiting.standing = Standing { turn, slice, set, tree: self.order.tree_for(set) };
         // One that has waited elsewhere goes right ahead of those of its client's that came later.
-        let later = (Arc::clone(client), place)..(Arc::clone(client), Place::LAST);
-        let turn = self.turns.range(later).next().map_or(own, |(_, later)| Turn { place, ..*later });
-        Standing { turn, slice, set, kind: self.sets.kind(set) }
+        let own = waiting.urgency();
+        let last = (Arc::clone(&own.0), own.1, Time::NEVER, Place::LAST);
+        let next = self.by_urgency.range(own..last).next().map(|(_, (turn, _))| *turn);
+        if let Some(next) = next.filter(|next| next.place > place) {
+            waiting.standing.turn = Turn { place, ..next };
+        }
+        self.join(resource, slot, bill, waiting);
     }
 
     pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
-        let Standing { turn, set, kind, .. } = waiting.standing;
-        self.order.insert(resource, Entry { turn, slot, bill: Arc::clone(bill), kind });
-        self.sets.enter(kind, set);
-        self.places.insert((kind, waiting.place), slot);
-        self.turns.insert((Arc::clone(&waiting.client), waiting.place), turn);
-        self.due.extend(urgency(waiting).map(|urgency| (urgency, slot)));
+        let Standing { turn, tree, .. } = waiting.standing;
+        self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) });
+        self.places.insert((false, tree, waiting.place), slot);
+        self.by_urgency.insert(waiting.urgency(), (turn, slot));
     }
 
-    /// Takes out one that was not served.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
-        self.take_out(resource, waiting);
-        self.clients.give_up(&waiting.client, waiting.standing.slice);
-        self.end_if_empty();
-    }
-
-    /// Takes out one that was served in its turn.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
+    /// Takes out one that was served at a time, or not at all.
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<(Time, Going)>) {
         self.take_out(resource, waiting);
         let Standing { turn, slice, set, .. } = waiting.standing;
-        self.note_served(now, set);
-        self.clients.serve(&waiting.client, set, slice, turn.tag);
-        for limit in set.and(self.clients.held()).limits() {
-            let clock = self.clients.clock(limit);
-            self.paces[limit.index()].note(now, clock);
+        if let Some((now, Going::InTurn | Going::Promoted)) = served {
+            set.limits().for_each(|limit| self.served[limit.index()] = now);
         }
-        self.end_if_empty();
+        match served {
+            Some((now, Going::InTurn)) => self.clients.serve(now, &waiting.client, set, slice, turn.tag),
+            // Whoever it has passed must not find the clocks ahead of its own.
+            Some((_, Going::Promoted | Going::Passing)) => self.clients.leave(&waiting.client, slice, true),
+            None => self.clients.leave(&waiting.client, slice, false),
+        }
+        if self.is_empty() {
+            self.clients.forget_all();
+        }
     }
 
-    /// Takes out one that was served before its turn. Whoever it has passed must not find the clocks ahead of its own.
-    pub(crate) fn promote<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>) {
-        self.note_served(now, waiting.standing.set);
-        self.pass(resource, waiting);
-    }
-
-    /// The same for one that has passed others who go on waiting for their turns: that their class was served is of no use to them.
-    pub(crate) fn pass<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
-        self.take_out(resource, waiting);
-        self.clients.promote(&waiting.client, waiting.standing.slice);
-        self.end_if_empty();
-    }
-
-    fn note_served(&mut self, now: Time, set: LimitSet) {
-        set.limits().for_each(|limit| self.served[limit.index()] = now);
+    /// Notes that a request which has left stands at a gate, or does so no more.
+    pub(crate) fn note_aside<R>(&mut self, slot: Slot, waiting: &Waiting<R>, stands: bool) {
+        let place = (true, waiting.standing.tree, waiting.place);
+        match stands {
+            true => self.places.insert(place, slot),
+            false => self.places.remove(&place),
+        };
     }
 
     /// The limits that somebody is held for.
@@ -162,74 +147,57 @@ impl Line {
 
     /// Takes note of the limits that somebody is held for.
     pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
-        let new = held.without(self.clients.held());
-        self.clients.hold(held);
-        for limit in new.limits() {
-            let clock = self.clients.clock(limit);
-            self.paces[limit.index()].restart(now, clock);
-        }
-    }
-
-    /// Nobody waits any more: what clients have had is forgotten, and the clocks begin anew.
-    fn end_if_empty(&mut self) {
-        if self.places.is_empty() {
-            self.clients.forget_all();
-        }
+        self.clients.hold(now, held);
     }
 
     /// How long it will be until this turn, as fast as turns have come of late; nothing where others are not to come
     /// first, or that is not known yet.
     pub(crate) fn time_until(&self, standing: &Standing) -> Option<Span> {
         let until = |limit: LimitId| {
-            let first = self.order.first_among(self.sets.needing(limit))?.turn.tag;
+            let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             let distance = standing.turn.tag.since(first);
-            if distance == Span::ZERO { None } else { self.paces[limit.index()].time_for(distance) }
+            if distance == Span::ZERO { None } else { self.clients.clock(limit).time_for(distance) }
         };
         standing.set.and(self.clients.held()).limits().filter_map(until).max()
     }
 
     pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
-        let Standing { turn, kind, .. } = waiting.standing;
-        let known = self.places.remove(&(kind, waiting.place));
-        assert!(known.is_some(), "who leaves a line was in it");
-        self.order.remove(resource, turn);
-        self.sets.leave(kind);
-        self.turns.remove(&(Arc::clone(&waiting.client), waiting.place));
-        if let Some(urgency) = urgency(waiting) {
-            self.due.remove(&urgency);
-        }
+        let Standing { turn, tree, .. } = waiting.standing;
+        self.order.remove(resource, tree, turn);
+        self.places.remove(&(false, tree, waiting.place));
+        self.by_urgency.remove(&waiting.urgency());
     }
 
     /// The first who needs nothing of what is blocked.
     pub(crate) fn first(&self, blocked: LimitSet) -> Option<Slot> {
-        self.order.first_among(self.sets.avoiding(blocked)).map(|entry| entry.slot)
+        self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
     }
 
-    /// The first who needs `limit`.
-    pub(crate) fn first_needing(&self, limit: LimitId) -> Option<Slot> {
-        self.order.first_among(self.sets.needing(limit)).map(|entry| entry.slot)
+    /// Requests that need something of `limits`, in line or aside: of each set of limits the oldest.
+    pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
+        self.oldest_of_each().filter(move |((_, needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
     }
 
     /// Whether nobody who needs the same limits is ahead.
     pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
-        let first = self.order.first_among(waiting.standing.kind);
+        let first = self.order.first_among(|needs| needs == waiting.standing.tree);
         first.is_some_and(|entry| entry.turn == waiting.standing.turn)
     }
 
     /// Who takes the turn of `waiting`, if another of the same client has an earlier deadline.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = urgency(waiting)?;
+        let own = waiting.deadline.map(|_| waiting.urgency())?;
         let first = (Arc::clone(&own.0), own.1, Time::ORIGIN, Place::FIRST);
-        self.due.range(first..own).next().map(|(_, slot)| *slot)
+        self.by_urgency.range(first..own).next().map(|(_, (_, slot))| *slot)
     }
 
     /// When the oldest of those who need the same limits goes ahead of everybody: it has waited for `max_starvation`, and so long no
     /// other of its class was served that needs what it waits for.
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         class.max_starvation.into_iter().flat_map(move |most| {
-            self.sets.iter().filter_map(move |(kind, set)| {
-                let (oldest, slot) = self.oldest_of(kind)?;
-                Some((oldest.arrived.max(self.last_served(set)) + most, slot))
+            self.order.sets().filter_map(move |set| {
+                let ((.., oldest), slot) = self.places.range((false, set, Place::FIRST)..).next()?;
+                Some((oldest.arrived.max(self.last_served(set)) + most, *slot))
             })
         })
     }
@@ -243,56 +211,44 @@ impl Line {
         served.min().unwrap_or(Time::ORIGIN)
     }
 
-    fn oldest_of(&self, kind: Kinds) -> Option<(Place, Slot)> {
-        let first = self.places.range((kind, Place::FIRST)..=(kind, Place::LAST)).next();
-        first.map(|((_, place), slot)| (*place, *slot))
-    }
-
     /// When the oldest of the class came.
     pub(crate) fn oldest(&self) -> Option<Place> {
-        let of_kinds = self.sets.iter().filter_map(|(kind, _)| self.oldest_of(kind)).map(|(place, _)| place);
-        of_kinds.chain(self.aside.keys().next().copied()).min()
+        self.oldest_of_each().map(|((.., place), _)| place).min()
+    }
+
+    /// Of each set of limits the oldest that needs it, in line and aside.
+    fn oldest_of_each(&self) -> impl Iterator<Item = ((bool, LimitSet, Place), Slot)> {
+        let mut from = (false, LimitSet::default(), Place::FIRST);
+        std::iter::from_fn(move || {
+            let (key, slot) = self.places.range(from..).next()?;
+            from = (key.0, key.1, Place::LAST);
+            Some((*key, *slot))
+        })
     }
 
     /// How many of the class wait, in line and at gates.
     pub(crate) fn waiting(&self) -> usize {
-        self.places.len() + self.aside.len()
+        self.places.len()
     }
 
     /// Everybody of the class, by arrival.
     pub(crate) fn by_arrival(&self) -> Vec<Slot> {
-        let in_line = self.places.iter().map(|((_, place), slot)| (*place, *slot));
-        let mut all: Vec<(Place, Slot)> =
-            in_line.chain(self.aside.iter().map(|(place, slot)| (*place, *slot))).collect();
+        let mut all: Vec<(Place, Slot)> = self.places.iter().map(|((.., place), slot)| (*place, *slot)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
+    /// Those of the class that stand at gates of keys.
+    pub(crate) fn aside(&self) -> impl Iterator<Item = Slot> {
+        self.places.range((true, LimitSet::default(), Place::FIRST)..).map(|(_, slot)| *slot)
+    }
+
+    /// Those in line.
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
-    /// Everybody in line, the first first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
-        self.order.iter().map(|entry| entry.slot)
-    }
-
-    /// Everybody's bills, the first's first.
-    pub(crate) fn bills(&self) -> impl Iterator<Item = (Slot, &Bill)> {
-        self.order.iter().map(|entry| (entry.slot, &*entry.bill))
-    }
-
-    /// Who is served before this turn.
-    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> Ahead {
-        self.order.ahead_of(resource, turn)
-    }
-
-    /// What all of them will take; nothing where nobody waits.
-    pub(crate) fn backlog(&self) -> Option<&Backlog> {
-        self.order.backlog()
+        self.order.len() == 0
     }
 }

@@ -19,7 +19,7 @@ impl ListedPromises {
     /// The promises among these permits, of which there are none with later starts.
     pub(crate) fn of<R>(resource: &Resource, now: Time, permits: &[(Time, &Permit<R>)]) -> Self {
         let mut listed = ListedPromises { first: None, promised: Backlog::none(resource) };
-        for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.is_granted()) {
+        for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.granted().is_some()) {
             listed.first = Some(*start);
             listed.promised.add(resource, &permit.bill);
         }

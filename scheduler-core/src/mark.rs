@@ -13,7 +13,7 @@ use crate::limit::Limit;
 use crate::listing::keep_first;
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
 use rampmeter_protocol::time::{Span, Time};
@@ -143,9 +143,9 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// When whoever is held has been kept waiting for too long.
-    pub(crate) fn next_release(&self) -> Option<Wakeup> {
+    pub(crate) fn next_release(&self) -> Option<Time> {
         let held = self.held.front().map(|held| held.since).into_iter().chain(self.pending.oldest()).min()?;
-        Some(Wakeup { at: held + LONGEST_HOLD, reason: Reason::Held })
+        Some(held + LONGEST_HOLD)
     }
 
     /// The store holds a mark: whoever was held for it goes on.

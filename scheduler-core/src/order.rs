@@ -1,22 +1,23 @@
 //! The order in which those who wait in one class are served.
 //!
-//! A [balanced tree](crate::treap) whose subtrees know how many wait in them, what those will take,
-//! and which limits they need: who is first, who is first among those that a blocked limit does not hold, and what is
-//! ahead of somebody are questions of O(log n).
+//! Requests that need the same limits are in a [balanced tree](crate::treap) whose subtrees know how many wait in them, and what those
+//! will take: who is first, who is first among those that a blocked limit does not hold, and what is ahead of somebody are questions
+//! of O(log n) to each tree.
 
 use crate::bill::Bill;
 use crate::ledger::Backlog;
-use crate::limit_set::Kinds;
+use crate::limit_set::LimitSet;
 use crate::line::Place;
 use crate::resource::Resource;
 use crate::slab::{Slab, Slot};
 use crate::treap::Nodes;
 use crate::virtual_time::VirtualTime;
 use rampmeter_protocol::splitmix::scatter;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When somebody is served, beside the others of its class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     /// Its start tag.
     pub(crate) tag: VirtualTime,
@@ -32,8 +33,6 @@ pub(crate) struct Entry {
     pub(crate) turn: Turn,
     pub(crate) slot: Slot,
     pub(crate) bill: Arc<Bill>,
-    /// Which limits its bill charges.
-    pub(crate) kind: Kinds,
 }
 
 type Link = Option<Slot>;
@@ -46,85 +45,111 @@ struct Node {
     priority: u64,
     /// Of the whole subtree.
     count: u32,
-    kinds: Kinds,
     backlog: Backlog,
 }
 
-/// Everybody in one class.
-#[derive(Clone, Debug)]
+/// Sets of limits that have a tree of their own at once. A resource has as many sets as its units combine in; requests with others
+/// share a tree, and are taken to need everything, as long as they wait.
+const MAX_SETS: usize = 63;
+
+/// Everybody in one class: a tree for each set of limits that requests need.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     nodes: Slab<Node>,
-    root: Link,
+    roots: BTreeMap<LimitSet, Root>,
 }
 
-/// Those ahead of somebody.
-#[derive(Clone, Debug)]
-pub(crate) struct Ahead {
-    pub(crate) count: usize,
-    pub(crate) backlog: Backlog,
+/// Of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    slot: Slot,
+    /// The first of all below, which is asked for most.
+    first: Slot,
 }
 
 impl Order {
-    pub(crate) fn new() -> Self {
-        Order { nodes: Slab::default(), root: None }
+    /// The tree for requests that need the limits of `set`.
+    pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
+        if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
 
-    pub(crate) fn insert(&mut self, resource: &Resource, entry: Entry) {
-        let root = self.root;
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let node = tree.plant(entry);
-        self.root = tree.insert(root, node);
+        let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
+        self.put_root(needs, root);
     }
 
     /// Takes out whoever has `turn`.
-    pub(crate) fn remove(&mut self, resource: &Resource, turn: Turn) {
-        let (root, found) = Tree { nodes: &mut self.nodes, resource }.remove(self.root, &turn);
+    pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn) {
+        let mut tree = Tree { nodes: &mut self.nodes, resource };
+        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &turn);
         self.nodes.remove(found.expect("who leaves has a turn"));
-        self.root = root;
+        self.put_root(needs, root);
     }
 
-    /// The first of these kinds.
-    pub(crate) fn first_among(&self, kinds: Kinds) -> Option<&Entry> {
-        let mut node = self.node(self.root).filter(|node| node.kinds.meets(kinds))?;
-        loop {
-            if let Some(left) = self.node(node.left).filter(|left| left.kinds.meets(kinds)) {
-                node = left;
-            } else if node.entry.kind.meets(kinds) {
-                return Some(&node.entry);
-            } else {
-                node = self.node(node.right)?;
-            }
+    fn put_root(&mut self, needs: LimitSet, root: Link) {
+        let Some(slot) = root else { return };
+        let mut first = slot;
+        while let Some(left) = self.nodes.get(first).and_then(|node| node.left) {
+            first = left;
         }
+        self.roots.insert(needs, Root { slot, first });
     }
 
-    /// Who is served before `turn`.
-    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> Ahead {
-        let mut ahead = Ahead { count: 0, backlog: Backlog::none(resource) };
-        let mut link = self.root;
-        while let Some(node) = self.node(link) {
-            if node.entry.turn < turn {
-                ahead.count += 1 + self.count(node.left);
-                ahead.backlog.add(resource, &node.entry.bill);
+    /// The sets of limits that are needed.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = LimitSet> {
+        self.roots.keys().copied()
+    }
+
+    /// The first of those who need such limits.
+    pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
+        let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
+        meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
+    }
+
+    /// How many are served before `turn`, and what they will take.
+    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
+        let (mut count, mut backlog) = (0, Backlog::none(resource));
+        for root in self.roots.values() {
+            let mut link = Some(root.slot);
+            while let Some(node) = self.node(link) {
+                if node.entry.turn >= turn {
+                    link = node.left;
+                    continue;
+                }
+                count += 1;
+                backlog.add(resource, &node.entry.bill);
                 if let Some(left) = self.node(node.left) {
-                    ahead.backlog.add_all(&left.backlog);
+                    count += left.count as usize;
+                    backlog.add_all(&left.backlog);
                 }
                 link = node.right;
-            } else {
-                link = node.left;
             }
         }
-        ahead
+        (count, backlog)
     }
 
-    /// What all will take; nothing where nobody waits.
-    pub(crate) fn backlog(&self) -> Option<&Backlog> {
-        self.node(self.root).map(|node| &node.backlog)
+    /// What all will take, tree by tree.
+    pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
+        self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
     }
 
-    /// Everybody, the first first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The first of all with their bills, this many at most.
+    pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
+        let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(root.slot).take(count)).collect();
+        front.sort_unstable_by_key(|entry| entry.turn);
+        front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
+    }
+
+    /// All of a tree, the first first.
+    fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
         let mut path = Vec::new();
-        self.descend(self.root, &mut path);
+        self.descend(Some(root), &mut path);
         std::iter::from_fn(move || {
             let node = self.nodes.get(path.pop()?)?;
             self.descend(node.right, &mut path);
@@ -142,10 +167,6 @@ impl Order {
     fn node(&self, link: Link) -> Option<&Node> {
         self.nodes.get(link?)
     }
-
-    fn count(&self, link: Link) -> usize {
-        self.node(link).map_or(0, |node| node.count as usize)
-    }
 }
 
 /// The nodes, and by what bills are turned into credit.
@@ -156,9 +177,8 @@ struct Tree<'a> {
 
 impl Tree<'_> {
     fn plant(&mut self, entry: Entry) -> Slot {
-        let (priority, kinds) = (scatter(entry.turn.place.serial), entry.kind);
-        let backlog = Backlog::none(self.resource);
-        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, kinds, backlog });
+        let (priority, backlog) = (scatter(entry.turn.place.serial), Backlog::none(self.resource));
+        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, backlog });
         self.put_below(slot, [None, None]);
         slot
     }
@@ -189,14 +209,13 @@ impl Nodes for Tree<'_> {
         let node = self.nodes.get_mut(slot).expect("a slot in use");
         let mut backlog = std::mem::take(&mut node.backlog);
         backlog.reset_to(self.resource, &node.entry.bill);
-        let (mut count, mut kinds) = (1, node.entry.kind);
+        let mut count = 1;
         for child in [left, right].into_iter().flatten().map(|child| self.known(child)) {
             count += child.count;
-            kinds = kinds.and_also(child.kinds);
             backlog.add_all(&child.backlog);
         }
         let node = self.nodes.get_mut(slot).expect("a slot in use");
         (node.left, node.right) = (left, right);
-        (node.count, node.kinds, node.backlog) = (count, kinds, backlog);
+        (node.count, node.backlog) = (count, backlog);
     }
 }

@@ -7,53 +7,38 @@
 use crate::bill::Bill;
 use crate::limit_set::LimitSet;
 use crate::plan::{Going, Hold};
-use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{Scheduler, Wakeup};
+use crate::resource::ClassId;
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
 /// So many of those behind are looked at: nearly all that is left is used, and a long line costs no more than a short one.
 const MOST_LOOKED_AT: usize = 64;
-
-/// One who waits for another window of a limit.
-struct Held {
-    limit: LimitId,
-    amount: Amount,
-    starts: Time,
-}
 
 impl<R: Clone> Scheduler<R> {
     /// Whether a newcomer of `class`, who could start at `alone`, may do so before anybody is looked at again, because others of it are
     /// held for a window.
     pub(crate) fn may_pass(&self, class: ClassId, alone: Time) -> bool {
         let held = self.lines[class.index()].held().and(self.resource.windowed());
-        let before = |next: Wakeup| alone - self.resource.spec().horizon < next.at;
+        let before = |next: Time| alone - self.resource.spec().horizon < next;
         held != LimitSet::default() && self.next_plan.is_none_or(before)
     }
 
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
     pub(crate) fn let_pass(&mut self, now: Time, class: ClassId, holds: &mut Vec<Hold>) {
-        let held = self.held_for_windows(class, holds);
-        let Some(until) = held.iter().map(|held| held.starts).min() else { return };
-        // Whoever takes as much fits as little.
-        let fits = |bill: &Bill| held.iter().all(|held| bill.get(held.limit) < held.amount);
-        let is_held = |slot: Slot| holds.iter().any(|hold| hold.is_for(slot));
-        let behind = self.lines[class.index()].bills().take(MOST_LOOKED_AT);
+        let windowed = self.resource.windowed();
+        let held: Vec<&Hold> = holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit)).collect();
+        let Some(until) = held.iter().map(|hold| hold.key.at).min() else { return };
+        let amount = |hold: &Hold| self.permits.get(hold.slot).bill.get(hold.limit);
+        // A request that needs as much as the held one cannot fit either.
+        let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
+        let is_held = |slot: Slot| holds.iter().any(|hold| hold.slot == slot);
+        let behind = self.lines[class.index()].order().front(MOST_LOOKED_AT);
         let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         let behind: Vec<Slot> = behind.map(|(slot, _)| slot).collect();
         for slot in behind {
             holds.extend(self.try_to_pass(now, class, slot, until));
         }
-    }
-
-    fn held_for_windows(&self, class: ClassId, holds: &[Hold]) -> Vec<Held> {
-        let windowed = self.resource.windowed();
-        let held = |hold: &Hold| {
-            let limit = Some(hold.limit).filter(|limit| windowed.has(*limit))?;
-            Some(Held { limit, amount: self.permits.get(hold.slot).bill.get(limit), starts: hold.key.at })
-        };
-        holds.iter().filter(|hold| hold.class == class).filter_map(held).collect()
     }
 
     /// Starts one that can start now; or says what it is held for, where it can before `until`.

@@ -3,12 +3,11 @@
 //! A start that lies beyond what marks have budgets for is promised at once, so that it is in the next mark, and told once the store
 //! holds that mark. A successor that goes on from an earlier one gives the start to another; the asker never heard of it.
 
-use crate::bill::Bill;
 use crate::event::Ask;
 use crate::fence::Fence;
 use crate::ledger::Offer;
 use crate::mark::MarkNumber;
-use crate::permits::{Granted, State};
+use crate::permits::{Granted, Stage, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
@@ -52,7 +51,7 @@ impl<R: Clone> Scheduler<R> {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
         let to = ask.to.clone();
-        let (slot, granted) = self.commit_new(now, ask, offer, latest, false);
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let id = self.permits.get(slot).id.clone();
         let (bill, ahead) = (&self.permits.get(slot).bill, offer.at.since(now));
         let fence = self.fence.as_mut().expect("only a fence keeps answers back");
@@ -71,7 +70,7 @@ impl<R: Clone> Scheduler<R> {
                 self.refuse(to, Some(id), Refusal::UnknownPermit);
                 continue;
             };
-            let granted = Granted { told: true, ..granted };
+            let granted = Granted { stage: Stage::Told, ..granted };
             self.permits.get_mut(slot).state = State::Granted(granted);
             self.delivery.tell(now, slot, granted.key.serial);
             self.answer(now, slot, to, granted, Span::ZERO, false);
@@ -84,15 +83,7 @@ impl<R: Clone> Scheduler<R> {
             self.pending.0.pop_front_if(|pending| pending.since <= since)
         {
             if let Some((slot, granted)) = self.untold(&id, serial) {
-                let bill = &self.permits.get(slot).bill;
-                let end = self.ledger.end(now, granted.key, bill);
-                match granted.is_promised(now) {
-                    true => self.ledger.withdraw(granted.key, bill),
-                    false => self.ledger.correct(now, granted.key, bill, &Bill::new(), false),
-                }
-                self.shadows.correct(now, granted.key, bill, None);
-                self.permits.take_back(slot, end);
-                self.ledger.note_change();
+                self.give_back_unheard(now, slot, granted);
             }
             self.refuse(to, Some(id), Refusal::Unavailable);
         }
@@ -101,11 +92,7 @@ impl<R: Clone> Scheduler<R> {
     /// The permit called `id` whose start has this number, if nobody was told of that and it was not given back.
     fn untold(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
-        match &self.permits.get(slot).state {
-            State::Granted(granted) if !granted.settled && !granted.told && granted.key.serial == serial => {
-                Some((slot, *granted))
-            }
-            State::Granted(_) | State::Returned | State::Waiting(_) => None,
-        }
+        let granted = self.permits.get(slot).granted()?;
+        (granted.stage == Stage::Promised && granted.key.serial == serial).then_some((slot, granted))
     }
 }

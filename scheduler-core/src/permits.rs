@@ -4,6 +4,7 @@ use crate::bill::Bill;
 use crate::bills::Bills;
 use crate::index::Index;
 use crate::line::Waiting;
+use crate::plan::just_past;
 use crate::resource::{ClassId, LimitId};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
@@ -26,39 +27,41 @@ pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
     pub(crate) state: State<R>,
-    /// Others that end in the same second: the one before it in their list, and the one behind.
-    before: Option<Slot>,
-    next: Option<Slot>,
 }
 
 impl<R> Permit<R> {
-    /// Whether it takes nothing of any limit.
-    fn is_idle(&self) -> bool {
+    /// Its start, if it has one and was not given back.
+    pub(crate) fn granted(&self) -> Option<Granted> {
+        match self.state {
+            State::Granted(granted) => Some(granted),
+            State::Waiting(_) | State::Returned => None,
+        }
+    }
+
+    /// What is known of it if it waits.
+    pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {
         match &self.state {
-            State::Returned => true,
-            State::Granted(_) => self.bill.is_empty(),
-            State::Waiting(_) => false,
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
         }
     }
 
     /// What is known of one that waits.
     pub(crate) fn waiting(&self) -> &Waiting<R> {
-        match &self.state {
-            State::Waiting(waiting) => waiting,
-            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
-        }
-    }
-
-    /// Whether it was committed to a start, and is not given back.
-    pub(crate) fn is_granted(&self) -> bool {
-        matches!(self.state, State::Granted(_))
+        self.as_waiting().expect("who is in line waits")
     }
 
     pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
-        match &mut self.state {
-            State::Waiting(waiting) => waiting,
-            State::Granted(_) | State::Returned => unreachable!("who is in line waits"),
-        }
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("who is in line waits") };
+        waiting
+    }
+
+    /// What was known of one that waits no more.
+    pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
+        let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
+            unreachable!("who is in line waits")
+        };
+        *waiting
     }
 }
 
@@ -79,38 +82,61 @@ pub(crate) struct Granted {
     pub(crate) key: Key,
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
-    pub(crate) settled: bool,
-    /// Whether its asker was told, or is with this very event.
-    pub(crate) told: bool,
+    pub(crate) stage: Stage,
+    /// The second at whose end it starts, and its lease ends.
+    pub(crate) end: u32,
+}
+
+/// How far a start has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its asker was not told of it.
+    Promised,
+    /// Its asker was told, or is with this very event.
+    Told,
+    /// It is known what became of the call.
+    Settled,
 }
 
 impl Granted {
+    pub(crate) fn new(key: Key, limited_by: Option<LimitId>, class: ClassId, stage: Stage) -> Self {
+        Granted { key, limited_by, class, stage, end: 0 }
+    }
+
+    /// Whether nobody has said what became of its call.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage != Stage::Settled
+    }
+
     /// Whether its charge is a promise that can be withdrawn.
     pub(crate) fn is_promised(&self, now: Time) -> bool {
         self.key.at > now
     }
 }
 
-/// Permits by id, and by the second in which they end: they are forgotten by the second.
+/// So many are forgotten with one event, which takes a few hundred microseconds.
+const MOST_FORGOTTEN: usize = 512;
+
+/// Permits by id, and by the second in which they end.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
-    /// The last of each second's; it leads to the others.
-    by_end: BTreeMap<u64, Slot>,
-    /// Those that take nothing, in the order in which they began to, and since when. They are not in `by_end`.
+    /// Those that take something and have a start.
+    by_end: BTreeMap<u32, Vec<Slot>>,
+    /// Those that take nothing, in the order in which they began to, and since when.
     idle: VecDeque<(Time, Slot)>,
-    /// Those that were renewed, and when they end now.
-    renewed: BTreeMap<Slot, Time>,
+    /// When some were last forgotten.
+    forgot: Time,
     bound: usize,
 }
 
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        let (by_end, idle, renewed) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Permits { permits, bills, by_id, by_end, idle, renewed, bound }
+        let (by_end, idle, forgot) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
+        Permits { permits, bills, by_id, by_end, idle, forgot, bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -130,14 +156,6 @@ impl<R> Permits<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }
 
-    /// What is known of the one in `slot`, if one that waits is there.
-    pub(crate) fn find_waiting(&self, slot: Slot) -> Option<&Waiting<R>> {
-        match &self.find_at(slot)?.state {
-            State::Waiting(waiting) => Some(waiting),
-            State::Granted(_) | State::Returned => None,
-        }
-    }
-
     /// The place with this number, from zero; none behind the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
         self.permits.nth_place(number)
@@ -147,7 +165,7 @@ impl<R> Permits<R> {
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
         let (mark, bill) = (self.by_id.mark(&id), self.bills.keep(bill));
-        let slot = self.permits.insert(Permit { id, bill, state, before: None, next: None });
+        let slot = self.permits.insert(Permit { id, bill, state });
         self.by_id.insert(mark, slot);
         slot
     }
@@ -163,41 +181,35 @@ impl<R> Permits<R> {
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
         let permit = self.permits.remove(slot).expect("a slot in use");
         self.by_id.remove(&permit.id, slot);
-        self.renewed.remove(&slot);
         self.bills.release(&permit.bill);
         permit
     }
 
     /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
     pub(crate) fn started(&mut self, slot: Slot, end: Time) {
-        if self.get(slot).is_idle() {
-            return self.set_aside(slot, end);
+        let (permit, second) = (self.get_mut(slot), second_after(end));
+        match &mut permit.state {
+            State::Granted(granted) if !permit.bill.is_empty() => {
+                granted.end = second;
+                self.by_end.entry(second).or_default().push(slot);
+            }
+            State::Granted(_) | State::Returned | State::Waiting(_) => self.set_aside(slot, end),
         }
-        let next = self.by_end.insert(second_after(end), slot);
-        let permit = self.get_mut(slot);
-        (permit.before, permit.next) = (None, next);
-        next.into_iter().for_each(|next| self.get_mut(next).before = Some(slot));
     }
 
-    /// Gives a permit back that was to `end` at this time: it is remembered for a while from now on.
-    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, end: Time) {
-        let was_idle = self.get(slot).is_idle();
+    /// Gives a permit back: it is remembered for a while from now on.
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
+        let was_charged = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
-        if !was_idle {
-            self.unlist(slot, end);
+        if was_charged {
             self.set_aside(slot, now);
         }
     }
 
-    /// Forgets a permit that was to `end` at this time.
-    pub(crate) fn take_back(&mut self, slot: Slot, end: Time) {
-        self.unlist(slot, end);
-        self.remove(slot);
-    }
-
     /// The lease of a permit that has started ends only at `end`.
     pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
-        self.renewed.insert(slot, end);
+        self.unlist(slot);
+        self.started(slot, end);
     }
 
     /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
@@ -210,8 +222,10 @@ impl<R> Permits<R> {
 
     /// Forgets permits that ended before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
+        self.forgot = now;
         self.forget(now, RETENTION);
-        while let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) {
+        for _ in 0..MOST_FORGOTTEN {
+            let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) else { return };
             self.remove(slot);
         }
     }
@@ -220,7 +234,8 @@ impl<R> Permits<R> {
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
         let idle = self.idle.front().map(|(since, _)| *since);
-        Some(started.into_iter().chain(idle).min()? + RETENTION)
+        let first = started.into_iter().chain(idle).min()?;
+        Some((first + RETENTION).max(just_past(self.forgot)))
     }
 
     /// Charges permits to the limits of another set, as far as these were theirs before. Nobody waits.
@@ -261,52 +276,40 @@ impl<R> Permits<R> {
         }
     }
 
-    /// Takes a permit out of the list of its second.
-    fn unlist(&mut self, slot: Slot, started: Time) {
-        let (before, next) = (self.get(slot).before, self.get(slot).next);
-        next.into_iter().for_each(|next| self.get_mut(next).before = before);
-        if let Some(before) = before {
-            self.get_mut(before).next = next;
-            return;
+    /// Takes a permit out of the list of its second; false if it takes nothing.
+    fn unlist(&mut self, slot: Slot) -> bool {
+        let permit = self.get(slot);
+        let Some(Granted { end, .. }) = permit.granted().filter(|_| !permit.bill.is_empty()) else { return false };
+        let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
+        // Most are renewed or given back soon.
+        let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
+        listed.swap_remove(place);
+        if listed.is_empty() {
+            self.by_end.remove(&end);
         }
-        let second = self.led_by(slot, second_after(started));
-        match next {
-            Some(next) => self.by_end.insert(second, next),
-            None => self.by_end.remove(&second),
-        };
-    }
-
-    /// The second whose list begins with this one: the expected one, unless it was renewed or the limits have changed since.
-    fn led_by(&self, slot: Slot, expected: u64) -> u64 {
-        if self.by_end.get(&expected) == Some(&slot) {
-            return expected;
-        }
-        let found = self.by_end.iter().find(|(_, first)| **first == slot);
-        *found.expect("the first of a list leads it").0
+        true
     }
 
     fn forget(&mut self, now: Time, retention: Span) {
-        while let Some(entry) = self.by_end.first_entry() {
-            if end_of(*entry.key()) + retention > now {
+        for _ in 0..MOST_FORGOTTEN {
+            let Some(mut first) = self.by_end.first_entry() else { return };
+            if end_of(*first.key()) + retention > now {
                 return;
             }
-            let mut next = Some(entry.remove());
-            while let Some(slot) = next {
-                next = self.get(slot).next;
-                match self.renewed.remove(&slot).filter(|end| *end + retention > now) {
-                    Some(end) => self.started(slot, end),
-                    None => drop(self.remove(slot)),
-                }
+            let slot = first.get_mut().pop();
+            if first.get().is_empty() {
+                first.remove();
             }
+            slot.into_iter().for_each(|slot| drop(self.remove(slot)));
         }
     }
 }
 
-fn end_of(second: u64) -> Time {
-    Time::ORIGIN + Span::from_secs(second)
+fn end_of(second: u32) -> Time {
+    Time::ORIGIN + Span::from_secs(second.into())
 }
 
-/// The number of the first whole second at or after `at`.
-fn second_after(at: Time) -> u64 {
-    at.nanos().div_ceil(Span::from_secs(1).nanos())
+/// The number of the first whole second at or after `at`, in the first 136 years.
+fn second_after(at: Time) -> u32 {
+    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
 }

@@ -9,13 +9,12 @@
 use crate::ledger::Offer;
 use crate::limit::Tier;
 use crate::limit_set::LimitSet;
-use crate::permits::{Granted, State};
+use crate::permits::Stage;
 use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{Reason, Scheduler, Wakeup};
+use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::timeline::Key;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// The tier of a promoted request: it has left enough to others.
 const TIER_OF_PROMOTED: Tier = 0;
@@ -23,8 +22,8 @@ const TIER_OF_PROMOTED: Tier = 0;
 /// How often those look again who wait until more is known of the stock.
 const LOOK: Span = Span::from_millis(50);
 
-/// So many are refused with one event because a quota is gone, which takes a few hundred microseconds.
-const MOST_REFUSED: usize = 256;
+/// So many starts, refusals and looks at keys come with one event, which takes a few hundred microseconds. The next event goes on.
+const MOST_STEPS: usize = 256;
 
 /// Why somebody goes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub(crate) enum Going {
     InTurn,
     /// It has starved long enough.
     Promoted,
-    /// It delays nobody whose turn comes before.
+    /// It delays nobody whose turn comes before. To those whom it passes it is of no use that their class was served.
     Passing,
 }
 
@@ -46,33 +45,26 @@ pub(crate) struct Hold {
     pub(crate) limit: LimitId,
 }
 
-impl Hold {
-    pub(crate) fn is_for(&self, slot: Slot) -> bool {
-        self.slot == slot
-    }
-}
-
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn plan(&mut self, now: Time) {
         if self.delivery.is_held_up() {
             return;
         }
+        self.steps_left = MOST_STEPS;
         self.refuse_the_late(now);
-        let refuses_more = self.refuse_without_quota(now);
+        self.refuse_without_quota(now);
         self.look_at_keys(now);
         let mut holds = self.promote(now);
         for class in (0..self.lines.len() as u8).map(ClassId) {
             self.serve_line(now, class, &mut holds);
         }
         self.look_at_keys(now);
+        // Buckets are again as they were when they were last looked at.
+        let noted = std::mem::take(self.ledger.keys.noted_mut());
         self.release(&holds);
-        self.ledger.keys.forget_noted();
-        self.refuse_at_gates(now);
-        self.look_at_keys(now);
+        *self.ledger.keys.noted_mut() = noted;
         self.ledger.take_change();
-        let next = self.next_plan_after(now, &holds);
-        let at_once = refuses_more.then_some(Wakeup { at: just_past(now), reason: Reason::Quota });
-        self.next_plan = next.into_iter().chain(at_once).min();
+        self.next_plan = if self.steps_left == 0 { Some(just_past(now)) } else { self.next_plan_after(now, &holds) };
     }
 
     /// Starts those who have starved, or says what they are held for.
@@ -92,6 +84,9 @@ impl<R: Clone> Scheduler<R> {
         let held = holds.iter().filter(|hold| hold.class == class).map(|hold| hold.limit);
         let mut blocked = held.fold(LimitSet::default(), LimitSet::with);
         while let Some(slot) = self.first_due(class, blocked) {
+            if !self.take_step() {
+                return;
+            }
             if let Some(hold) = self.take_turn(now, class, slot, Going::InTurn) {
                 blocked = blocked.with(hold.limit);
                 holds.push(hold);
@@ -99,6 +94,13 @@ impl<R: Clone> Scheduler<R> {
         }
         self.lines[class.index()].hold(now, blocked);
         self.let_pass(now, class, holds);
+    }
+
+    /// Counts one of the steps that this event has time for, if it has any left.
+    pub(crate) fn take_step(&mut self) -> bool {
+        let has_time = self.steps_left > 0;
+        self.steps_left -= usize::from(has_time);
+        has_time
     }
 
     /// The first in line who needs nothing of what is blocked; of its client's, the one with the earliest deadline.
@@ -154,24 +156,19 @@ impl<R: Clone> Scheduler<R> {
         true
     }
 
-    /// Refuses those in line who need a quota that is gone by the upstream's word. Whether there are more than can be refused at once.
-    fn refuse_without_quota(&mut self, now: Time) -> bool {
-        let mut refused = 0;
-        for limit in self.ledger.spent(now).limits() {
-            for class in 0..self.lines.len() {
-                while let Some(slot) = self.lines[class].first_needing(limit) {
-                    if refused == MOST_REFUSED {
-                        return true;
-                    }
-                    // Beyond the bound of sets, one may be taken to need everything: it is judged when its turn comes.
-                    if !self.turn_away_if_spent(now, slot) {
-                        break;
-                    }
-                    refused += 1;
-                }
-            }
+    /// Refuses requests that need a quota which is gone by the upstream's word, in line and at gates.
+    fn refuse_without_quota(&mut self, now: Time) {
+        while let Some(slot) = self.without_quota(now)
+            && self.take_step()
+        {
+            self.turn_away_if_spent(now, slot);
         }
-        false
+    }
+
+    fn without_quota(&self, now: Time) -> Option<Slot> {
+        let spent = self.ledger.spent(now);
+        let mut needing = self.lines.iter().flat_map(|line| line.needing(spent));
+        needing.find(|slot| self.spent_quota(now, &self.permits.get(*slot).bill).is_some())
     }
 
     /// The start that one which waits could have now; it is refused for good if that is too late.
@@ -217,23 +214,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Grants a waiting request the start of `offer`.
     pub(crate) fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: Going) {
-        let permit = self.permits.get_mut(slot);
-        let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
-            unreachable!("only who waits is started")
-        };
-        let line = &mut self.lines[waiting.class.index()];
-        match going {
-            Going::InTurn => line.serve(&self.resource, now, &waiting),
-            Going::Promoted => line.promote(&self.resource, now, &waiting),
-            Going::Passing => line.pass(&self.resource, &waiting),
-        }
-        let bill = Arc::clone(&permit.bill);
-        self.stop_waiting(slot, &waiting, &bill);
-        let key = Key { at: offer.at, serial: self.next_serial() };
-        let (limited_by, class) = (offer.limited_by, waiting.class);
-        let granted = Granted { key, limited_by, class, settled: false, told: true };
-        self.commit(now, slot, granted, tier);
-        self.shadow(now, slot, waiting.deadline.unwrap_or(Time::NEVER));
+        let waiting = self.stop_waiting(slot);
+        self.lines[waiting.class.index()].leave(&self.resource, &waiting, Some((now, going)));
+        let granted = self.next_start(offer, waiting.class, Stage::Told);
+        self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
     }
 
@@ -246,7 +230,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Refuses those whose deadline can't be kept even if they went first.
     fn refuse_the_late(&mut self, now: Time) {
-        while let Some((deadline, _, slot)) = self.deadlines.first().copied() {
+        while let Some((deadline, _, slot)) = self.deadlines.first().copied()
+            && self.take_step()
+        {
             let permit = self.permits.get(slot);
             let tier = self.tier(permit.waiting().class);
             let soonest = self.ledger.soonest(now, &permit.bill, tier);
@@ -270,20 +256,13 @@ impl<R: Clone> Scheduler<R> {
         lines.flat_map(|(line, (id, class))| line.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }
 
-    fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Wakeup> {
-        let horizon = self.resource.spec().horizon;
-        let starts = holds.iter().map(|hold| Wakeup { at: hold.key.at - horizon, reason: Reason::Start });
-        let promotions = self.promotions().map(|(at, ..)| Wakeup { at, reason: Reason::Promotion });
-        let deadline = self.deadlines.first().map(|(at, ..)| Wakeup { at: just_past(*at), reason: Reason::Deadline });
-        let proof = self.ledger.is_doubted().then_some(Wakeup { at: now + LOOK, reason: Reason::Proof });
-        let gate = self.next_gate().map(|at| Wakeup { at: at.max(just_past(now)), reason: Reason::Start });
-        starts
-            .chain(promotions)
-            .chain(gate)
-            .chain(deadline)
-            .chain(proof.filter(|_| !holds.is_empty()))
-            .filter(|wakeup| wakeup.at > now)
-            .min()
+    fn next_plan_after(&self, now: Time, holds: &[Hold]) -> Option<Time> {
+        let starts = holds.iter().map(|hold| hold.key.at - self.resource.spec().horizon);
+        let promotions = self.promotions().map(|(at, ..)| at);
+        let gate = self.next_gate().map(|at| at.max(just_past(now)));
+        let deadline = self.deadlines.first().map(|(at, ..)| just_past(*at));
+        let proof = (self.ledger.is_doubted() && !holds.is_empty()).then_some(now + LOOK);
+        starts.chain(promotions).chain(gate).chain(deadline).chain(proof).filter(|at| *at > now).min()
     }
 }
 

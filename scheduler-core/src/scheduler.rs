@@ -1,5 +1,6 @@
 //! The scheduler of one resource.
 
+use crate::bill::Bill;
 use crate::command::{Command, Grant};
 use crate::delivery::Delivery;
 use crate::estimates::Estimates;
@@ -7,11 +8,12 @@ use crate::event::{Ask, Event};
 use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::ledger::Ledger;
+use crate::limit::Tier;
 use crate::line::{Line, Place};
 use crate::mark::Held;
 use crate::news::News;
 use crate::pending_grants::PendingGrants;
-use crate::permits::{Granted, Permit, Permits, State};
+use crate::permits::{Granted, Permits, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
 use crate::shadow::Shadows;
@@ -21,6 +23,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -73,8 +76,6 @@ pub struct Scheduler<R> {
     pub(crate) lines: Vec<Line>,
     /// When gates open, as far as is known.
     pub(crate) alarms: BTreeSet<(Time, Slot)>,
-    /// Gates of quotas that can't pay for the first there, which may have to be refused.
-    pub(crate) rationed: BTreeSet<Slot>,
     /// How many wait for each client and key.
     pub(crate) headcount: Headcount,
     /// In an order that does not depend on where permits are kept.
@@ -82,7 +83,9 @@ pub struct Scheduler<R> {
     pub(crate) serial: u64,
     pub(crate) counters: Counters,
     pub(crate) estimates: Estimates,
-    pub(crate) next_plan: Option<Wakeup>,
+    pub(crate) next_plan: Option<Time>,
+    /// What the plan that is being made has time for.
+    pub(crate) steps_left: usize,
     pub(crate) news: News,
     pub(crate) handing_over: bool,
     /// Starts of which no client is known to have heard.
@@ -112,12 +115,8 @@ pub struct Wakeup {
 /// Why a wake-up was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// A waiting request's start comes within the horizon.
-    Start,
-    /// A class has starved for long enough.
-    Promotion,
-    /// A waiting request can't be in time any more.
-    Deadline,
+    /// One that waits may start, or goes ahead of all others, or can't be in time any more.
+    Plan,
     /// Those who wait are told how they stand.
     Progress,
     /// Old permits are forgotten.
@@ -126,10 +125,6 @@ pub enum Reason {
     Held,
     /// What was learned of the upstream is looked at again.
     Review,
-    /// Perhaps the stock is known better.
-    Proof,
-    /// More have to be refused because a quota is gone.
-    Quota,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -142,13 +137,13 @@ impl<R: Clone> Scheduler<R> {
             permits: Permits::new(resource.spec().bounds.max_permits),
             lines: resource.classes().iter().map(|_| Line::new(&resource, now)).collect(),
             alarms: BTreeSet::new(),
-            rationed: BTreeSet::new(),
             headcount: Headcount::default(),
             deadlines: BTreeSet::new(),
             serial: 0,
             counters: Counters::default(),
             estimates: Estimates::default(),
             next_plan: None,
+            steps_left: 0,
             news: News::new(now),
             handing_over: false,
             delivery: Delivery::default(),
@@ -205,7 +200,7 @@ impl<R: Clone> Scheduler<R> {
         // 3. Whoever waits and can start, starts.
         let changed = self.ledger.take_change() && self.waiting() > 0;
         self.news.note(changed);
-        if changed || self.next_plan.is_some_and(|plan| plan.at <= now) {
+        if changed || self.next_plan.is_some_and(|plan| plan <= now) {
             self.plan(now);
         }
         // 4. The others are told how they stand.
@@ -226,10 +221,14 @@ impl<R: Clone> Scheduler<R> {
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let progress = (self.waiting() > 0).then_some(Wakeup { at: self.news.next(), reason: Reason::Progress });
-        let expiry = self.permits.next_expiry().map(|at| Wakeup { at, reason: Reason::Expiry });
-        let plan = self.next_plan.filter(|_| !self.delivery.is_held_up());
-        [plan, progress, expiry, self.next_release(), self.next_review()].into_iter().flatten().min()
+        let wakeups = [
+            (Reason::Plan, self.next_plan.filter(|_| !self.delivery.is_held_up())),
+            (Reason::Progress, (self.waiting() > 0).then_some(self.news.next())),
+            (Reason::Expiry, self.permits.next_expiry()),
+            (Reason::Held, self.next_release()),
+            (Reason::Review, self.next_review()),
+        ];
+        wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?, reason })).min()
     }
 
     /// How many requests wait.
@@ -263,24 +262,30 @@ impl<R: Clone> Scheduler<R> {
         self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
     }
 
-    /// Commits the permit in `slot` to `granted`.
-    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: u8) {
+    /// Commits the permit in `slot` to a start of its class, which may not be later than `latest`.
+    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let permit = self.permits.get_mut(slot);
-        self.ledger.commit(now, granted.key, &permit.bill, tier);
-        self.ledger.note_start(granted.key.at, &permit.bill);
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &permit.bill, granted.key.at);
-        }
         permit.state = State::Granted(granted);
-        if granted.told {
-            self.delivery.tell(now, slot, granted.key.serial);
+        let (key, bill) = (granted.key, Arc::clone(&permit.bill));
+        self.ledger.commit(now, key, &bill, tier);
+        self.ledger.note_start(key.at, &bill);
+        self.charge(&bill, key.at);
+        if granted.stage == Stage::Told {
+            self.delivery.tell(now, slot, key.serial);
         }
-        let end = self.ledger.end(now, granted.key, &permit.bill);
-        self.permits.started(slot, end);
+        self.permits.started(slot, self.ledger.end(now, key, &bill));
         self.counters.granted += 1;
+        self.shadow(now, slot, latest);
     }
 
-    pub(crate) fn tier(&self, class: ClassId) -> u8 {
+    /// Notes what may be drawn at `start`, of what the store allows.
+    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
+        if let Some(fence) = &mut self.fence {
+            fence.charge(&self.resource, bill, start);
+        }
+    }
+
+    pub(crate) fn tier(&self, class: ClassId) -> Tier {
         self.resource.classes()[class.index()].tier
     }
 
@@ -298,15 +303,9 @@ impl<R: Clone> Scheduler<R> {
     /// Everybody who waits is sent elsewhere.
     fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
-        for Held { ask, .. } in std::mem::take(&mut self.held) {
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
         self.take_back_promised(now, now);
-        let resource = self.resource.clone();
-        for slot in self.clear_lines(now, &resource) {
-            let Permit { id, state, .. } = self.permits.remove(slot);
-            let State::Waiting(waiting) = state else { unreachable!("who is in line waits") };
-            self.refuse(waiting.to, Some(id), Refusal::Unavailable);
+        for Ask { to, id, .. } in self.take_waiting(now, &self.resource.clone()) {
+            self.refuse(to, id, Refusal::Unavailable);
         }
     }
 }

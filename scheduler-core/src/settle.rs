@@ -5,7 +5,7 @@ use crate::command::Command;
 use crate::event::{Outcome, Settle};
 use crate::limit_set::LimitSet;
 use crate::observation::{Observation, Verdict};
-use crate::permits::{Granted, State};
+use crate::permits::{Granted, Stage, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
@@ -40,8 +40,8 @@ impl<R: Clone> Scheduler<R> {
         match (&self.permits.get(slot).state, outcome) {
             (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
             (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
-            (State::Granted(granted), Outcome::Unused) if !granted.settled => self.give_back(now, slot, *granted),
-            (State::Granted(granted), Outcome::Used(cost)) if !granted.settled => {
+            (State::Granted(granted), Outcome::Unused) if granted.is_open() => self.give_back(now, slot, *granted),
+            (State::Granted(granted), Outcome::Used(cost)) if granted.is_open() => {
                 let granted = *granted;
                 let bill = Arc::clone(&self.permits.get(slot).bill);
                 let counted = |unit: &str| {
@@ -60,7 +60,7 @@ impl<R: Clone> Scheduler<R> {
                 let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
                 self.use_up(now, slot, granted, &settled.unwrap_or(actual));
             }
-            (State::Granted(granted), Outcome::Extend(_)) if !granted.settled => {
+            (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
                 return self.renew(now, slot, *granted);
             }
             (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend(_))
@@ -72,13 +72,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// Who asked is still answered: whoever cancels need not be who waits.
     fn cancel(&mut self, now: Time, slot: Slot) {
-        let permit = self.permits.get_mut(slot);
-        let State::Waiting(waiting) = std::mem::replace(&mut permit.state, State::Returned) else {
-            unreachable!("only who waits is cancelled")
-        };
-        let id = permit.id.clone();
-        let bill = Arc::clone(&self.permits.get(slot).bill);
-        self.take_out(slot, &waiting, &bill);
+        let waiting = self.take_out(slot);
+        let id = self.permits.get(slot).id.clone();
         self.permits.started(slot, now);
         self.counters.returned += 1;
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
@@ -86,19 +81,30 @@ impl<R: Clone> Scheduler<R> {
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
         let places = self.places(now, granted.key, slot);
-        let permit = self.permits.get(slot);
+        let bill = Arc::clone(&self.permits.get(slot).bill);
         if let Some(fence) = &mut self.fence {
-            fence.give_back(&self.resource, granted.key, &permit.bill, places);
+            fence.give_back(&self.resource, granted.key, &bill, places);
         }
-        let end = self.ledger.end(now, granted.key, &permit.bill);
-        if granted.is_promised(now) {
-            self.ledger.withdraw(granted.key, &permit.bill);
-        } else {
-            self.ledger.correct(now, granted.key, &permit.bill, &Bill::new(), false);
-        }
-        self.shadows.correct(now, granted.key, &permit.bill, None);
-        self.permits.give_back(now, slot, end);
+        self.discharge(now, granted.key, &bill);
+        self.shadows.correct(now, granted.key, &bill, None);
+        self.permits.give_back(now, slot);
         self.counters.returned += 1;
+    }
+
+    /// Gives back what no client has heard of, and forgets its id: who asks under that asks for another permit.
+    pub(crate) fn give_back_unheard(&mut self, now: Time, slot: Slot, granted: Granted) {
+        self.give_back(now, slot, granted);
+        let nobodys = self.id_or_new(None);
+        self.permits.rename(slot, nobodys);
+    }
+
+    /// Buckets are as if the call of `key` had never been promised.
+    pub(crate) fn discharge(&mut self, now: Time, key: Key, bill: &Bill) {
+        if key.at > now {
+            self.ledger.withdraw(key, bill);
+        } else {
+            self.ledger.correct(now, key, bill, &Bill::new(), false);
+        }
     }
 
     /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
@@ -110,9 +116,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &lapsed, now);
-        }
+        self.charge(&lapsed, now);
         let fits = self.ledger.renew(now, granted.key, &bill);
         self.permits.renewed(slot, self.ledger.end(now, granted.key, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
@@ -136,12 +140,10 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
-        let (key, class) = (Key { at: now, serial: self.next_serial() }, self.resource.default_class());
-        let granted = Granted { key, limited_by: None, class, settled: false, told: true };
+        let key = Key { at: now, serial: self.next_serial() };
+        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
         self.ledger.renew(now, key, &bill);
-        if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &bill, now);
-        }
+        self.charge(&bill, now);
         let end = self.ledger.end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
         self.permits.started(slot, end);
@@ -153,18 +155,19 @@ impl<R: Clone> Scheduler<R> {
         let tier = self.tier(granted.class);
         let places = self.places(now, granted.key, slot);
         let permit = self.permits.get_mut(slot);
-        permit.state = State::Granted(Granted { settled: true, ..granted });
+        permit.state = State::Granted(Granted { stage: Stage::Settled, ..granted });
+        let bill = Arc::clone(&permit.bill);
         if granted.is_promised(now) {
-            self.ledger.withdraw(granted.key, &permit.bill);
+            self.ledger.withdraw(granted.key, &bill);
             let early = Key { at: now, ..granted.key };
             self.ledger.commit(now, early, actual, tier);
             self.ledger.correct(now, early, actual, actual, true);
         } else {
-            self.ledger.correct(now, granted.key, &permit.bill, actual, true);
+            self.ledger.correct(now, granted.key, &bill, actual, true);
         }
+        self.charge(&actual.beyond(&bill), now);
         if let Some(fence) = &mut self.fence {
-            fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
-            fence.release(&self.resource, granted.key, &permit.bill, places);
+            fence.release(&self.resource, granted.key, &bill, places);
         }
         self.counters.settled += 1;
     }

@@ -92,24 +92,3 @@ impl Slot {
         (index / CHUNK, index % CHUNK)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_kept_and_used_again() {
-        let mut slab: Slab<usize> = Slab::default();
-        let places: Vec<Slot> = (0..1000).map(|value| slab.insert(value)).collect();
-        assert_eq!(places, (1..=1000).map(Slot::new).collect::<Vec<_>>());
-        assert_eq!(slab.remove(places[300]), Some(300));
-        assert_eq!(slab.get(places[300]), None);
-        assert_eq!(slab.remove(places[300]), None);
-        assert_eq!(slab.insert(7), places[300]);
-        assert_eq!(
-            (slab.get(places[300]), slab.get(places[999]), slab.get(Slot::new(1001))),
-            (Some(&7), Some(&999), None)
-        );
-        assert_eq!((slab.len(), slab.iter().count()), (1000, 1000));
-    }
-}

@@ -13,7 +13,7 @@ use crate::limit::Limit;
 use crate::listed_promises::ListedPromises;
 use crate::listing::{Listing, keep_first};
 use crate::mark::withheld;
-use crate::permits::{Granted, Permit, State};
+use crate::permits::{Granted, Permit, Stage, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 pub use crate::taken::{Taken, TakenSpan};
@@ -403,7 +403,8 @@ impl<R: Clone> Scheduler<R> {
         let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
         let key = Key { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
         let bill = self.known_part(mark);
-        let granted = Granted { key, limited_by: None, class, settled: mark.fate == Fate::Settled, told: true };
+        let stage = if mark.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
+        let granted = Granted::new(key, None, class, stage);
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, mark, key, &bill);
         if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
@@ -464,7 +465,7 @@ fn heard(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
 }
 
 fn fate(granted: &Granted) -> Fate {
-    if granted.settled { Fate::Settled } else { Fate::Open }
+    if granted.is_open() { Fate::Open } else { Fate::Settled }
 }
 
 pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {

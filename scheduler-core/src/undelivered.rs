@@ -1,7 +1,7 @@
 //! Clients that are gone: what they were granted goes back, and what they wait for is waited for no more.
 
 use crate::line::Waiting;
-use crate::permits::State;
+use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
 use crate::resource::ClassId;
 use crate::scheduler::Scheduler;
@@ -43,13 +43,8 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(_) => {
                 self.drop_waiting(slot);
                 self.counters.returned += 1;
-                self.ledger.note_change();
             }
-            State::Granted(granted) if !granted.settled => {
-                self.give_back(now, slot, granted);
-                let nobodys = self.id_or_new(None);
-                self.permits.rename(slot, nobodys);
-            }
+            State::Granted(granted) if granted.is_open() => self.give_back_unheard(now, slot, granted),
             State::Granted(_) | State::Returned => {}
         }
     }
@@ -61,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         for slot in slots {
             match self.permits.get(slot).waiting().progress {
                 true => self.tell(now, slot),
-                false => self.end_wait(slot, Refusal::Unavailable),
+                false => self.turn_away(slot, Refusal::Unavailable),
             }
         }
         walk
@@ -71,13 +66,8 @@ impl<R: Clone> Scheduler<R> {
     pub fn purge(&mut self, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
         let (slots, walk) = self.step(walk, |waiting| selection.has(waiting));
         let ended = slots.len();
-        slots.into_iter().for_each(|slot| self.end_wait(slot, Refusal::Purged));
+        slots.into_iter().for_each(|slot| self.turn_away(slot, Refusal::Purged));
         (ended, walk)
-    }
-
-    fn end_wait(&mut self, slot: Slot, refusal: Refusal) {
-        self.turn_away(slot, refusal);
-        self.ledger.note_change();
     }
 
     /// The waiting requests that the next step of `walk` meets, and where to go on if there are more.
@@ -85,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
         let mut met = Vec::new();
         for place in from..from + LOOKED_AT {
             let Some(slot) = self.permits.nth_place(place) else { return (met, None) };
-            if self.permits.find_waiting(slot).is_some_and(&meets) {
+            if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some_and(&meets) {
                 met.push(slot);
             }
             if met.len() == MET {

@@ -16,11 +16,10 @@ impl VirtualTime {
         Span::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This much service later, for a client of this weight.
+    /// This much service later.
     #[must_use]
-    pub(crate) fn after(self, share: Span, weight: Weight) -> Self {
-        let weighted = (u128::from(share.nanos()) * Weight::SCALE).div_ceil(u128::from(weight.0));
-        VirtualTime(self.0.saturating_add(u64::try_from(weighted).unwrap_or(u64::MAX)))
+    pub(crate) fn after(self, service: Span) -> Self {
+        VirtualTime(self.0.saturating_add(service.nanos()))
     }
 }
 
@@ -29,10 +28,14 @@ impl VirtualTime {
 pub struct Weight(u32);
 
 impl Weight {
-    const SCALE: u128 = 1000;
-
     /// The weight of a client that the configuration does not name.
     pub const ONE: Weight = Weight(1000);
+
+    /// What this much service counts for a client of this weight.
+    pub(crate) fn weighted(self, service: Span) -> Span {
+        let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
+        Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
+    }
 
     /// How many times another's share it is.
     #[must_use]

@@ -1,9 +1,10 @@
 //! Requests that can't wait for ever, that change their mind, and the order of those who stay.
 
-use crate::common::{Wish, World, ms, play, span, ten_per_second, wish, with_bulk};
+use crate::common::{Said, Wish, World, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
 
 #[test]
 fn allow_is_now_or_refused_and_says_when_to_return() {
@@ -301,6 +302,43 @@ fn news_are_told_some_with_each_event_and_everybody_hears_within_five_seconds() 
         }
     }
     assert!(heard[20..].iter().all(|at| ms(10_000).since(*at) <= span(5000)));
+}
+
+/// Lets time pass, and counts the answers to each event.
+fn answers_by_event(world: &mut World, end: Time) -> Vec<usize> {
+    let mut counts = Vec::new();
+    while let Some(wakeup) = world.scheduler.next_wakeup().filter(|wakeup| wakeup.at <= end) {
+        let before = world.answers.len();
+        world.handle(wakeup.at, Event::Wake);
+        counts.push(world.answers.len() - before);
+    }
+    counts
+}
+
+#[test]
+fn one_event_starts_some_of_those_who_wait_and_the_next_goes_on_at_once() {
+    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
+    let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 1000.0, span(1000)) }]));
+    world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]));
+    let waiting: Vec<usize> = (0..1000).map(|_| world.ask(ms(0), &wish(Mode::Wait, &[]))).collect();
+    let counts = answers_by_event(&mut world, ms(960));
+    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
+    assert!(waiting.iter().all(|request| world.start(*request) == Some(ms(1000))), "the horizon is 50 ms");
+}
+
+#[test]
+fn one_event_refuses_some_of_those_who_are_late_and_the_next_goes_on_at_once() {
+    let mut world = World::new(&resource(vec![limit("requests", 1000.0, span(1000))]));
+    world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]).named("dear"));
+    let late = Wish { max_wait: Some(span(5000)), ..wish(Mode::Wait, &[]) };
+    let waiting: Vec<usize> = (0..1000).map(|_| world.ask(ms(0), &late)).collect();
+    let before = world.answers.len();
+    world.settle(ms(1), "dear", Outcome::Used(vec![("requests".to_owned(), crate::common::amount(1e6))]));
+    let mut counts = vec![world.answers.len() - before - 1];
+    counts.extend(answers_by_event(&mut world, ms(2)));
+    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
+    let refused = waiting.iter().filter(|request| matches!(world.said(**request), Some(Said::Refused(_))));
+    assert_eq!(refused.count(), 950, "all but those that were to start within the horizon");
 }
 
 #[test]

@@ -120,6 +120,25 @@ fn combinations_that_no_request_waits_with_any_more_block_none() {
     assert_eq!(world.start(free), Some(Time::ORIGIN));
 }
 
+/// With too many combinations at once, one more is taken to need everything; nobody is passed for ever by that.
+#[test]
+fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
+    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for (combinations, starts_at_once) in [(63, true), (64, false), (128, false)] {
+        let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
+        for combination in 1..combinations {
+            let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & (1_usize << bit) != 0);
+            let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
+            world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost));
+        }
+        let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
+        assert_eq!(world.start(free).is_some(), starts_at_once, "{combinations} combinations");
+        world.run_until(Time::ORIGIN + span(60_000));
+        assert!(world.start(free).is_some(), "{combinations} combinations");
+    }
+}
+
 #[test]
 fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
     play(
