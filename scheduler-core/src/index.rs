@@ -1,9 +1,8 @@
-//! Finding slots by id.
+//! Finding slots by id or key.
 
 use crate::slab::Slot;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use rampmeter_protocol::id::PermitId;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 /// Sixty-four: growing one of them takes a millisecond where growing all would take a tenth of a
 /// second, for which everybody would wait.
@@ -11,7 +10,7 @@ const SHARD_BITS: u32 = 6;
 
 /// A hash table of slots, in shards. It keeps a part of each hash beside the slot, so that growing
 /// reads nothing else.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     shards: Vec<HashTable<Entry>>,
     hasher: DefaultHashBuilder,
@@ -39,18 +38,18 @@ impl Default for Index {
 
 impl Index {
     /// The slot of `id`, as `is_it` confirms.
-    pub(crate) fn find(&self, id: &PermitId, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+    pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let Mark { shard, part } = self.mark(id);
         let found = self.shards[shard].find(spread(part), |entry| entry.part == part && is_it(entry.slot))?;
         Some(found.slot)
     }
 
-    /// Adds the slot of an id that is not in it.
+    /// Adds the slot of an id. Of several with the same id, `is_it` tells them apart.
     pub(crate) fn insert(&mut self, Mark { shard, part }: Mark, slot: Slot) {
         self.shards[shard].insert_unique(spread(part), Entry { part, slot }, |entry| spread(entry.part));
     }
 
-    pub(crate) fn remove(&mut self, id: &PermitId, slot: Slot) {
+    pub(crate) fn remove(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
         let Mark { shard, part } = self.mark(id);
         if let Ok(entry) = self.shards[shard].find_entry(spread(part), |entry| entry.slot == slot) {
             entry.remove();
@@ -58,7 +57,7 @@ impl Index {
     }
 
     /// The shard goes by the lower bits of the hash; the upper half is the part that is kept.
-    pub(crate) fn mark(&self, id: &PermitId) -> Mark {
+    pub(crate) fn mark(&self, id: &(impl Hash + ?Sized)) -> Mark {
         let hash = self.hasher.hash_one(id);
         Mark { shard: hash as usize & ((1 << SHARD_BITS) - 1), part: (hash >> 32) as u32 }
     }

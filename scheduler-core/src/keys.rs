@@ -3,18 +3,18 @@
 use crate::bill::{KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::credit::Credit;
+use crate::fence::NEAR;
 use crate::gate::Gate;
+use crate::index::Index;
 use crate::key_pages::{KeyPages, PageNumber};
 use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
-use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// How many buckets are looked at with every event, to forget those that are full.
@@ -37,16 +37,16 @@ pub(crate) struct KeyBucket {
 }
 
 impl KeyBucket {
-    fn owes(&self, limit: &Limit, now: Time) -> bool {
-        self.bucket.last_promise().is_some()
-            || self.bucket.level(limit, now) < Credit::ZERO
-            || self.bucket.outlasting(limit, now).is_some()
+    /// When the last promise has started, and what was promised is paid; none where nothing is owed.
+    fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
+        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
+        let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
+        owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
     }
 
-    /// When the last promise has started, and what was promised is paid.
-    fn paid(&self, limit: &Limit, now: Time) -> Time {
-        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
-        used.unwrap_or(now).max(self.bucket.next_free(limit, now))
+    /// The same where that is beyond what is near.
+    fn far(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.paid(limit, now).filter(|paid| *paid > now + NEAR)
     }
 
     /// Until when nobody starts, by the upstream's own word.
@@ -55,32 +55,21 @@ impl KeyBucket {
     }
 }
 
-/// The buckets of a limit that nobody knows.
-#[derive(Clone, Debug)]
-enum Others {
-    /// They are full.
-    Full,
-    /// They were empty then.
-    Empty(Time),
-    /// They are all like this one.
-    Like(Bucket),
-}
-
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
     buckets: Slab<KeyBucket>,
-    index: HashTable<Slot>,
-    hasher: DefaultHashBuilder,
+    /// By key: buckets of different limits stand beside each other.
+    index: Index,
     /// By limit, how many buckets there are.
     live: Vec<usize>,
-    /// By limit: the buckets that nobody knows.
-    others: Vec<Others>,
+    /// By limit, a bucket like all that are not here.
+    others: Vec<Bucket>,
     /// When promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// Buckets with promises, or below zero.
-    owing: BTreeSet<Slot>,
+    /// When what buckets owe is paid, where that was beyond what is near at their last change.
+    far: BTreeSet<(Time, Slot)>,
     /// When freezes of buckets end, by what was heard of each.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
@@ -101,12 +90,11 @@ impl Keys {
         Keys {
             limits: limits.to_vec(),
             buckets: Slab::default(),
-            index: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
+            index: Index::default(),
             live: vec![0; limits.len()],
-            others: vec![Others::Full; limits.len()],
+            others: limits.iter().map(full).collect(),
             due: BTreeSet::new(),
-            owing: BTreeSet::new(),
+            far: BTreeSet::new(),
             frozen: BTreeSet::new(),
             in_use: BTreeSet::new(),
             pages: KeyPages::default(),
@@ -117,24 +105,20 @@ impl Keys {
         }
     }
 
-    /// Every bucket of `limit` that nobody knows was empty at `time`.
-    pub(crate) fn begin_empty(&mut self, limit: LimitId, time: Time) {
-        self.others[limit.index()] = Others::Empty(time);
+    /// Every bucket of `limit` that is not here is like this one.
+    pub(crate) fn begin_like(&mut self, limit: LimitId, bucket: Bucket) {
+        self.others[limit.index()] = bucket;
     }
 
-    /// Every bucket of `limit` that nobody knows was like this one at `then`.
-    pub(crate) fn begin_like(&mut self, limit: LimitId, then: Time, bucket: Bucket) {
-        let full = bucket.is_as_new(&self.limits[limit.index()], then);
-        self.others[limit.index()] = if full { Others::Full } else { Others::Like(bucket) };
+    /// Every bucket of `limit` that is not here may have been used until `empty`, seen from `now`.
+    pub(crate) fn begin_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
+        self.begin_like(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
     }
 
-    /// When every bucket of `limit` that nobody knows was empty at the latest, unless they are full.
+    /// When every bucket of `limit` that is not here was empty at the latest, unless they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
-        match &self.others[limit.index()] {
-            Others::Full => None,
-            Others::Empty(time) => Some(*time),
-            Others::Like(bucket) => Some(bucket.empty_at(&self.limits[limit.index()], now)),
-        }
+        let (bucket, limit) = (self.fresh(limit, now), &self.limits[limit.index()]);
+        (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -155,8 +139,8 @@ impl Keys {
     }
 
     pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
-        let is_it = |slot: &Slot| self.get(*slot).is_some_and(|known| known.limit == limit && *known.key == *key);
-        self.index.find(self.hash(limit, key), is_it).copied()
+        let is_it = |slot| self.get(slot).is_some_and(|known| known.limit == limit && *known.key == *key);
+        self.index.find(key, is_it)
     }
 
     /// The bucket that `charge` is for, if there is one.
@@ -185,7 +169,7 @@ impl Keys {
         let slot = self.open(now, charge);
         self.changed = true;
         self.note(slot);
-        self.touch_unnoticed(now, charge, change)
+        self.change_at(now, slot, change)
     }
 
     /// The same for a change by which no waiting request may start earlier or later.
@@ -196,18 +180,33 @@ impl Keys {
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
         let slot = self.open(now, charge);
-        let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
+        self.change_at(now, slot, change)
+    }
+
+    fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        let known = self.buckets.get_mut(slot).expect("a slot in use");
+        let limit = &self.limits[known.limit.index()];
+        if !self.far.is_empty()
+            && let Some(paid) = known.far(limit, now)
+        {
+            self.far.remove(&(paid, slot));
+        }
         let done = change(&mut known.bucket, limit);
+        self.leave_page(slot);
+        self.enlist(now, slot);
+        done
+    }
+
+    /// Notes what a bucket is to be found by.
+    fn enlist(&mut self, now: Time, slot: Slot) {
+        let Some(known) = self.buckets.get(slot) else { return };
+        let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        if known.owes(limit, now) {
-            self.owing.insert(slot);
-        }
+        self.far.extend(known.far(limit, now).map(|paid| (paid, slot)));
         if limit.lists_keys() {
-            self.leave_page(slot);
             self.in_use.insert(slot);
         }
-        done
     }
 
     /// Buckets that are frozen, with the ends of their freezes, the last first.
@@ -252,41 +251,37 @@ impl Keys {
         }
     }
 
-    /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.
-    pub(crate) fn owing(&mut self, now: Time) -> impl Iterator<Item = (Time, Slot)> {
-        let (buckets, limits) = (&self.buckets, &self.limits);
-        let known = |slot: Slot| buckets.get(slot).map(|known| (known, &limits[known.limit.index()]));
-        self.owing.retain(|slot| known(*slot).is_some_and(|(known, limit)| known.owes(limit, now)));
-        self.owing.iter().filter_map(move |slot| known(*slot).map(|(known, limit)| (known.paid(limit, now), *slot)))
+    /// Buckets whose promises are paid only beyond what is near, with the time until which their keys are to be given nothing else, the
+    /// last first.
+    pub(crate) fn far(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        while self.far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
+            self.far.pop_first();
+        }
+        let (far, buckets, limits) = (&self.far, &self.buckets, &self.limits);
+        let known = far.iter().rev().filter_map(|(_, slot)| buckets.get(*slot));
+        known.filter_map(move |known| Some((known.far(&limits[known.limit.index()], now)?, known)))
     }
 
-    /// Buckets that are not full, with the level that a successor is to know at `now`: everything promised is paid, and nothing else
-    /// is granted until then.
-    pub(crate) fn levels(&self, now: Time) -> impl Iterator<Item = (&KeyBucket, Credit)> {
-        let level = move |known: &KeyBucket| known.bucket.level_when_paid(&self.limits[known.limit.index()], now);
-        self.buckets.iter().map(move |known| (known, level(known)))
+    /// All buckets.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
+        self.buckets.iter()
     }
 
     /// The keys that are in use; those that are full are so no more.
-    pub(crate) fn used(&mut self, now: Time) -> impl Iterator<Item = (KeyName, Slot)> {
+    pub(crate) fn used(&mut self, now: Time) -> impl Iterator<Item = KeyName> {
         let (buckets, limits) = (&self.buckets, &self.limits);
         self.in_use.retain(|slot| {
             buckets.get(*slot).is_some_and(|known| !known.bucket.is_as_new(&limits[known.limit.index()], now))
         });
-        let known = self.in_use.iter().filter_map(move |slot| Some((buckets.get(*slot)?, *slot)));
-        known.map(|(known, slot)| ((known.limit, Arc::clone(&known.key)), slot))
-    }
-
-    /// The limits.
-    pub(crate) fn limits(&self) -> &[Limit] {
-        &self.limits
+        let known = self.in_use.iter().filter_map(|slot| buckets.get(*slot));
+        known.map(|known| (known.limit, Arc::clone(&known.key)))
     }
 
     /// Puts the bucket of a key where its predecessor says that it was at `then`.
     pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
-        let charge = KeyCharge { limit, key, amount: Amount::ZERO };
-        self.touch(then, &charge, |bucket, _| *bucket = was);
-        self.open(then, &charge)
+        let slot = self.open(then, &KeyCharge { limit, key, amount: Amount::ZERO });
+        self.change_at(then, slot, |bucket, _| *bucket = was);
+        slot
     }
 
     /// The place of the bucket that `charge` is for; it is made where there is none.
@@ -334,84 +329,81 @@ impl Keys {
 
     /// Goes on under other limits: buckets of those that are gone are forgotten.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
-        let changed = resource.limits();
-        let gone = |known: &KeyBucket| succession.of(known.limit).is_none();
-        let slots = (0..).map_while(|place| self.buckets.nth_place(place));
-        let forgotten: Vec<Slot> = slots.filter(|slot| self.get(*slot).is_some_and(gone)).collect();
-        for slot in forgotten {
-            self.remove(slot);
-        }
-        for known in self.buckets.iter_mut() {
-            let Some(to) = succession.of(known.limit) else { continue };
-            let (before, after) = (&self.limits[known.limit.index()], &changed[to.index()]);
-            if before != after {
-                known.bucket = known.bucket.recast(now, before, after);
+        let (before, after) = (self.limits.clone(), resource.limits());
+        let others = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
+            Some(from) => self.others_under(now, from, to),
+            None => full(to),
+        });
+        self.others = others.collect();
+        for slot in self.slots() {
+            let Some(known) = self.buckets.get_mut(slot) else { continue };
+            let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
+                self.remove(slot);
+                continue;
+            };
+            if *was != after[to.index()] {
+                known.bucket = known.bucket.recast(now, was, &after[to.index()]);
             }
             known.limit = to;
         }
-        let others = |(before, to): (&Option<LimitId>, &Limit)| {
-            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::Full };
-            let was = &self.limits[before.index()];
-            if was.counts_longer_as(to).is_some() {
-                // Nobody knows what keys have taken that were forgotten a moment ago.
-                let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
-                return Others::Empty(known.max(now - was.period()));
-            }
-            match &self.others[before.index()] {
-                Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),
-                others if !to.has_tokens() => others.clone(),
-                Others::Full | Others::Empty(_) => {
-                    // What nobody knows of was as full as the smaller bucket could be.
-                    let level = self.fresh(before, now).recast(now, was, to).level(to, now);
-                    if level < to.full() { Others::Empty(to.empty_at(now, level)) } else { Others::Full }
-                }
-            }
-        };
-        self.others = succession.before().iter().zip(changed).map(others).collect();
         self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
-        self.limits = changed.to_vec();
-        self.leave_all_pages();
-        if !succession.is_same() {
-            self.find_anew();
+        self.limits = after.to_vec();
+        self.enlist_all(now);
+    }
+
+    /// A bucket like all of `from` that are not here, under another limit.
+    fn others_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
+        let was = &self.limits[from.index()];
+        if was.counts_longer_as(to).is_some() {
+            // Nobody knows what keys have taken that were forgotten a moment ago.
+            let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
+            return Bucket::empty_until(to, now, known.max(now - was.period()));
         }
+        let mut others = self.fresh(from, now).recast(now, was, to);
+        others.shed(to, now);
+        others
     }
 
     /// The wall clock showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let before = self.limits.clone();
         self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
-        let known = self.buckets.iter_mut().map(|known| (known.limit.index(), &mut known.bucket));
-        let others = self.others.iter_mut().enumerate().filter_map(|(index, others)| match others {
-            Others::Like(bucket) => Some((index, bucket)),
-            Others::Full | Others::Empty(_) => None,
-        });
-        known.chain(others).for_each(|(index, bucket)| bucket.anchor(now, &before[index], &self.limits[index]));
-        self.leave_all_pages();
+        let after = self.limits.clone();
+        self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
-    /// No page tells of any bucket as it is any more.
-    fn leave_all_pages(&mut self) {
-        self.pages.clear();
-        let limits = &self.limits;
-        self.in_use.clear();
-        let slots: Vec<Slot> = (0..).map_while(|place| self.buckets.nth_place(place)).collect();
-        for slot in slots {
-            if let Some(known) = self.buckets.get_mut(slot) {
-                known.page = None;
-                self.in_use.extend(limits[known.limit.index()].lists_keys().then_some(slot));
+    /// Takes everything that is in stock.
+    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+        let limits = self.limits.clone();
+        self.change_all(now, |bucket, index| {
+            if is_meant(&limits[index]) {
+                let stock = bucket.level(&limits[index], now).max(Credit::ZERO);
+                bucket.debit(&limits[index], now, stock);
             }
+        });
+    }
+
+    /// Changes every bucket, and those that are not here, by the index of its limit.
+    fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
+        self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
+        self.others.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
+        self.enlist_all(now);
+    }
+
+    /// Notes anew what all buckets are to be found by. No page tells of any of them as it is any more.
+    fn enlist_all(&mut self, now: Time) {
+        self.pages.clear();
+        self.far.clear();
+        self.in_use.clear();
+        for slot in self.slots() {
+            self.get_mut(slot).into_iter().for_each(|known| known.page = None);
+            self.enlist(now, slot);
         }
     }
 
-    /// Makes the index anew, as hashes have the limit in them.
-    fn find_anew(&mut self) {
-        let slots = (0..).map_while(|place| self.buckets.nth_place(place)).filter(|slot| self.get(*slot).is_some());
-        let mut index = HashTable::with_capacity(self.buckets.len());
-        let hash_of = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
-        for slot in slots {
-            index.insert_unique(hash_of(&slot), slot, hash_of);
-        }
-        self.index = index;
+    fn slots(&self) -> Vec<Slot> {
+        let places = (0..).map_while(|place| self.buckets.nth_place(place));
+        places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
     /// Nobody waits for any bucket any more.
@@ -420,47 +412,22 @@ impl Keys {
         self.noted.clear();
     }
 
-    /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
-        for (others, _) in self.others.iter_mut().zip(&self.limits).filter(|(_, limit)| is_meant(limit)) {
-            *others = match others {
-                Others::Empty(time) => Others::Empty(now.max(*time)),
-                Others::Full | Others::Like(_) => Others::Empty(now),
-            };
+    /// A bucket that is not here.
+    pub(crate) fn fresh(&self, limit: LimitId, now: Time) -> Bucket {
+        let (others, limit) = (&self.others[limit.index()], &self.limits[limit.index()]);
+        if others.is_as_new(limit, now) {
+            return Bucket::new(limit, now, limit.full());
         }
-        for known in self.buckets.iter_mut() {
-            let limit = &self.limits[known.limit.index()];
-            if is_meant(limit) {
-                let stock = known.bucket.level(limit, now).max(Credit::ZERO);
-                known.bucket.debit(limit, now, stock);
-            }
-        }
-        self.leave_all_pages();
-    }
-
-    /// A bucket that nobody knows.
-    pub(crate) fn fresh(&self, id: LimitId, now: Time) -> Bucket {
-        let limit = &self.limits[id.index()];
-        match &self.others[id.index()] {
-            Others::Full => Bucket::new(limit, now, limit.full()),
-            Others::Empty(time) => Bucket::empty_until(limit, now, *time),
-            Others::Like(bucket) => {
-                let mut bucket = bucket.clone();
-                bucket.advance(limit, now);
-                if bucket.is_as_new(limit, now) { Bucket::new(limit, now, limit.full()) } else { bucket }
-            }
-        }
+        let mut bucket = others.clone();
+        bucket.advance(limit, now);
+        bucket
     }
 
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
-        let hash = self.hash(bucket.limit, &bucket.key);
+        let mark = self.index.mark(&*bucket.key);
         let slot = self.buckets.insert(bucket);
-        // The table is taken out for the time of its growing, which reads the keys.
-        let mut index = std::mem::take(&mut self.index);
-        let rehash = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
-        index.insert_unique(hash, slot, rehash);
-        self.index = index;
+        self.index.insert(mark, slot);
         slot
     }
 
@@ -485,15 +452,14 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
-        let Some(known) = self.buckets.remove(slot) else { return };
-        self.live[known.limit.index()] -= 1;
-        let hash = self.hash(known.limit, &known.key);
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
-            entry.remove();
+        if let Some(known) = self.buckets.remove(slot) {
+            self.live[known.limit.index()] -= 1;
+            self.index.remove(&*known.key, slot);
         }
     }
+}
 
-    fn hash(&self, limit: LimitId, key: &str) -> u64 {
-        self.hasher.hash_one((limit, key))
-    }
+/// A bucket that nobody has used.
+fn full(limit: &Limit) -> Bucket {
+    Bucket::new(limit, Time::ORIGIN, limit.full())
 }

@@ -80,7 +80,7 @@ impl Ledger {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let mut keys = Keys::new(resource);
         if resource.start() == spec::Start::Empty {
-            resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now));
+            resource.keyed_limits().for_each(|limit| keys.begin_empty(limit, now, now));
         }
         let books = resource.limits().iter().map(|limit| fresh(resource, limit, now));
         Ledger { books: books.collect(), keys, reviewed: now, changed: false }
@@ -177,10 +177,6 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn bucket(&self, limit: LimitId) -> &Bucket {
-        &self.book(limit).bucket
-    }
-
     /// A bucket, and the limit that it is kept by.
     pub(crate) fn kept(&self, limit: LimitId) -> (&Bucket, &Limit) {
         let Book { bucket, limit, .. } = self.book(limit);
@@ -207,7 +203,7 @@ impl Ledger {
         self.books = limits.map(book).collect();
         self.keys.change(now, resource, succession);
         let new = resource.keyed_limits().filter(|limit| succession.before()[limit.index()].is_none());
-        new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now));
+        new.filter(|_| resource.start() == spec::Start::Empty).for_each(|limit| self.keys.begin_empty(limit, now, now));
     }
 
     /// The wall clock showed something else at the origin of time.
@@ -430,12 +426,6 @@ impl Ledger {
     pub(crate) fn level(&self, limit: LimitId, now: Time) -> Credit {
         let Book { bucket, limit, .. } = self.book(limit);
         bucket.level(limit, now)
-    }
-
-    /// What could be spent of `limit` at `now` if every promise until `time` were paid now.
-    pub(crate) fn level_until(&self, limit: LimitId, now: Time, time: Time) -> Credit {
-        let Book { bucket, limit, .. } = self.book(limit);
-        bucket.level_until(limit, now, time)
     }
 }
 

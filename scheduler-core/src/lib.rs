@@ -31,6 +31,7 @@ pub mod spec;
 pub mod undelivered;
 pub mod wire;
 
+mod allowance;
 mod aside;
 mod ask;
 mod bills;
@@ -56,8 +57,8 @@ pub mod key_pages;
 mod keys;
 mod learner;
 mod ledger;
+mod level_marks;
 mod line;
-mod listed_promises;
 mod listing;
 mod news;
 mod order;

@@ -2,28 +2,22 @@
 
 use crate::bill::Bill;
 use crate::bucket::Bucket;
-use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::event::Ask;
 pub use crate::fence::MarkNumber;
-use crate::fence::{AtOnce, Fence, KeysCovered, MAX_LISTED, NEAR, NewMark};
+use crate::fence::{AtOnce, Fence, NEAR};
+use crate::key_budgets::KeyBudgets;
+use crate::keys::KeyBucket;
 use crate::ledger::Backlog;
+use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
-use crate::listing::keep_first;
+use crate::listing::{HALF, MOST_FAR, fitting};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
-use crate::slab::Slot;
-use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
+use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage};
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
-/// Steps in which promises for later are told to a successor. As long as one step is not longer than a limit's period, a
-/// successor withholds nothing for long that could be used.
-const MAX_STEPS: u64 = 16;
-/// Steps that one bucket's predecessors can leave: a dozen crashes within seconds.
-const MAX_WITHHELD: usize = 128;
 /// How long those who are answered at once wait for a mark. Then it is for their senders to decide.
 const LONGEST_HOLD: Span = Span::from_millis(500);
 
@@ -84,61 +78,39 @@ impl<R: Clone> Scheduler<R> {
         if self.fence.as_ref()?.is_full() {
             return None;
         }
+        let (pages, of_keys) = self.key_budgets(now);
+        let (key_budgets, listed) = of_keys.unzip();
         let at_once = self.grantable_at_once(now);
-        let mut keys = self.keys_to_cover(now);
-        let mut pages = Vec::new();
-        if keys.others <= now + NEAR {
-            (keys.budgets, pages) = self.key_budgets(now);
-        }
+        let number = self.fence.as_ref()?.next();
+        self.ledger.keys.pages.drop_empty(self.epoch, number);
+        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let fence = self.fence.as_mut()?;
-        self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
-        let new = fence.open(&self.resource, (now, self.serial), &at_once, &keys, pages.len());
-        let shared = || self.limits().filter(|(_, limit)| !limit.is_keyed());
-        let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
-        let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
-        let (levels, budget) = (levels.collect(), budget.collect());
-        let (keys, freezes) = (self.fenced_keys(now, &keys), self.freeze_marks(now));
-        Some(Mark { number: new.number, levels, keys, freezes, budget, pages })
+        let granted = fence.open(&self.resource, (now, self.serial), &at_once, key_budgets, pages.len());
+        let levels = self.level_marks(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
+        let shared = self.limits().filter(|(_, limit)| !limit.is_keyed());
+        let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
+        Some(Mark { number, levels, keys, freezes: self.freeze_marks(now), budget, pages })
     }
 
-    /// Until when a successor gives keys nothing: those with far promises each; the others until near starts are past.
-    fn keys_to_cover(&mut self, now: Time) -> KeysCovered {
-        let near = now + NEAR;
-        let mut owing: Vec<(Time, Slot)> = self.ledger.keys.owing(now).filter(|(paid, _)| *paid > near).collect();
+    /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
+    /// far promises. The others are empty until near starts are past.
+    fn fenced_keys(&mut self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeyMark>) -> KeyMarks {
+        let limits = self.resource.limits();
+        let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
+        let far = self.ledger.keys.far(now).filter(|(_, known)| has_budget(known.limit).is_none());
         // One more than are listed says how long the others wait.
-        keep_first(&mut owing, MAX_LISTED + 1, |(a, _), (b, _)| b.cmp(a));
-        let until = owing.into_iter().map(|(paid, slot)| {
-            let known = self.ledger.keys.get(slot).expect("a bucket that owes is there");
-            ((known.limit, Arc::clone(&known.key)), paid)
-        });
-        KeysCovered::new(&self.resource, near, until.collect())
-    }
-
-    fn fenced_keys(&self, now: Time, keys: &KeysCovered) -> KeyMarks {
-        let empty = keys.listed.iter().map(|((limit, key), until)| {
-            let limit = &self.resource.limits()[limit.index()];
-            let micros = limit.rate().micros(-limit.rate().refill_within(until.since(now)));
-            let taken = Bucket::empty_until(limit, now, *until).taken(limit, now, &[], now);
-            KeyMark { limit: limit.name().clone(), key: key.to_string(), micros, taken }
-        });
-        let budgets = keys.budgets.iter().filter(|(name, _)| !keys.listed.contains_key(*name));
-        let listed = budgets.map(|(name, budget)| self.listed_key(now, name, *budget));
-        let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
-            self.resource.keyed_limits().partition(|limit| keys.budgets.are_for(&self.resource, *limit));
-        let known = known.iter().map(|limit| self.other_keys(now, *limit, keys.budgets.of_others(*limit)));
-        // As long as the keys of a predecessor are empty, so are those of a successor.
-        let begins = unknown.iter().filter_map(|limit| self.ledger.keys.empty_at(now, *limit));
-        let others = begins.fold(keys.others, Time::max);
-        KeyMarks {
-            listed: empty.chain(listed).collect(),
-            known: known.collect(),
-            others_empty_in: Some(signed_nanos(now, others)),
-            pages: if keys.budgets.are_kept() {
-                self.key_pages(now, |limit| keys.budgets.of_others(limit))
-            } else {
-                Vec::new()
-            },
-        }
+        let far: Vec<_> = far.take(MOST_FAR + 1).collect();
+        let mark = |(until, known): &(Time, &KeyBucket)| {
+            let limit = &limits[known.limit.index()];
+            KeyMark::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
+        };
+        let marks = fitting(MOST_FAR, HALF, far.iter().map(mark));
+        let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
+        listed.extend(marks);
+        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_others(limit)));
+        self.key_marks(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
+            has_budget(limit).map(|budgets| budgets.of_others(limit))
+        })
     }
 
     /// When whoever is held has been kept waiting for too long.
@@ -225,34 +197,14 @@ impl<R: Clone> Scheduler<R> {
         self.take_back_promised(now, now - LONGEST_HOLD);
     }
 
-    /// A level with everything promised spent, and the budgets with it.
-    fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark) -> LevelMark {
-        let (bucket, rate) = (self.ledger.bucket(id), limit.rate());
-        let budget = new.budget[id.index()];
-        let unknown = [Unknown { from: now, until: new.until, credit: budget }];
-        let taken = bucket.taken(limit, now, &unknown, new.until);
-        let outstanding = |from: Time| {
-            let unknown = if from < new.until { budget } else { Credit::ZERO };
-            rate.micros_up(bucket.outstanding_after(from) + unknown)
-        };
-        LevelMark {
-            limit: limit.name().clone(),
-            micros: rate.micros(self.ledger.level(id, now) - budget),
-            learned: self.ledger.book(id).learned_mark(now),
-            withheld: match taken {
-                Some(_) => Vec::new(),
-                None => withheld(bucket, now, (new.until, bucket.last_promise().unwrap_or(now)), outstanding),
-            },
-            taken,
-        }
-    }
-
-    fn grantable_at_once(&self, now: Time) -> AtOnce {
+    fn grantable_at_once(&self, now: Time) -> Vec<AtOnce> {
         let held = self.bills_of(self.held.iter());
-        AtOnce {
-            wanted: self.limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
-            levels: self.limits().map(|(id, _)| self.near_level(now, id)).collect(),
-        }
+        let at_once = |(id, _)| {
+            let (bucket, limit) = self.ledger.kept(id);
+            let level = self.near_level(now, limit, bucket);
+            AtOnce { wanted: held.of(id) + self.startable(id, level), level }
+        };
+        self.limits().map(at_once).collect()
     }
 
     fn bills_of<'a>(&'a self, held: impl Iterator<Item = &'a Held<R>>) -> Backlog
@@ -269,16 +221,16 @@ impl<R: Clone> Scheduler<R> {
         self.held.iter().map(|held| &held.ask.bill)
     }
 
-    fn near_level(&self, now: Time, id: LimitId) -> Credit {
+    /// The level of a bucket as far as near starts are concerned.
+    pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
         let soon = self.resource.horizon() + self.resource.reservation();
-        let tokens = self.resource.limits()[id.index()].has_tokens();
-        self.ledger.level_until(id, now, now + if tokens { NEAR } else { soon })
+        bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
-    /// What those who wait could take from `limit` now, which is no more than there is for their class.
-    fn startable(&self, now: Time, id: LimitId, limit: &Limit) -> Credit {
-        let level = self.near_level(now, id);
+    /// What those who wait could take from a limit at this level, which is no more than there is for their class.
+    fn startable(&self, id: LimitId, level: Credit) -> Credit {
+        let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
             self.backlog_through(class).of(id).min(stock)
@@ -287,45 +239,7 @@ impl<R: Clone> Scheduler<R> {
         classes.map(|index| of_class(ClassId(index as u8))).max().unwrap_or(Credit::ZERO)
     }
 
-    fn limits(&self) -> impl Iterator<Item = (LimitId, &Limit)> {
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (LimitId, &Limit)> {
         self.resource.limits().iter().enumerate().map(|(index, limit)| (LimitId(index as u8), limit))
     }
-}
-
-/// What a successor withholds, step by step: the first ends at `near`, the others are equal until `last`, and each step that was
-/// inherited ends where it did. `outstanding` says how much from the beginning of each step on.
-pub(crate) fn withheld(
-    bucket: &Bucket,
-    now: Time,
-    (near, last): (Time, Time),
-    outstanding: impl Fn(Time) -> u64,
-) -> Vec<WithheldMark> {
-    let inherited = bucket.withheld().steps().map(|(until, _)| until).filter(|until| *until > now);
-    let ends: BTreeSet<Time> = steps(now, near, last.max(near)).into_iter().chain(inherited).collect();
-    let from = std::iter::once(now).chain(ends.iter().copied());
-    let step =
-        |(from, until): (Time, &Time)| WithheldMark { nanos: until.since(now).nanos(), micros: outstanding(from) };
-    merged(from.zip(&ends).map(step).collect())
-}
-
-/// The ends of the steps in which a successor learns what to withhold: the first at `near`, then equal ones until `far`.
-fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
-    let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
-    let count = rest.div_ceil(first.max(1)).min(MAX_STEPS);
-    let step = |index: u64| near + Span::from_nanos((u128::from(rest) * u128::from(index) / u128::from(count)) as u64);
-    std::iter::once(near).chain((1..=count).map(step)).collect()
-}
-
-/// Steps of equal amounts as one, and no more than the bound: of too many, some last until the next one ends.
-fn merged(steps: Vec<WithheldMark>) -> Vec<WithheldMark> {
-    let mut merged: Vec<WithheldMark> = Vec::new();
-    let surplus = steps.len().saturating_sub(MAX_WITHHELD);
-    for (index, step) in steps.into_iter().enumerate() {
-        match merged.last_mut() {
-            Some(last) if last.micros == step.micros || index <= surplus => last.nanos = step.nanos,
-            Some(_) | None => merged.push(step),
-        }
-    }
-    merged.retain(|step| step.micros > 0);
-    merged
 }

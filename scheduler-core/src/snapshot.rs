@@ -3,16 +3,14 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
-use crate::fence::NEAR;
 pub use crate::freeze::FreezeMark;
 use crate::key_budgets::told;
 pub use crate::key_pages::PageId;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
+use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
-use crate::listed_promises::ListedPromises;
-use crate::listing::{Listing, keep_first};
-use crate::mark::withheld;
+use crate::listing::{MOST_AT_STOP, ROOM, fitting, keep_first};
 use crate::permits::{Granted, Permit, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
@@ -23,9 +21,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-
-/// Most buckets of keys that a successor is told of one by one.
-pub(crate) const MAX_LISTED: usize = 10_000;
 
 /// The state of a resource at an instant, by name, so that it outlives a change of limits.
 ///
@@ -166,78 +161,41 @@ impl<R: Clone> Scheduler<R> {
     /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        self.ledger.advance(now);
         let new_pages = self.turn_all_pages(now);
         let permits = self.latest_permits(now, most);
         let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
-        let (levels, keys) = (self.levels_beside(now, &listed), self.key_marks(now));
+        let nothing = vec![Credit::ZERO; self.resource.limits().len()];
+        let (levels, keys) = (self.level_marks(now, (now, &nothing), &listed), self.keys_at_stop(now));
         Snapshot { levels, keys, freezes: self.freeze_marks(now), permits, new_pages }
     }
 
     /// The buckets of keys that are on no page: those of long limits first, and the lowest first where there are too many to list.
-    fn key_marks(&self, now: Time) -> KeyMarks {
-        let keys = &self.ledger.keys;
-        let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
-        let not_full =
-            keys.levels(now).filter(|(known, level)| known.page.is_none() && *level < limit_of(known).full());
-        let mut lowest: Vec<_> =
-            not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
-        let rank = |(empty, known, _): &(Time, &KeyBucket, Credit)| (limit_of(known).lists_keys(), *empty);
-        keep_first(&mut lowest, MAX_LISTED + 1, |one, other| rank(other).cmp(&rank(one)));
-        let mut listing = Listing::of(MAX_LISTED);
-        let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
-        let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
-            limit: limit_of(known).name().clone(),
-            key: known.key.to_string(),
-            micros: limit_of(known).rate().micros(level),
-            taken: known.bucket.taken(limit_of(known), now, &[], now),
+    fn keys_at_stop(&self, now: Time) -> KeyMarks {
+        let limits = self.resource.limits();
+        let limit_of = |known: &KeyBucket| &limits[known.limit.index()];
+        let is_told = |known: &&KeyBucket| {
+            let limit = limit_of(known);
+            known.page.is_none() && known.bucket.level_when_paid(limit, now) < limit.full()
         };
-        let admit = |entry: &(Time, &KeyBucket, Credit)| {
-            let mark = mark(entry);
-            let spans = mark.taken.as_ref().map_or(0, |taken| taken.spans.len());
-            listing.admits(limit_of(entry.1), &mark.key, spans).then_some(mark)
+        let rank = |known: &KeyBucket| {
+            let limit = limit_of(known);
+            (limit.lists_keys(), known.bucket.empty_at(limit, now))
         };
-        let listed: Vec<KeyMark> = lowest.iter().map_while(admit).collect();
-        let latest = lowest.get(listed.len()).map(|(empty, ..)| *empty).max(begins);
-        let first_left_out = lowest.get(listed.len()).map(rank);
-        let is_known = |limit: &LimitId| {
-            let rest = first_left_out.map(|(of_long_limit, _)| of_long_limit);
-            rest.is_none_or(|of_long_limit| !of_long_limit && self.resource.limits()[limit.index()].lists_keys())
+        let told = self.ledger.keys.iter().filter(is_told);
+        let mut lowest: Vec<_> = told.map(|known| (rank(known), known)).collect();
+        keep_first(&mut lowest, MOST_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
+        let mark =
+            |(_, known): &(_, &KeyBucket)| KeyMark::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO);
+        let listed = fitting(MOST_AT_STOP, ROOM, lowest.iter().map(mark));
+        let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
+        let known = |limit: LimitId| {
+            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && limits[limit.index()].lists_keys())
         };
-        let known = self.resource.keyed_limits().filter(is_known);
-        let known = known.map(|limit| self.other_keys(now, limit, Credit::ZERO)).collect();
-        let (others_empty_in, pages) =
-            (latest.map(|time| signed_nanos(now, time)), self.key_pages(now, |_| Credit::ZERO));
-        KeyMarks { listed, known, others_empty_in, pages }
-    }
-
-    /// The buckets' part of [`Scheduler::snapshot`], which is small.
-    #[must_use]
-    pub fn levels(&mut self, now: Time) -> Vec<LevelMark> {
-        self.levels_beside(now, &ListedPromises::of::<R>(&self.resource, now, &[]))
-    }
-
-    /// All levels, for a successor that is told of the promises in `listed` one by one.
-    fn levels_beside(&mut self, now: Time, listed: &ListedPromises) -> Vec<LevelMark> {
-        self.ledger.advance(now);
-        let limits = self.resource.limits().iter().enumerate().filter(|(_, limit)| !limit.is_keyed());
-        limits
-            .map(|(index, limit)| {
-                let level = self.ledger.level(LimitId(index as u8), now);
-                let bucket = self.ledger.bucket(LimitId(index as u8));
-                let taken = bucket.taken(limit, now, &[], now);
-                let id = LimitId(index as u8);
-                let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
-                let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
-                let withheld = match taken {
-                    Some(_) => Vec::new(),
-                    None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
-                };
-                let (name, micros) = (limit.name().clone(), limit.rate().micros(level));
-                let learned = self.ledger.book(LimitId(index as u8)).learned_mark(now);
-                LevelMark { limit: name, micros, taken, learned, withheld }
-            })
-            .collect()
+        let pages = self.key_pages(now, |_| Credit::ZERO);
+        let empty = left_out.map(|(_, empty)| empty);
+        self.key_marks(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
     }
 
     /// A scheduler at `now` that goes on from a snapshot which was taken at `then`.
@@ -353,10 +311,10 @@ impl<R: Clone> Scheduler<R> {
             match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.begin_like(id, then, was);
+                    self.ledger.keys.begin_like(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, shifted(then, nanos)),
-                (None, None) if known.is_some() => self.ledger.keys.begin_empty(id, then),
+                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
+                (None, None) if known.is_some() => self.ledger.keys.begin_empty(id, then, then),
                 (None, None) => {}
             }
         }
@@ -387,10 +345,11 @@ impl<R: Clone> Scheduler<R> {
                 return None;
             }
             let (micros, spans) = told(limit, &was, then, spent[id.index()]);
-            Some(((id, mark.key.as_str().into()), bucket(limit, then, micros, spans.as_ref())))
+            Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
         });
         let restored: Vec<_> = restored.collect();
-        self.ledger.keys.put_page((page.id, taken, spent), then, restored.into_iter());
+        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
+        self.ledger.keys.rest((page.id, taken, spent), slots);
     }
 
     /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
@@ -477,7 +436,7 @@ pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {
     ahead - behind
 }
 
-fn shifted(time: Time, nanos: i64) -> Time {
+pub(crate) fn shifted(time: Time, nanos: i64) -> Time {
     let distance = Span::from_nanos(nanos.unsigned_abs());
     if nanos < 0 { time - distance } else { time + distance }
 }
