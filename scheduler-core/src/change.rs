@@ -4,7 +4,6 @@ use crate::event::Ask;
 use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::line::Line;
-use crate::mark::Held;
 use crate::news::News;
 use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
@@ -52,7 +51,7 @@ impl<R: Clone> Scheduler<R> {
     /// Everybody who waits, class by class in the order of arrival, as asked anew.
     fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
         let slots = self.clear_lines(now, resource);
-        let mut waiting = self.take_held(resource);
+        let mut waiting = self.take_held_under(resource);
         for slot in slots {
             waiting.push(as_asked(now, self.permits.remove(slot)));
         }
@@ -80,10 +79,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Those who are held for the store. What these calls are for is not known any more: where that matters, they are sent away to
     /// ask again at once.
-    fn take_held(&mut self, resource: &Resource) -> Vec<Ask<R>> {
-        let held = std::mem::take(&mut self.held).into_iter().map(|Held { ask, .. }| ask);
+    fn take_held_under(&mut self, resource: &Resource) -> Vec<Ask<R>> {
+        let held = self.take_held();
         if resource.charges_as(&self.resource) {
-            return held.collect();
+            return held;
         }
         for ask in held {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);

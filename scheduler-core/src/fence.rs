@@ -5,7 +5,7 @@
 //! successor has been paid for. Marks are written ahead of need; nothing waits for the store in normal running.
 //!
 //! The budget is for starts that are near, which is all that late binding needs. A start that is farther away is promised
-//! first and told once the store holds a mark that has it (see `pending_grants`).
+//! first and told once the store holds a mark that has it (see `pending`).
 
 use crate::allowance::Allowance;
 use crate::bill::Bill;
@@ -38,7 +38,7 @@ const MAX_OPEN: usize = 8;
 const FADING: u64 = 8;
 
 /// The marks that are out, and what is left of their budgets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fence {
     /// Marks that the store may hold, the oldest first. What is granted has to be within each of them.
     open: VecDeque<Open>,
@@ -59,8 +59,9 @@ pub(crate) struct Fence {
 }
 
 /// How soon the next mark is due, by what has happened since the latest one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
+    #[default]
     /// A standby has to see that its leader lives.
     Idle,
     /// Something was granted.
@@ -115,13 +116,6 @@ struct Open {
     keys: Option<KeyBudgets>,
 }
 
-impl Open {
-    /// Whether the start of `key` was charged to it.
-    fn charged(&self, key: Key) -> bool {
-        self.behind < key.serial && key.at <= self.budget.until
-    }
-}
-
 /// What requests that are there could be granted of a limit this very moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AtOnce {
@@ -133,18 +127,8 @@ pub(crate) struct AtOnce {
 impl Fence {
     /// A fence without any mark: nothing may be granted yet.
     pub(crate) fn new(resource: &Resource) -> Self {
-        let limits = resource.limits();
-        Fence {
-            open: VecDeque::new(),
-            confirmed: MarkNumber::default(),
-            trusted_from: MarkNumber(1),
-            latest: MarkNumber::default(),
-            taken: None,
-            writes: 1,
-            largest: limits.iter().map(|limit| limit.rate().credit(Amount::ONE)).collect(),
-            urgency: Urgency::Idle,
-            ride: None,
-        }
+        let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
+        Fence { trusted_from: MarkNumber(1), writes: 1, largest, ..Fence::default() }
     }
 
     /// The fence of limits that have other sizes: earlier marks allow nothing any more.
@@ -236,32 +220,25 @@ impl Fence {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Notes that the call of `key` is over, which has held its `places` until now: another may have them under the same marks.
+    /// Notes that the call of `key` is over, which has held its `places` until now, or was never `made`: another may have what it was
+    /// charged under the same marks.
     ///
     /// A mark counts each place of a call until whoever starts as near could hold it: the call was held when the mark was taken, or was
     /// charged to it since. A call whose lease has ended may be in no later mark, so that it has no place to give back.
-    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: LimitSet) {
+    ///
+    /// A mark's budget bounds what is used under it, and what was never used is no part of that. Marks that were taken
+    /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
+    pub(crate) fn release(&mut self, resource: &Resource, key: Key, bill: &Bill, places: LimitSet, made: bool) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
-            open.budget.give_back(resource, bill.iter().filter(|(limit, _)| places.has(*limit)));
+            let unused = !made && open.behind < key.serial;
+            open.budget.give_back(resource, bill.iter().filter(|(limit, _)| unused || places.has(*limit)));
+            open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
         }
     }
 
     /// Whether it has to be known first what became of earlier marks.
     pub(crate) fn is_full(&self) -> bool {
         self.open.len() == MAX_OPEN
-    }
-
-    /// Notes that the permit of `key` has come back unused: another may have what it was charged under the same marks, and its `places`.
-    ///
-    /// A mark's budget bounds what is used under it, and what was never used is no part of that. Marks that were taken
-    /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
-    pub(crate) fn give_back(&mut self, resource: &Resource, key: Key, bill: &Bill, places: LimitSet) {
-        for open in self.open.iter_mut().filter(|open| open.charged(key)) {
-            let rest = bill.iter().filter(|(limit, _)| !places.has(*limit));
-            open.budget.give_back(resource, rest);
-            open.keys.iter_mut().for_each(|keys| keys.give_back(resource, bill));
-        }
-        self.release(resource, key, bill, places);
     }
 
     /// Opens the [next](Fence::next) mark, behind the start with this serial number, before which so many pages are written. What it

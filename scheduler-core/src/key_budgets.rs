@@ -18,7 +18,7 @@ use crate::listing::{HALF, MANY_IN_USE, MOST_ON_PAGE, ROOM, fitting};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
-use crate::snapshot::{KeyMark, KeyMarks, KeyPage, NewPage, OtherKeys, signed_nanos};
+use crate::snapshot::{KeyMark, KeyMarks, KeyPage, LevelMark, NewPage, signed_nanos};
 use crate::taken::Taken;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -209,11 +209,11 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// What a successor is to know of each key of a limit that is not listed, and has this budget.
-    fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeys {
+    fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelMark {
         let fresh = self.ledger.keys.fresh(limit, now);
         let limit = &self.resource.limits()[limit.index()];
         let (micros, taken) = told(limit, &fresh, now, budget);
-        OtherKeys { limit: limit.name().clone(), micros, taken }
+        LevelMark { limit: limit.name().clone(), micros, taken, learned: None, withheld: Vec::new() }
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {

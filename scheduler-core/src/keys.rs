@@ -56,7 +56,7 @@ impl KeyBucket {
 }
 
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
     buckets: Slab<KeyBucket>,
@@ -89,19 +89,10 @@ impl Keys {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
-            buckets: Slab::default(),
-            index: Index::default(),
             live: vec![0; limits.len()],
             others: limits.iter().map(full).collect(),
-            due: BTreeSet::new(),
-            far: BTreeSet::new(),
-            frozen: BTreeSet::new(),
-            in_use: BTreeSet::new(),
-            pages: KeyPages::default(),
-            changed: false,
-            noted: BTreeSet::new(),
-            swept: 0,
             bound: resource.bounds().max_keys,
+            ..Keys::default()
         }
     }
 
@@ -262,7 +253,6 @@ impl Keys {
         known.filter_map(move |known| Some((known.far(&limits[known.limit.index()], now)?, known)))
     }
 
-    /// All buckets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
         self.buckets.iter()
     }
@@ -301,7 +291,6 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    /// The bound of buckets.
     pub(crate) fn bound(&self) -> usize {
         self.bound
     }
@@ -425,9 +414,9 @@ impl Keys {
 
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
-        let mark = self.index.mark(&*bucket.key);
+        let key = Arc::clone(&bucket.key);
         let slot = self.buckets.insert(bucket);
-        self.index.insert(mark, slot);
+        self.index.insert(&*key, slot);
         slot
     }
 

@@ -65,7 +65,7 @@ mod order;
 mod pace;
 mod pass;
 mod peaks;
-mod pending_grants;
+mod pending;
 mod permits;
 mod plan;
 mod proof;

@@ -3,7 +3,6 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::Credit;
-use crate::event::Ask;
 pub use crate::fence::MarkNumber;
 use crate::fence::{AtOnce, Fence, NEAR};
 use crate::key_budgets::KeyBudgets;
@@ -12,37 +11,20 @@ use crate::ledger::Backlog;
 use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
 use crate::listing::{HALF, MOST_FAR, fitting};
-use crate::refusal::Refusal;
 use crate::resource::{ClassId, LimitId};
-use crate::scheduler::{Reason, Scheduler, Wakeup};
-use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage};
-use rampmeter_protocol::time::{Span, Time};
-
-/// How long those who are answered at once wait for a mark. Then it is for their senders to decide.
-const LONGEST_HOLD: Span = Span::from_millis(500);
+use crate::scheduler::Scheduler;
+use crate::snapshot::{KeyMark, KeyMarks, Snapshot};
+use rampmeter_protocol::time::Time;
 
 /// A state to be written to the store, in which all that may be granted under it counts as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// For [`Event::Marked`](crate::event::Event::Marked).
     pub number: MarkNumber,
-    /// All buckets.
-    pub levels: Vec<LevelMark>,
-    /// The buckets of keys.
-    pub keys: KeyMarks,
-    /// What the upstream has asked to wait with.
-    pub freezes: Vec<FreezeMark>,
+    /// The state, without permits.
+    pub state: Snapshot,
     /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
     pub budget: Vec<u64>,
-    /// What the store has to hold before this mark: pages that it names.
-    pub pages: Vec<NewPage>,
-}
-
-/// A request that is to be answered at once, as soon as the store allows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Held<R> {
-    pub(crate) ask: Ask<R>,
-    since: Time,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -78,18 +60,19 @@ impl<R: Clone> Scheduler<R> {
         if self.fence.as_ref()?.is_full() {
             return None;
         }
-        let (pages, of_keys) = self.key_budgets(now);
+        let (new_pages, of_keys) = self.key_budgets(now);
         let (key_budgets, listed) = of_keys.unzip();
         let at_once = self.grantable_at_once(now);
         let number = self.fence.as_ref()?.next();
         self.ledger.keys.pages.drop_empty(self.epoch, number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let fence = self.fence.as_mut()?;
-        let granted = fence.open(&self.resource, (now, self.serial), &at_once, key_budgets, pages.len());
+        let granted = fence.open(&self.resource, (now, self.serial), &at_once, key_budgets, new_pages.len());
         let levels = self.level_marks(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
         let shared = self.limits().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
-        Some(Mark { number, levels, keys, freezes: self.freeze_marks(now), budget, pages })
+        let state = Snapshot { levels, keys, freezes: self.freeze_marks(now), new_pages, ..Snapshot::default() };
+        Some(Mark { number, state, budget })
     }
 
     /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
@@ -111,27 +94,6 @@ impl<R: Clone> Scheduler<R> {
         self.key_marks(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
             has_budget(limit).map(|budgets| budgets.of_others(limit))
         })
-    }
-
-    /// When whoever is held has been kept waiting for too long.
-    pub(crate) fn next_release(&self) -> Option<Wakeup> {
-        let held = self.held.front().map(|held| held.since).into_iter().chain(self.pending.oldest()).min()?;
-        Some(Wakeup { at: held + LONGEST_HOLD, reason: Reason::Held })
-    }
-
-    /// The store holds a mark: whoever was held for it goes on.
-    pub(crate) fn marked(&mut self, now: Time, number: MarkNumber) {
-        let Some(fence) = &mut self.fence else { return };
-        fence.confirm(number);
-        self.release_held(now);
-        self.tell_promised(now);
-        for Held { ask, since, .. } in std::mem::take(&mut self.held) {
-            let before = self.held.len();
-            self.ask(now, ask);
-            // Who is held again has been held all the time.
-            self.held.range_mut(before..).for_each(|held| held.since = since);
-        }
-        self.ledger.note_change();
     }
 
     /// A successor has to know soon what has just happened.
@@ -178,47 +140,15 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
-    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        let bound = self.resource.bounds().max_waiting;
-        if self.held.len() >= bound {
-            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill, start.since(now));
-        self.held.push_back(Held { ask, since: now });
-    }
-
-    /// Sends those elsewhere whom the store has kept waiting for too long.
-    pub(crate) fn release_held(&mut self, now: Time) {
-        while self.held.front().is_some_and(|held| held.since + LONGEST_HOLD <= now) {
-            let Held { ask, .. } = self.held.pop_front().expect("there is a first");
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        self.take_back_promised(now, now - LONGEST_HOLD);
-    }
-
     fn grantable_at_once(&self, now: Time) -> Vec<AtOnce> {
-        let held = self.bills_of(self.held.iter());
+        let mut held = Backlog::none(&self.resource);
+        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
         let at_once = |(id, _)| {
             let (bucket, limit) = self.ledger.kept(id);
             let level = self.near_level(now, limit, bucket);
             AtOnce { wanted: held.of(id) + self.startable(id, level), level }
         };
         self.limits().map(at_once).collect()
-    }
-
-    fn bills_of<'a>(&'a self, held: impl Iterator<Item = &'a Held<R>>) -> Backlog
-    where
-        R: 'a,
-    {
-        let mut bills = Backlog::none(&self.resource);
-        held.for_each(|held| bills.add(&self.resource, &held.ask.bill));
-        bills
-    }
-
-    /// What those want who are held.
-    pub(crate) fn bills_held(&self) -> impl Iterator<Item = &Bill> {
-        self.held.iter().map(|held| &held.ask.bill)
     }
 
     /// The level of a bucket as far as near starts are concerned.

@@ -87,7 +87,7 @@ impl<R: Clone> Scheduler<R> {
         let places = self.places(now, granted.key, slot);
         let permit = self.permits.get(slot);
         if let Some(fence) = &mut self.fence {
-            fence.give_back(&self.resource, granted.key, &permit.bill, places);
+            fence.release(&self.resource, granted.key, &permit.bill, places, false);
         }
         let end = self.ledger.end(now, granted.key, &permit.bill);
         if granted.is_promised(now) {
@@ -163,7 +163,7 @@ impl<R: Clone> Scheduler<R> {
         }
         if let Some(fence) = &mut self.fence {
             fence.charge(&self.resource, &actual.beyond(&permit.bill), now);
-            fence.release(&self.resource, granted.key, &permit.bill, places);
+            fence.release(&self.resource, granted.key, &permit.bill, places, true);
         }
         self.counters.settled += 1;
     }

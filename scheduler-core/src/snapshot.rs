@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub freezes: Vec<FreezeMark>,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
-    /// Pages that are to be written before it.
+    /// What the store has to hold before it: pages that it names.
     pub new_pages: Vec<NewPage>,
 }
 
@@ -49,7 +49,7 @@ pub struct KeyMarks {
     /// Those that are known.
     pub listed: Vec<KeyMark>,
     /// Limits of which it is known how all others are.
-    pub known: Vec<OtherKeys>,
+    pub known: Vec<LevelMark>,
     /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
     pub others_empty_in: Option<i64>,
     /// Where more keys are known, the oldest page first: what is on a later one counts, and what is listed here most of all.
@@ -78,17 +78,6 @@ pub struct NewPage {
     pub keys: Vec<KeyMark>,
 }
 
-/// What each key of a limit has that is not listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherKeys {
-    /// The limit.
-    pub limit: Name,
-    /// The level of its bucket in millionths.
-    pub micros: i128,
-    /// What is taken, where the limit counts something else than tokens.
-    pub taken: Option<Taken>,
-}
-
 /// The level of a key's bucket, with everything that was promised paid, and nothing else to be granted until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyMark {
@@ -102,7 +91,7 @@ pub struct KeyMark {
     pub taken: Option<Taken>,
 }
 
-/// The level of a bucket.
+/// The level of a bucket without keys, or of each key's that is not known one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelMark {
     /// Its limit.
@@ -224,11 +213,7 @@ impl<R: Clone> Scheduler<R> {
     /// A scheduler whose predecessor's state is lost: every bucket starts empty.
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
-        let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let limit = LimitId(index as u8);
-            scheduler.ledger.reset(limit, now, Credit::ZERO, Withheld::default());
-        }
+        let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
         scheduler.ledger.keys.empty(now, |_| true);
         scheduler
     }
@@ -244,10 +229,14 @@ impl<R: Clone> Scheduler<R> {
     /// A scheduler whose buckets are full, whatever the resource says of the start.
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
+        Scheduler::at_level(resource, epoch, now, Limit::full)
+    }
+
+    fn at_level(resource: Resource, epoch: u64, now: Time, level: impl Fn(&Limit) -> Credit) -> Self {
+        let levels: Vec<Credit> = resource.limits().iter().map(level).collect();
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for index in 0..scheduler.resource.limits().len() {
-            let (limit, full) = (LimitId(index as u8), scheduler.resource.limits()[index].full());
-            scheduler.ledger.reset(limit, now, full, Withheld::default());
+        for (index, level) in levels.into_iter().enumerate() {
+            scheduler.ledger.reset(LimitId(index as u8), now, level, Withheld::default());
         }
         scheduler
     }
@@ -269,7 +258,8 @@ impl<R: Clone> Scheduler<R> {
         let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
             State::Returned => (None, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) => (Some(granted.key), granted.class, fate(granted)),
+            State::Granted(granted) if granted.settled => (Some(granted.key), granted.class, Fate::Settled),
+            State::Granted(granted) => (Some(granted.key), granted.class, Fate::Open),
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
@@ -289,18 +279,16 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn restore_level(&mut self, then: Time, mark: &LevelMark) {
-        if let Some(limit) = self.resource.limit(&mark.limit) {
-            if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
-                return;
-            }
-            if let Some(learned) = &mark.learned {
-                self.ledger.book_mut(limit).resume_learning(then, learned);
-            }
-            let rate = self.resource.limits()[limit.index()].rate();
-            let level = rate.credit_of_micros(mark.micros);
-            let withheld = heard(then, rate, &mark.withheld);
-            self.ledger.reset(limit, then, level, withheld);
+        let Some(limit) = self.resource.limit(&mark.limit) else { return };
+        if mark.taken.as_ref().is_some_and(|taken| self.ledger.resume(limit, then, taken)) {
+            return;
         }
+        if let Some(learned) = &mark.learned {
+            self.ledger.book_mut(limit).resume_learning(then, learned);
+        }
+        let rate = self.resource.limits()[limit.index()].rate();
+        let withheld = heard(then, rate, &mark.withheld);
+        self.ledger.reset(limit, then, rate.credit_of_micros(mark.micros), withheld);
     }
 
     fn restore_keys(&mut self, then: Time, marks: &KeyMarks) {
@@ -308,13 +296,13 @@ impl<R: Clone> Scheduler<R> {
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
             let known = marks.known.iter().find(|known| known.limit == *limit.name());
-            match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
+            let empty_in = marks.others_empty_in.or(known.map(|_| 0));
+            match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
                     self.ledger.keys.begin_like(id, was);
                 }
                 (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
-                (None, None) if known.is_some() => self.ledger.keys.begin_empty(id, then, then),
                 (None, None) => {}
             }
         }
@@ -389,18 +377,14 @@ impl<R: Clone> Scheduler<R> {
     /// What was charged to limits that are there still, and have buckets of the same kind.
     fn known_part(&self, mark: &PermitMark) -> Bill {
         let mut bill = Bill::new();
-        let known = |name: &Name, keyed: bool| {
-            let limit = self.resource.limit(name)?;
-            (self.resource.limits()[limit.index()].is_keyed() == keyed).then_some(limit)
-        };
-        for (name, amount) in &mark.bill {
-            if let Some(limit) = known(name, false) {
-                bill.set(limit, *amount);
-            }
-        }
-        for (name, key, amount) in &mark.keyed {
-            if let Some(limit) = known(name, true) {
-                bill.set_key(limit, key.as_str().into(), *amount);
+        let shared = mark.bill.iter().map(|(name, amount)| (name, None, *amount));
+        let keyed = mark.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
+        for (name, key, amount) in shared.chain(keyed) {
+            let Some(limit) = self.resource.limit(name) else { continue };
+            match (key, self.resource.limits()[limit.index()].is_keyed()) {
+                (None, false) => bill.set(limit, amount),
+                (Some(key), true) => bill.set_key(limit, key.into(), amount),
+                (None, true) | (Some(_), false) => {}
             }
         }
         bill
@@ -424,10 +408,6 @@ fn heard(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
     let last = steps.iter().map(|(until, _)| *until).max();
     let most = steps.iter().map(|(_, credit)| *credit).max();
     Withheld::new(last.zip(most).into_iter().collect())
-}
-
-fn fate(granted: &Granted) -> Fate {
-    if granted.settled { Fate::Settled } else { Fate::Open }
 }
 
 pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {

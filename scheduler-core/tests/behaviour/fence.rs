@@ -76,7 +76,7 @@ type Pages = BTreeMap<(u64, u32), (u64, Vec<KeyMark>)>;
 
 impl Store {
     fn write_pages(&mut self, mark: &Mark) {
-        for NewPage { id, keys } in &mark.pages {
+        for NewPage { id, keys } in &mark.state.new_pages {
             self.pages.insert((id.epoch, id.place), (id.serial, keys.clone()));
         }
     }
@@ -84,7 +84,7 @@ impl Store {
     fn write(&mut self, mark: &Mark, taken: Time, writer: usize) {
         self.write_pages(mark);
         (self.revision, self.number) = (self.revision + 1, mark.number.0);
-        (self.levels, self.taken, self.writer) = (snapshot(mark), taken, writer);
+        (self.levels, self.taken, self.writer) = (mark.state.clone(), taken, writer);
     }
 
     /// What a successor finds.
@@ -138,7 +138,7 @@ impl Play {
         let now = Time::ORIGIN + Span::from_secs(100);
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
         let mark = world.scheduler.mark(now).unwrap();
-        let levels = snapshot(&mark);
+        let levels = mark.state.clone();
         let store = Store { revision: 1, levels, taken: now, writer: 0, number: mark.number.0, pages: Pages::new() };
         world.handle(now, Event::Marked(mark.number));
         let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
@@ -351,11 +351,6 @@ impl Writer {
         let wakeup = self.world.scheduler.next_wakeup().map(|wakeup| wakeup.at);
         write.into_iter().chain(wakeup).min().unwrap_or(Time::NEVER)
     }
-}
-
-fn snapshot(mark: &Mark) -> Snapshot {
-    let (levels, keys, freezes) = (mark.levels.clone(), mark.keys.clone(), mark.freezes.clone());
-    Snapshot { levels, keys, freezes, ..Snapshot::default() }
 }
 
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {

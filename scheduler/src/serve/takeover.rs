@@ -55,7 +55,7 @@ impl Tenure {
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
         let state = self.record(&pending, nonce);
-        self.office.store.write_pages(self.resource.name(), &pending.mark.pages).await?;
+        self.office.store.write_pages(self.resource.name(), &pending.mark.state.new_pages).await?;
         let revision = self.office.store.write(self.resource.name(), &state, revision).await?;
         self.delete_other_pages(state.clone());
         let listening = listens.then_some(pending.mark.number);
@@ -133,9 +133,9 @@ impl Tenure {
             successor: None,
             saved: pending.moment.clone(),
             permit_parts: 0,
-            levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
-            keys: KeysRecord::of(&pending.mark.keys),
-            freezes: freezes_of(&pending.mark.freezes),
+            levels: LevelRecord::all_of(&pending.mark.state.levels, &pending.mark.budget),
+            keys: KeysRecord::of(&pending.mark.state.keys),
+            freezes: freezes_of(&pending.mark.state.freezes),
             rules: pending.rules,
             server: self.office.store.server(),
         }
