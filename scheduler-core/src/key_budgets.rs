@@ -25,9 +25,9 @@ use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Most pages that are written with one mark: beyond, as after a change of limits, a successor takes keys for empty until the others
-/// have been written.
-const PAGES_AT_ONCE: usize = 4;
+/// Most keys that one mark looks at, those of a page and as many again. While more are in use, as after a change of limits, a
+/// successor takes keys for empty.
+const MOST_LOOKED_AT: usize = 2 * MOST_ON_PAGE;
 /// Those first in line for whom there is to be a budget.
 const MOST_IN_LINE: usize = 64;
 /// A call takes at most one part in this many of a bucket to be allowed to every key: so much is lost with whoever leads.
@@ -87,25 +87,31 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut wanted = self.wanted_of_keys();
+        let used = self.ledger.keys.used(now, MOST_LOOKED_AT);
+        let are_all = used.len() == self.ledger.keys.in_use.len();
         let latest = self.fence.as_ref().and_then(Fence::key_budgets);
-        for name in self.ledger.keys.used(now) {
+        for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name));
             wanted.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
-        let pages = self.turn_pages(now, PAGES_AT_ONCE, &mut wanted);
-        (pages, self.listable(now, wanted))
+        let pages = self.turn_pages(now, 1, &mut wanted);
+        (pages, if are_all { self.listable(now, wanted) } else { None })
     }
 
     /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
     pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let mut used = self.ledger.keys.used(now).map(|name| (name, Credit::ZERO)).collect();
+        let used = self.ledger.keys.used(now, usize::MAX);
+        let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.turn_pages(now, usize::MAX, &mut used)
     }
 
     /// Writes those of too many keys that are wanted least to pages, until the others can be listed.
     fn turn_pages(&mut self, now: Time, most: usize, wanted: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
         let mut pages = Vec::new();
-        let resting = if wanted.len() > MANY_IN_USE { self.least_wanted(wanted) } else { Vec::new() };
+        if wanted.len() <= MANY_IN_USE {
+            return pages;
+        }
+        let resting = self.least_wanted(wanted);
         let mut resting = &resting[..];
         // One page is enough where the mark has room for all others.
         while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MOST_ON_PAGE) {
@@ -125,21 +131,26 @@ impl<R: Clone> Scheduler<R> {
         pages
     }
 
-    /// Keys that no page tells of and that have promised nothing, those that are wanted least first.
+    /// Keys that no page tells of, those that are wanted least first. A page tells little of keys with promises, which take the stock of
+    /// all the time until then: they come last, and only if the mark has no room for them.
     fn least_wanted(&self, wanted: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let keys = &self.ledger.keys;
-        let rests = |slot: &Slot| {
-            keys.get(*slot).is_some_and(|known| known.page.is_none() && known.bucket.last_promise().is_none())
+        let rank = |(name, budget): (&KeyName, &Credit)| {
+            let slot = keys.find(name.0, &name.1)?;
+            let known = keys.get(slot).filter(|known| known.page.is_none())?;
+            Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
-        let slot = |name: &KeyName| keys.find(name.0, &name.1).filter(rests);
-        let mut least: Vec<_> =
-            wanted.iter().filter_map(|(name, budget)| Some((*budget, slot(name)?, name.clone()))).collect();
-        least.sort_by_key(|(budget, slot, _)| (*budget, *slot));
-        least.into_iter().map(|(_, slot, name)| (name, slot)).collect()
+        let mut least: Vec<_> = wanted.iter().filter_map(rank).collect();
+        least.retain(|((has_promises, ..), _)| !has_promises || wanted.len() > MOST_ON_PAGE);
+        least.sort_by_key(|(rank, _)| *rank);
+        least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
 
     /// What a mark tells and allows of keys; nothing where there are too many.
     fn listable(&self, now: Time, wanted: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeyMark>)> {
+        if wanted.len() > MOST_ON_PAGE {
+            return None;
+        }
         let limits = self.resource.limits();
         let others: Vec<Credit> = limits.iter().zip(self.fence.as_ref()?.largest()).map(small).collect();
         let budget = |(name, wanted): (KeyName, Credit)| {

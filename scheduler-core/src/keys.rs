@@ -68,8 +68,8 @@ pub(crate) struct Keys {
     others: Vec<Bucket>,
     /// When promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// When what buckets owe is paid, where that was beyond what is near at their last change.
-    far: BTreeSet<(Time, Slot)>,
+    /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
+    far: [BTreeSet<(Time, Slot)>; 2],
     /// When freezes of buckets end, by what was heard of each.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
@@ -177,10 +177,11 @@ impl Keys {
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
-        if !self.far.is_empty()
+        let far = &mut self.far[usize::from(limit.lists_keys())];
+        if !far.is_empty()
             && let Some(paid) = known.far(limit, now)
         {
-            self.far.remove(&(paid, slot));
+            far.remove(&(paid, slot));
         }
         let done = change(&mut known.bucket, limit);
         self.leave_page(slot);
@@ -194,7 +195,7 @@ impl Keys {
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        self.far.extend(known.far(limit, now).map(|paid| (paid, slot)));
+        self.far[usize::from(limit.lists_keys())].extend(known.far(limit, now).map(|paid| (paid, slot)));
         if limit.lists_keys() {
             self.in_use.insert(slot);
         }
@@ -242,29 +243,28 @@ impl Keys {
         }
     }
 
-    /// Buckets whose promises are paid only beyond what is near, with the time until which their keys are to be given nothing else, the
-    /// last first.
-    pub(crate) fn far(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        while self.far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
-            self.far.pop_first();
-        }
-        let (far, buckets, limits) = (&self.far, &self.buckets, &self.limits);
-        let known = far.iter().rev().filter_map(|(_, slot)| buckets.get(*slot));
-        known.filter_map(move |known| Some((known.far(&limits[known.limit.index()], now)?, known)))
+    /// Buckets of long or of short limits whose promises are paid only beyond what is near, with the time until which their keys are to
+    /// be given nothing else, the last first.
+    pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        let known = self.far[usize::from(long)].iter().rev().filter_map(|(_, slot)| self.buckets.get(*slot));
+        known.filter_map(move |known| Some((known.far(&self.limits[known.limit.index()], now)?, known)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
         self.buckets.iter()
     }
 
-    /// The keys that are in use; those that are full are so no more.
-    pub(crate) fn used(&mut self, now: Time) -> impl Iterator<Item = KeyName> {
-        let (buckets, limits) = (&self.buckets, &self.limits);
-        self.in_use.retain(|slot| {
-            buckets.get(*slot).is_some_and(|known| !known.bucket.is_as_new(&limits[known.limit.index()], now))
-        });
-        let known = self.in_use.iter().filter_map(|slot| buckets.get(*slot));
-        known.map(|known| (known.limit, Arc::clone(&known.key)))
+    /// So many keys that are in use, at `most`. Those that are full are so no more.
+    pub(crate) fn used(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+        let mut used = Vec::new();
+        for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
+            let known = self.buckets.get(slot).expect("a key in use is known");
+            match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
+                true => drop(self.in_use.remove(&slot)),
+                false => used.push((known.limit, Arc::clone(&known.key))),
+            }
+        }
+        used
     }
 
     /// Puts the bucket of a key where its predecessor says that it was at `then`.
@@ -302,6 +302,11 @@ impl Keys {
             if let Some(known) = self.buckets.get_mut(slot) {
                 known.bucket.advance(&self.limits[known.limit.index()], now);
                 self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+            }
+        }
+        for far in &mut self.far {
+            while far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
+                far.pop_first();
             }
         }
         if !self.is_empty() {
@@ -382,7 +387,7 @@ impl Keys {
     /// Notes anew what all buckets are to be found by. No page tells of any of them as it is any more.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
-        self.far.clear();
+        self.far = Default::default();
         self.in_use.clear();
         for slot in self.slots() {
             self.get_mut(slot).into_iter().for_each(|known| known.page = None);

@@ -10,7 +10,7 @@ use crate::keys::KeyBucket;
 use crate::ledger::Backlog;
 use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
-use crate::listing::{HALF, MOST_FAR, fitting};
+use crate::listing::{HALF, MOST_FAR, fitting, keep_first};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::Scheduler;
 use crate::snapshot::{KeyMark, KeyMarks, Snapshot};
@@ -77,12 +77,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
     /// far promises. The others are empty until near starts are past.
-    fn fenced_keys(&mut self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeyMark>) -> KeyMarks {
+    fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeyMark>) -> KeyMarks {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
-        let far = self.ledger.keys.far(now).filter(|(_, known)| has_budget(known.limit).is_none());
         // One more than are listed says how long the others wait.
-        let far: Vec<_> = far.take(MOST_FAR + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        if budgets.is_none() {
+            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
+            keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
+        }
         let mark = |(until, known): &(Time, &KeyBucket)| {
             let limit = &limits[known.limit.index()];
             KeyMark::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
