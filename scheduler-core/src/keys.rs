@@ -28,7 +28,8 @@ const MOST_SHOWN: usize = 50_000;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
-    pub(crate) key: Arc<str>,
+    /// Shared with nobody, so that it needs no counts.
+    pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
     /// Who waits for this very bucket.
     pub(crate) gate: Option<Box<Gate>>,
@@ -261,7 +262,7 @@ impl Keys {
             let known = self.buckets.get(slot).expect("a key in use is known");
             match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
                 true => drop(self.in_use.remove(&slot)),
-                false => used.push((known.limit, Arc::clone(&known.key))),
+                false => used.push((known.limit, Arc::from(&*known.key))),
             }
         }
         used
@@ -278,7 +279,7 @@ impl Keys {
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let bucket = self.fresh(charge.limit, now);
-            self.insert(KeyBucket { limit: charge.limit, key: Arc::clone(&charge.key), bucket, gate: None, page: None })
+            self.insert(KeyBucket { limit: charge.limit, key: (*charge.key).into(), bucket, gate: None, page: None })
         })
     }
 
@@ -419,9 +420,9 @@ impl Keys {
 
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
-        let key = Arc::clone(&bucket.key);
         let slot = self.buckets.insert(bucket);
-        self.index.insert(&*key, slot);
+        let known = self.buckets.get(slot).expect("it was put there");
+        self.index.insert(&*known.key, slot);
         slot
     }
 
