@@ -77,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
             match answer {
                 Answer::Anew(ask) => self.ask_held(now, since, ask),
                 Answer::Start { to, id, serial, mark } if stored >= Some(mark) => {
-                    self.tell_promised(now, to, id, serial)
+                    self.tell_promised(now, to, id, serial);
                 }
                 start @ Answer::Start { .. } => self.pending.push_back(Pending { since, answer: start }),
             }
