@@ -609,6 +609,21 @@ fn a_far_start_waits_for_the_store() {
     }
 }
 
+/// A request that no mark covers is judged again with each, and waits for half a second in all.
+#[test]
+fn a_request_that_is_judged_again_waits_no_longer() {
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
+    let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+    let first = world.scheduler.mark(at(0)).unwrap();
+    world.handle(at(0), Event::Marked(first.number));
+    let before = world.scheduler.mark(at(0)).unwrap();
+    let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0));
+    world.handle(at(300), Event::Marked(before.number));
+    assert!(world.answers.is_empty(), "{:?}", world.answers);
+    world.handle(at(550), Event::Wake);
+    assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
+}
+
 /// What was never used of a mark is there for others.
 #[test]
 fn what_is_returned_may_be_granted_again_under_the_same_mark() {
