@@ -4,7 +4,6 @@ use crate::event::Ask;
 use crate::fence::Fence;
 use crate::headcount::Headcount;
 use crate::line::Line;
-use crate::mark::Held;
 use crate::news::News;
 use crate::permits::Permit;
 use crate::refusal::Refusal;
@@ -54,7 +53,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
         let is_same = resource.charges_as(&self.resource);
         let mut waiting = Vec::new();
-        for Held { ask, .. } in std::mem::take(&mut self.held) {
+        for ask in self.take_held() {
             match is_same || ask.call.is_some() {
                 true => waiting.push(ask),
                 false => self.refuse(ask.to, ask.id, Refusal::Unavailable),

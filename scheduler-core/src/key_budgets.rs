@@ -5,6 +5,7 @@
 //! in use, each with a budget of its own, and names the [pages](crate::key_pages) that tell of those at rest. A key that is not listed
 //! may be granted a call before a mark lists it, where that is a small part of what it has.
 
+use crate::allowance::Allowance;
 use crate::bill::{Bill, KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::counter::Unknown;
@@ -12,221 +13,159 @@ use crate::credit::Credit;
 use crate::fence::{Fence, NEAR};
 use crate::key_pages::Page;
 use crate::limit::Limit;
-use crate::listing::Listing;
+use crate::listing::{HALF, MANY_IN_USE, MOST_ON_PAGE, ROOM, fitting};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
-use crate::snapshot::{KeyMark, KeyPage, NewPage, OtherKeys};
+use crate::snapshot::{KeyMark, KeyMarks, KeyPage, LevelMark, NewPage, signed_nanos};
 use crate::taken::Taken;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// Most keys that a mark lists so. Of more, those at rest are written to pages.
-const MOST: usize = 500;
-/// Keys on a page.
-const PAGE: usize = 3000;
-/// Most pages that are written with one mark: beyond, as after a change of limits, a successor takes keys for empty until the others
-/// have been written.
-const PAGES_AT_ONCE: usize = 4;
+/// Most keys that one mark looks at, those of a page and as many again. While more are in use, as after a change of limits, a
+/// successor takes keys for empty.
+const MOST_LOOKED_AT: usize = 2 * MOST_ON_PAGE;
 /// Those first in line for whom there is to be a budget.
 const MOST_IN_LINE: usize = 64;
 /// A call takes at most one part in this many of a bucket to be allowed to every key: so much is lost with whoever leads.
 const SMALL_PART: u64 = 16;
 
-/// What a mark still allows of each key; nothing is said where there are too many to list.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeyBudgets(Option<Budgets>);
-
+/// What a mark allows of each key of a long limit.
 #[derive(Clone, Debug)]
-struct Budgets {
-    left: BTreeMap<KeyName, Credit>,
-    /// By limit, for a key that is not listed.
+pub(crate) struct KeyBudgets {
+    /// Keys that it lists, and those that were granted something since.
+    keys: BTreeMap<KeyName, Allowance>,
+    /// By limit, for a key that it does not list.
     others: Vec<Credit>,
 }
 
 impl KeyBudgets {
-    /// Whether there are any.
-    pub(crate) fn are_kept(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// All keys that are listed, with what is left for each.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&KeyName, &Credit)> {
-        self.0.iter().flat_map(|budgets| &budgets.left)
-    }
-
-    /// What is left for each key of a limit that is not listed.
+    /// What is allowed to each key of a limit that is not listed.
     pub(crate) fn of_others(&self, limit: LimitId) -> Credit {
-        self.0.as_ref().map_or(Credit::ZERO, |budgets| budgets.others[limit.index()])
+        self.others[limit.index()]
     }
 
-    /// Whether keys of this limit have budgets.
-    pub(crate) fn are_for(&self, resource: &Resource, limit: LimitId) -> bool {
-        self.0.is_some() && resource.limits()[limit.index()].lists_keys()
-    }
-
-    /// Whether enough is left for `charge`, if it needs a budget.
-    pub(crate) fn cover(&self, resource: &Resource, charge: &KeyCharge) -> bool {
-        let budgets = self.0.as_ref().filter(|_| self.are_for(resource, charge.limit));
-        budgets.is_none_or(|budgets| {
-            let left = budgets.left.get(&charge.name()).copied();
-            left.unwrap_or(budgets.others[charge.limit.index()]) >= credit(resource, charge)
+    /// Whether enough is left for `bill`.
+    pub(crate) fn cover(&self, resource: &Resource, bill: &Bill) -> bool {
+        long(resource, bill).all(|charge| {
+            let known = self.keys.get(&charge.name()).copied();
+            known.unwrap_or(Allowance::new(self.of_others(charge.limit))).covers(credit(resource, charge))
         })
     }
 
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill) {
-        let Some(Budgets { left, others }) = &mut self.0 else { return };
-        for charge in listed(resource, bill) {
-            *left.entry(charge.name()).or_insert(others[charge.limit.index()]) -= credit(resource, charge);
+        for charge in long(resource, bill) {
+            let new = Allowance::new(self.of_others(charge.limit));
+            self.keys.entry(charge.name()).or_insert(new).charge(credit(resource, charge));
         }
     }
 
     /// What was charged is there again.
     pub(crate) fn give_back(&mut self, resource: &Resource, bill: &Bill) {
-        let Some(Budgets { left, .. }) = &mut self.0 else { return };
-        for charge in listed(resource, bill) {
-            left.entry(charge.name()).and_modify(|left| *left += credit(resource, charge));
-        }
-    }
-}
-
-/// What the latest mark allows of each key that it lists, and what was granted since.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeyDemand {
-    budget: BTreeMap<KeyName, Credit>,
-    granted: BTreeMap<KeyName, Credit>,
-}
-
-impl KeyDemand {
-    pub(crate) fn note(&mut self, resource: &Resource, bill: &Bill) {
-        for charge in listed(resource, bill) {
-            *self.granted.entry(charge.name()).or_insert(Credit::ZERO) += credit(resource, charge);
+        for charge in long(resource, bill) {
+            self.keys.entry(charge.name()).and_modify(|allowance| allowance.give_back(credit(resource, charge)));
         }
     }
 
-    pub(crate) fn renew(&mut self, budgets: &KeyBudgets) {
-        self.budget = budgets.0.as_ref().map(|budgets| budgets.left.clone()).unwrap_or_default();
-        self.granted.clear();
-    }
-
-    /// Twice as much where most of the budget was used up, and otherwise a little more than was granted; of one that nobody uses any
-    /// more, less with every mark, until that is less than `one`.
-    fn expected(&self, name: &KeyName, one: Credit) -> Credit {
-        let of = |credits: &BTreeMap<KeyName, Credit>| credits.get(name).copied().unwrap_or(Credit::ZERO);
-        let (budget, granted) = (of(&self.budget), of(&self.granted));
-        if granted > budget.part(2) {
-            let most = budget.max(granted);
-            return most + most;
-        }
-        let faded = budget.part(2);
-        (granted + granted.part(4)).max(if faded < one { Credit::ZERO } else { faded })
+    /// What the next mark is to allow of a key.
+    fn expected(&self, resource: &Resource, name: &KeyName) -> Credit {
+        let one = resource.limits()[name.0.index()].rate().credit(Amount::ONE);
+        self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.fading(one))
     }
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// What a mark is to allow of each key, and the pages that are to be written before it.
-    pub(crate) fn key_budgets(&mut self, now: Time) -> (KeyBudgets, Vec<NewPage>) {
-        if self.fence.is_none() || !self.resource.limits().iter().any(Limit::lists_keys) {
-            return (KeyBudgets::default(), Vec::new());
+    /// The pages that are to be written before a mark, and what that is to tell and to allow of keys; nothing where there are too many.
+    pub(crate) fn key_budgets(&mut self, now: Time) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeyMark>)>) {
+        if !self.resource.limits().iter().any(Limit::lists_keys) {
+            return (Vec::new(), None);
         }
-        if self.ledger.keys.in_use.len() < MOST {
+        if self.ledger.keys.in_use.len() < MANY_IN_USE {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut wanted = self.wanted_of_keys();
-        let used: Vec<(KeyName, Slot)> = self.ledger.keys.used(now).collect();
-        let mut resting = Vec::new();
-        for (name, slot) in used {
-            let expected = self.expected_of_key(&name);
-            let budget = wanted.entry(name).or_insert(Credit::ZERO);
-            *budget = expected.max(*budget);
-            resting.push(slot);
+        let used = self.ledger.keys.used(now, MOST_LOOKED_AT);
+        let are_all = used.len() == self.ledger.keys.in_use.len();
+        let latest = self.fence.as_ref().and_then(Fence::key_budgets);
+        for name in used {
+            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name));
+            wanted.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
-        let pages =
-            if wanted.len() > MOST { self.turn_pages(now, resting, PAGES_AT_ONCE, &mut wanted) } else { Vec::new() };
-        (KeyBudgets(self.listable(now, wanted)), pages)
-    }
-
-    fn expected_of_key(&self, name: &KeyName) -> Credit {
-        let one = self.resource.limits()[name.0.index()].rate().credit(Amount::ONE);
-        let demand = self.fence.as_ref().map(Fence::key_demand);
-        demand.map_or(Credit::ZERO, |demand| demand.expected(name, one))
+        let pages = self.turn_pages(now, 1, &mut wanted);
+        (pages, if are_all { self.listable(now, wanted) } else { None })
     }
 
     /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
     pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let mut budgets = BTreeMap::new();
-        let mut used = Vec::new();
-        for (name, slot) in self.ledger.keys.used(now) {
-            budgets.insert(name, Credit::ZERO);
-            used.push(slot);
-        }
-        if used.len() > MOST { self.turn_pages(now, used, usize::MAX, &mut budgets) } else { Vec::new() }
+        let used = self.ledger.keys.used(now, usize::MAX);
+        let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
+        self.turn_pages(now, usize::MAX, &mut used)
     }
 
-    /// Writes those who use their keys least to pages, until the others can be listed.
-    fn turn_pages(
-        &mut self,
-        now: Time,
-        used: Vec<Slot>,
-        most: usize,
-        budgets: &mut BTreeMap<KeyName, Credit>,
-    ) -> Vec<NewPage> {
-        let keys = &self.ledger.keys;
-        let name_of = |slot: Slot| keys.get(slot).map(|known| (known.limit, Arc::clone(&known.key)));
-        let mut least: Vec<(Credit, Slot, KeyName)> = Vec::new();
-        for slot in used {
-            let owes = keys.get(slot).is_some_and(|known| known.bucket.last_promise().is_some());
-            let name = name_of(slot).filter(|_| !owes);
-            least.extend(name.and_then(|name| Some((*budgets.get(&name)?, slot, name))));
-        }
-        least.sort_by_key(|(budget, slot, _)| (*budget, *slot));
+    /// Writes those of too many keys that are wanted least to pages, until the others can be listed.
+    fn turn_pages(&mut self, now: Time, most: usize, wanted: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
         let mut pages = Vec::new();
-        let mut least = least.into_iter().peekable();
+        if wanted.len() <= MANY_IN_USE {
+            return pages;
+        }
+        let resting = self.least_wanted(wanted);
+        let mut resting = &resting[..];
         // One page is enough where the mark has room for all others.
-        while least.peek().is_some() && pages.len() < most && (pages.is_empty() || budgets.len() > PAGE) {
-            let mut listing = Listing::of(PAGE);
-            let (mut slots, mut marks) = (Vec::new(), Vec::new());
-            while let Some((_, slot, name)) = least.peek() {
-                let mark = self.listed_key(now, name, Credit::ZERO);
-                let spans = mark.taken.as_ref().map_or(0, |taken| taken.spans.len());
-                if !listing.admits(&self.resource.limits()[name.0.index()], &name.1, spans) {
-                    break;
-                }
-                slots.push(*slot);
-                marks.push(mark);
-                budgets.remove(name);
-                least.next();
+        while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MOST_ON_PAGE) {
+            let marks = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
+            let keys = fitting(MOST_ON_PAGE, ROOM, marks);
+            let (told, rest) = resting.split_at(keys.len());
+            resting = rest;
+            for (name, _) in told {
+                wanted.remove(name);
             }
             let stored = self.fence.as_ref().map(Fence::confirmed).unwrap_or_default();
             let id = self.ledger.keys.pages.next_id(self.epoch, stored);
-            self.ledger.keys.rest(now, id, slots);
-            pages.push(NewPage { id, keys: marks });
+            let nothing = vec![Credit::ZERO; self.resource.limits().len()];
+            self.ledger.keys.rest((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
+            pages.push(NewPage { id, keys });
         }
         pages
     }
 
-    /// The budgets of keys that a mark can list; nothing where there are too many.
-    fn listable(&self, now: Time, mut left: BTreeMap<KeyName, Credit>) -> Option<Budgets> {
-        let limits = self.resource.limits();
-        let others: Vec<Credit> = limits.iter().zip(self.fence.as_ref()?.largest()).map(small).collect();
-        let mut listing = Listing::half(PAGE);
-        let mut fits = |name: &KeyName| {
-            let limit = &limits[name.0.index()];
-            let (_, taken) = told(limit, &self.key_bucket(now, name), now, limit.full());
-            listing.admits(limit, &name.1, taken.map_or(0, |taken| taken.spans.len()))
+    /// Keys that no page tells of, those that are wanted least first. A page tells little of keys with promises, which take the stock of
+    /// all the time until then: they come last, and only if the mark has no room for them.
+    fn least_wanted(&self, wanted: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
+        let keys = &self.ledger.keys;
+        let rank = |(name, budget): (&KeyName, &Credit)| {
+            let slot = keys.find(name.0, &name.1)?;
+            let known = keys.get(slot).filter(|known| known.page.is_none())?;
+            Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
-        if !left.keys().all(&mut fits) {
+        let mut least: Vec<_> = wanted.iter().filter_map(rank).collect();
+        least.retain(|((has_promises, ..), _)| !has_promises || wanted.len() > MOST_ON_PAGE);
+        least.sort_by_key(|(rank, _)| *rank);
+        least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
+    }
+
+    /// What a mark tells and allows of keys; nothing where there are too many.
+    fn listable(&self, now: Time, wanted: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeyMark>)> {
+        if wanted.len() > MOST_ON_PAGE {
             return None;
         }
-        for (name, budget) in &mut left {
+        let limits = self.resource.limits();
+        let others: Vec<Credit> = limits.iter().zip(self.fence.as_ref()?.largest()).map(small).collect();
+        let budget = |(name, wanted): (KeyName, Credit)| {
             // More than there is can't be granted, and would be lost with whoever leads.
-            let level = self.key_bucket(now, name).level(&limits[name.0.index()], now);
-            *budget = others[name.0.index()].max(*budget).min(level.max(Credit::ZERO));
+            let level = self.near_level(now, &limits[name.0.index()], &self.key_bucket(now, &name));
+            let budget = others[name.0.index()].max(wanted).min(level.max(Credit::ZERO));
+            (name, budget)
+        };
+        let budgets: Vec<(KeyName, Credit)> = wanted.into_iter().map(budget).collect();
+        let marks = budgets.iter().map(|(name, budget)| self.listed_key(now, name, *budget));
+        let marks = fitting(MOST_ON_PAGE, HALF, marks);
+        if marks.len() < budgets.len() {
+            return None;
         }
-        Some(Budgets { left, others })
+        let keys = budgets.into_iter().map(|(name, budget)| (name, Allowance::new(budget))).collect();
+        Some((KeyBudgets { keys, others }, marks))
     }
 
     /// What those who are held, and the first in line, want of each key.
@@ -234,46 +173,69 @@ impl<R: Clone> Scheduler<R> {
         let in_line = self.lines.iter().flat_map(|line| line.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
-        for charge in bills.chain(self.bills_held()).flat_map(|bill| listed(&self.resource, bill)) {
+        for charge in bills.chain(self.bills_held()).flat_map(|bill| long(&self.resource, bill)) {
             *wanted.entry(charge.name()).or_insert(Credit::ZERO) += credit(&self.resource, charge);
         }
         wanted
     }
 
     /// What a successor is to know of a key that has this budget.
-    pub(crate) fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeyMark {
-        let limit = &self.resource.limits()[name.0.index()];
-        let (micros, taken) = told(limit, &self.key_bucket(now, name), now, budget);
-        KeyMark { limit: limit.spec().name.clone(), key: name.1.to_string(), micros, taken }
+    fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeyMark {
+        KeyMark::of(&self.resource.limits()[name.0.index()], &name.1, &self.key_bucket(now, name), now, budget)
+    }
+
+    /// What a successor is to know of keys: `listed`; pages; and of others what each may be `allowed` beyond what it has, where that
+    /// is known. Where it is not, they are empty until `empty`.
+    pub(crate) fn key_marks(
+        &self,
+        now: Time,
+        listed: Vec<KeyMark>,
+        pages: Vec<KeyPage>,
+        empty: Option<Time>,
+        allowed: impl Fn(LimitId) -> Option<Credit>,
+    ) -> KeyMarks {
+        let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
+            self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
+        let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
+        // As long as the keys of a predecessor are empty, so are those of a successor.
+        let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
+        let others_empty_in = empty.max(begins).map(|time| signed_nanos(now, time));
+        KeyMarks { listed, known: known.collect(), others_empty_in, pages }
     }
 
     /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
-        let limits = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
+        let spent = |page: &Page, (id, limit): (LimitId, &Limit)| {
+            (limit.spec().name.clone(), limit.rate().micros_up(page.spent[id.index()] + allowed(id)))
+        };
+        let long = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
             age_nanos: now.since(page.taken).nanos(),
-            spent: limits()
-                .map(|(id, limit)| {
-                    let spent = page.spent[id.index()] + allowed(id);
-                    (limit.spec().name.clone(), limit.rate().micros_up(spent))
-                })
-                .collect(),
+            spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
         self.ledger.keys.pages.iter().map(page).collect()
     }
 
     /// What a successor is to know of each key of a limit that is not listed, and has this budget.
-    pub(crate) fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeys {
+    fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelMark {
         let fresh = self.ledger.keys.fresh(limit, now);
         let limit = &self.resource.limits()[limit.index()];
         let (micros, taken) = told(limit, &fresh, now, budget);
-        OtherKeys { limit: limit.spec().name.clone(), micros, taken }
+        LevelMark { limit: limit.spec().name.clone(), micros, taken, learned: None, withheld: Vec::new() }
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {
         self.ledger.keys.bucket_of(now, *limit, key)
+    }
+}
+
+impl KeyMark {
+    /// What a successor is to know of the bucket of a key that has this budget.
+    pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
+        let (micros, taken) = told(limit, bucket, now, budget);
+        KeyMark { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken }
     }
 }
 
@@ -291,8 +253,8 @@ fn small((limit, largest): (&Limit, &Credit)) -> Credit {
     if *largest <= limit.full().part(SMALL_PART) { *largest } else { Credit::ZERO }
 }
 
-/// What `bill` takes of keys that marks list.
-fn listed<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
+/// What `bill` takes of keys of long limits.
+fn long<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
     bill.keyed().filter(|charge| resource.limits()[charge.limit.index()].lists_keys())
 }
 

@@ -6,8 +6,6 @@
 //! few keys are left is given up, and these are told anew (compare the cleaning of a log-structured file system; Rosenblum
 //! and Ousterhout, 1992).
 
-use crate::bill::KeyName;
-use crate::bucket::Bucket;
 use crate::credit::Credit;
 use crate::fence::MarkNumber;
 use crate::keys::Keys;
@@ -131,28 +129,12 @@ impl Keys {
         }
     }
 
-    /// Notes that these keys rest on a page as they are at `now`.
-    pub(crate) fn rest(&mut self, now: Time, id: PageId, keys: Vec<Slot>) {
-        let spent = vec![Credit::ZERO; self.limits().len()];
-        let number = self.pages.add(id, now, spent, keys.clone());
+    /// Notes that these keys are as a page tells that was taken then, but for what each may have been granted since.
+    pub(crate) fn rest(&mut self, (id, taken, spent): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+        let number = self.pages.add(id, taken, spent, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);
-            self.get_mut(slot).expect("a key in use is known").page = Some(number);
-        }
-    }
-
-    /// Puts keys where a page of a predecessor says that they are at `then`.
-    pub(crate) fn put_page(
-        &mut self,
-        (id, taken, spent): (PageId, Time, Vec<Credit>),
-        then: Time,
-        keys: impl Iterator<Item = (KeyName, Bucket)>,
-    ) {
-        let slots: Vec<Slot> = keys.map(|((limit, key), bucket)| self.put(limit, key, then, bucket)).collect();
-        let number = self.pages.add(id, taken, spent, slots.clone());
-        for slot in slots {
-            self.in_use.remove(&slot);
-            self.get_mut(slot).expect("it was put there").page = Some(number);
+            self.get_mut(slot).expect("a key of a page is known").page = Some(number);
         }
     }
 

@@ -3,19 +3,19 @@
 use crate::bill::{KeyCharge, KeyName};
 use crate::bucket::Bucket;
 use crate::credit::Credit;
+use crate::fence::NEAR;
 use crate::gate::Gate;
+use crate::index::Index;
 use crate::key_pages::{KeyPages, PageNumber};
 use crate::limit::Limit;
 use crate::resource::{LimitId, Resource};
 use crate::rules::Succession;
 use crate::slab::{Slab, Slot};
 use crate::spec::Start;
-use hashbrown::{DefaultHashBuilder, HashTable};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// How many buckets are looked at with every event, to forget those that are full.
@@ -29,7 +29,8 @@ const MOST_SHOWN: usize = 4_000;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
-    pub(crate) key: Arc<str>,
+    /// Shared with nobody, so that it needs no counts.
+    pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
     /// Who waits for this very bucket.
     pub(crate) gate: Option<Box<Gate>>,
@@ -38,16 +39,16 @@ pub(crate) struct KeyBucket {
 }
 
 impl KeyBucket {
-    fn owes(&self, limit: &Limit, now: Time) -> bool {
-        self.bucket.last_promise().is_some()
-            || self.bucket.level(limit, now) < Credit::ZERO
-            || self.bucket.outlasting(limit, now).is_some()
+    /// When the last promise has started, and what was promised is paid; none where nothing is owed.
+    fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
+        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
+        let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
+        owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
     }
 
-    /// When the last promise has started, and what was promised is paid.
-    fn paid(&self, limit: &Limit, now: Time) -> Time {
-        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
-        used.unwrap_or(now).max(self.bucket.next_free(limit, now))
+    /// The same where that is beyond what is near.
+    fn far(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.paid(limit, now).filter(|paid| *paid > now + NEAR)
     }
 
     /// Until when nobody starts, by the upstream's own word.
@@ -56,39 +57,21 @@ impl KeyBucket {
     }
 }
 
-/// The buckets of a limit that nobody knows.
-#[derive(Clone, Debug)]
-enum Others {
-    /// They are full.
-    Full,
-    /// They were empty then.
-    Empty(Time),
-    /// They are all like this one.
-    Like(Bucket),
-}
-
-impl Others {
-    /// Those of a limit of which nobody has heard.
-    fn begin(resource: &Resource, now: Time) -> Self {
-        if resource.spec().start == Start::Empty { Others::Empty(now) } else { Others::Full }
-    }
-}
-
 /// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
     buckets: Slab<KeyBucket>,
-    index: HashTable<Slot>,
-    hasher: DefaultHashBuilder,
+    /// By key: buckets of different limits stand beside each other.
+    index: Index,
     /// By limit, how many buckets there are.
     live: Vec<usize>,
-    /// By limit: the buckets that nobody knows.
-    others: Vec<Others>,
+    /// By limit, a bucket like all that are not here.
+    others: Vec<Bucket>,
     /// When promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// Buckets with promises, or below zero.
-    owing: BTreeSet<Slot>,
+    /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
+    far: [BTreeSet<(Time, Slot)>; 2],
     /// When freezes of buckets end, by what was heard of each.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
@@ -106,40 +89,27 @@ impl Keys {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
-            buckets: Slab::default(),
-            index: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
             live: vec![0; limits.len()],
-            others: vec![Others::begin(resource, now); limits.len()],
-            due: BTreeSet::new(),
-            owing: BTreeSet::new(),
-            frozen: BTreeSet::new(),
-            in_use: BTreeSet::new(),
-            pages: KeyPages::default(),
-            noted: BTreeSet::new(),
-            swept: 0,
+            others: limits.iter().map(|limit| unheard_of(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
+            ..Keys::default()
         }
     }
 
-    /// Every bucket of `limit` that nobody knows was empty at `time`.
-    pub(crate) fn begin_empty(&mut self, limit: LimitId, time: Time) {
-        self.others[limit.index()] = Others::Empty(time);
+    /// Every bucket of `limit` that is not here is like this one.
+    pub(crate) fn begin_like(&mut self, limit: LimitId, bucket: Bucket) {
+        self.others[limit.index()] = bucket;
     }
 
-    /// Every bucket of `limit` that nobody knows was like this one at `then`.
-    pub(crate) fn begin_like(&mut self, limit: LimitId, then: Time, bucket: Bucket) {
-        let full = bucket.is_as_new(&self.limits[limit.index()], then);
-        self.others[limit.index()] = if full { Others::Full } else { Others::Like(bucket) };
+    /// Every bucket of `limit` that is not here may have been used until `empty`, seen from `now`.
+    pub(crate) fn begin_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
+        self.begin_like(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
     }
 
-    /// When every bucket of `limit` that nobody knows was empty at the latest, unless they are full.
+    /// When every bucket of `limit` that is not here was empty at the latest, unless they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
-        match &self.others[limit.index()] {
-            Others::Full => None,
-            Others::Empty(time) => Some(*time),
-            Others::Like(bucket) => Some(bucket.empty_at(&self.limits[limit.index()], now)),
-        }
+        let (bucket, limit) = (self.fresh(limit, now), &self.limits[limit.index()]);
+        (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -160,8 +130,8 @@ impl Keys {
     }
 
     pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
-        let is_it = |slot: &Slot| self.get(*slot).is_some_and(|known| known.limit == limit && *known.key == *key);
-        self.index.find(self.hash(limit, key), is_it).copied()
+        let is_it = |slot| self.get(slot).is_some_and(|known| known.limit == limit && *known.key == *key);
+        self.index.find(key, is_it)
     }
 
     /// The bucket that `charge` is for, if there is one.
@@ -189,18 +159,34 @@ impl Keys {
     ) -> T {
         let slot = self.open(now, charge);
         self.note(slot);
-        let (known, limit) = (self.buckets.get_mut(slot).expect("a slot in use"), &self.limits[charge.limit.index()]);
+        self.change_at(now, slot, change)
+    }
+
+    fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        let known = self.buckets.get_mut(slot).expect("a slot in use");
+        let limit = &self.limits[known.limit.index()];
+        let far = &mut self.far[usize::from(limit.lists_keys())];
+        if !far.is_empty()
+            && let Some(paid) = known.far(limit, now)
+        {
+            far.remove(&(paid, slot));
+        }
         let done = change(&mut known.bucket, limit);
+        self.leave_page(slot);
+        self.enlist(now, slot);
+        done
+    }
+
+    /// Notes what a bucket is to be found by.
+    fn enlist(&mut self, now: Time, slot: Slot) {
+        let Some(known) = self.buckets.get(slot) else { return };
+        let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        if known.owes(limit, now) {
-            self.owing.insert(slot);
-        }
+        self.far[usize::from(limit.lists_keys())].extend(known.far(limit, now).map(|paid| (paid, slot)));
         if limit.lists_keys() {
-            self.leave_page(slot);
             self.in_use.insert(slot);
         }
-        done
     }
 
     /// Buckets that are frozen, with the ends of their freezes, the last first.
@@ -240,48 +226,42 @@ impl Keys {
         }
     }
 
-    /// Buckets that have promises or are below zero, with the time until which their keys are to be given nothing else.
-    pub(crate) fn owing(&mut self, now: Time) -> impl Iterator<Item = (Time, Slot)> {
-        let (buckets, limits) = (&self.buckets, &self.limits);
-        let known = |slot: Slot| buckets.get(slot).map(|known| (known, &limits[known.limit.index()]));
-        self.owing.retain(|slot| known(*slot).is_some_and(|(known, limit)| known.owes(limit, now)));
-        self.owing.iter().filter_map(move |slot| known(*slot).map(|(known, limit)| (known.paid(limit, now), *slot)))
+    /// Buckets of long or of short limits whose promises are paid only beyond what is near, with the time until which their keys are to
+    /// be given nothing else, the last first.
+    pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        let known = self.far[usize::from(long)].iter().rev().filter_map(|(_, slot)| self.buckets.get(*slot));
+        known.filter_map(move |known| Some((known.far(&self.limits[known.limit.index()], now)?, known)))
     }
 
-    /// Buckets that are not full, with the level that a successor is to know at `now`: everything promised is paid, and nothing else
-    /// is granted until then.
-    pub(crate) fn levels(&self, now: Time) -> impl Iterator<Item = (&KeyBucket, Credit)> {
-        let level = move |known: &KeyBucket| known.bucket.level_when_paid(&self.limits[known.limit.index()], now);
-        self.buckets.iter().map(move |known| (known, level(known)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
+        self.buckets.iter()
     }
 
-    /// The keys that are in use; those that are full are so no more.
-    pub(crate) fn used(&mut self, now: Time) -> impl Iterator<Item = (KeyName, Slot)> {
-        let (buckets, limits) = (&self.buckets, &self.limits);
-        self.in_use.retain(|slot| {
-            buckets.get(*slot).is_some_and(|known| !known.bucket.is_as_new(&limits[known.limit.index()], now))
-        });
-        let known = self.in_use.iter().filter_map(move |slot| Some((buckets.get(*slot)?, *slot)));
-        known.map(|(known, slot)| ((known.limit, Arc::clone(&known.key)), slot))
-    }
-
-    /// The limits.
-    pub(crate) fn limits(&self) -> &[Limit] {
-        &self.limits
+    /// So many keys that are in use, at `most`. Those that are full are so no more.
+    pub(crate) fn used(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+        let mut used = Vec::new();
+        for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
+            let known = self.buckets.get(slot).expect("a key in use is known");
+            match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
+                true => drop(self.in_use.remove(&slot)),
+                false => used.push((known.limit, Arc::from(&*known.key))),
+            }
+        }
+        used
     }
 
     /// Puts the bucket of a key where its predecessor says that it was at `then`.
     pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
-        let charge = KeyCharge { limit, key, amount: Amount::ZERO };
-        self.touch(then, &charge, |bucket, _| *bucket = was);
-        self.open(then, &charge)
+        let slot = self.open(then, &KeyCharge { limit, key, amount: Amount::ZERO });
+        self.change_at(then, slot, |bucket, _| *bucket = was);
+        slot
     }
 
     /// The place of the bucket that `charge` is for; it is made where there is none.
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let bucket = self.fresh(charge.limit, now);
-            self.insert(KeyBucket { limit: charge.limit, key: Arc::clone(&charge.key), bucket, gate: None, page: None })
+            self.insert(KeyBucket { limit: charge.limit, key: (*charge.key).into(), bucket, gate: None, page: None })
         })
     }
 
@@ -294,7 +274,6 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    /// The bound of buckets.
     pub(crate) fn bound(&self) -> usize {
         self.bound
     }
@@ -308,6 +287,11 @@ impl Keys {
                 self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
             }
         }
+        for far in &mut self.far {
+            while far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
+                far.pop_first();
+            }
+        }
         if !self.is_empty() {
             self.sweep(now, SWEEP);
         }
@@ -316,7 +300,7 @@ impl Keys {
     /// By limit, the bucket with the least level, as far as buckets are looked at: those that owe something first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
-        let owing = self.owing.iter().filter_map(|slot| self.get(*slot));
+        let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
         for known in owing.chain(self.buckets.iter()).take(MOST_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
@@ -329,84 +313,81 @@ impl Keys {
 
     /// Goes on under other limits: buckets of those that are gone are forgotten.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
-        let changed = resource.limits();
-        let gone = |known: &KeyBucket| succession.of(known.limit).is_none();
-        let slots = (0..).map_while(|place| self.buckets.nth_place(place));
-        let forgotten: Vec<Slot> = slots.filter(|slot| self.get(*slot).is_some_and(gone)).collect();
-        for slot in forgotten {
-            self.remove(slot);
-        }
-        for known in self.buckets.iter_mut() {
-            let Some(to) = succession.of(known.limit) else { continue };
-            let (before, after) = (&self.limits[known.limit.index()], &changed[to.index()]);
-            if before != after {
-                known.bucket = known.bucket.recast(now, before, after);
+        let (before, after) = (self.limits.clone(), resource.limits());
+        let others = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
+            Some(from) => self.others_under(now, from, to),
+            None => unheard_of(resource, to, now),
+        });
+        self.others = others.collect();
+        for slot in self.slots() {
+            let Some(known) = self.buckets.get_mut(slot) else { continue };
+            let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
+                self.remove(slot);
+                continue;
+            };
+            if *was != after[to.index()] {
+                known.bucket = known.bucket.recast(now, was, &after[to.index()]);
             }
             known.limit = to;
         }
-        let others = |(before, to): (&Option<LimitId>, &Limit)| {
-            let Some(before) = before.filter(|_| to.is_keyed()) else { return Others::begin(resource, now) };
-            let was = &self.limits[before.index()];
-            if was.counts_longer_as(to).is_some() {
-                // Nobody knows what keys have taken that were forgotten a moment ago.
-                let known = self.empty_at(now, before).unwrap_or(Time::ORIGIN);
-                return Others::Empty(known.max(now - was.spec().period));
-            }
-            match &self.others[before.index()] {
-                Others::Like(bucket) => Others::Like(bucket.recast(now, was, to)),
-                others if !to.has_tokens() => others.clone(),
-                Others::Full | Others::Empty(_) => {
-                    // What nobody knows of was as full as the smaller bucket could be.
-                    let level = self.fresh(before, now).recast(now, was, to).level(to, now);
-                    if level < to.full() { Others::Empty(to.empty_at(now, level)) } else { Others::Full }
-                }
-            }
-        };
-        self.others = succession.before().iter().zip(changed).map(others).collect();
         self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
-        self.limits = changed.to_vec();
-        self.leave_all_pages();
-        if !succession.is_same() {
-            self.find_anew();
+        self.limits = after.to_vec();
+        self.enlist_all(now);
+    }
+
+    /// A bucket like all of `from` that are not here, under another limit.
+    fn others_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
+        let was = &self.limits[from.index()];
+        if was.counts_longer_as(to).is_some() {
+            // Nobody knows what keys have taken that were forgotten a moment ago.
+            let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
+            return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
+        let mut others = self.fresh(from, now).recast(now, was, to);
+        others.shed(to, now);
+        others
     }
 
     /// The wall clock showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let before = self.limits.clone();
         self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
-        let known = self.buckets.iter_mut().map(|known| (known.limit.index(), &mut known.bucket));
-        let others = self.others.iter_mut().enumerate().filter_map(|(index, others)| match others {
-            Others::Like(bucket) => Some((index, bucket)),
-            Others::Full | Others::Empty(_) => None,
-        });
-        known.chain(others).for_each(|(index, bucket)| bucket.anchor(now, &before[index], &self.limits[index]));
-        self.leave_all_pages();
+        let after = self.limits.clone();
+        self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
-    /// No page tells of any bucket as it is any more.
-    fn leave_all_pages(&mut self) {
-        self.pages.clear();
-        let limits = &self.limits;
-        self.in_use.clear();
-        let slots: Vec<Slot> = (0..).map_while(|place| self.buckets.nth_place(place)).collect();
-        for slot in slots {
-            if let Some(known) = self.buckets.get_mut(slot) {
-                known.page = None;
-                self.in_use.extend(limits[known.limit.index()].lists_keys().then_some(slot));
+    /// Takes everything that is in stock.
+    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+        let limits = self.limits.clone();
+        self.change_all(now, |bucket, index| {
+            if is_meant(&limits[index]) {
+                let stock = bucket.level(&limits[index], now).max(Credit::ZERO);
+                bucket.debit(&limits[index], now, stock);
             }
+        });
+    }
+
+    /// Changes every bucket, and those that are not here, by the index of its limit.
+    fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
+        self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
+        self.others.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
+        self.enlist_all(now);
+    }
+
+    /// Notes anew what all buckets are to be found by. No page tells of any of them as it is any more.
+    fn enlist_all(&mut self, now: Time) {
+        self.pages.clear();
+        self.far = Default::default();
+        self.in_use.clear();
+        for slot in self.slots() {
+            self.get_mut(slot).into_iter().for_each(|known| known.page = None);
+            self.enlist(now, slot);
         }
     }
 
-    /// Makes the index anew, as hashes have the limit in them.
-    fn find_anew(&mut self) {
-        let slots = (0..).map_while(|place| self.buckets.nth_place(place)).filter(|slot| self.get(*slot).is_some());
-        let mut index = HashTable::with_capacity(self.buckets.len());
-        let hash_of = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
-        for slot in slots {
-            index.insert_unique(hash_of(&slot), slot, hash_of);
-        }
-        self.index = index;
+    fn slots(&self) -> Vec<Slot> {
+        let places = (0..).map_while(|place| self.buckets.nth_place(place));
+        places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
     /// Nobody waits for any bucket any more.
@@ -415,47 +396,22 @@ impl Keys {
         self.noted.clear();
     }
 
-    /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
-        for (others, _) in self.others.iter_mut().zip(&self.limits).filter(|(_, limit)| is_meant(limit)) {
-            *others = match others {
-                Others::Empty(time) => Others::Empty(now.max(*time)),
-                Others::Full | Others::Like(_) => Others::Empty(now),
-            };
+    /// A bucket that is not here.
+    pub(crate) fn fresh(&self, limit: LimitId, now: Time) -> Bucket {
+        let (others, limit) = (&self.others[limit.index()], &self.limits[limit.index()]);
+        if others.is_as_new(limit, now) {
+            return Bucket::new(limit, now, limit.full());
         }
-        for known in self.buckets.iter_mut() {
-            let limit = &self.limits[known.limit.index()];
-            if is_meant(limit) {
-                let stock = known.bucket.level(limit, now).max(Credit::ZERO);
-                known.bucket.debit(limit, now, stock);
-            }
-        }
-        self.leave_all_pages();
-    }
-
-    /// A bucket that nobody knows.
-    pub(crate) fn fresh(&self, id: LimitId, now: Time) -> Bucket {
-        let limit = &self.limits[id.index()];
-        match &self.others[id.index()] {
-            Others::Full => Bucket::new(limit, now, limit.full()),
-            Others::Empty(time) => Bucket::empty_until(limit, now, *time),
-            Others::Like(bucket) => {
-                let mut bucket = bucket.clone();
-                bucket.advance(limit, now);
-                if bucket.is_as_new(limit, now) { Bucket::new(limit, now, limit.full()) } else { bucket }
-            }
-        }
+        let mut bucket = others.clone();
+        bucket.advance(limit, now);
+        bucket
     }
 
     fn insert(&mut self, bucket: KeyBucket) -> Slot {
         self.live[bucket.limit.index()] += 1;
-        let hash = self.hash(bucket.limit, &bucket.key);
         let slot = self.buckets.insert(bucket);
-        // The table is taken out for the time of its growing, which reads the keys.
-        let mut index = std::mem::take(&mut self.index);
-        let rehash = |slot: &Slot| self.get(*slot).map_or(0, |known| self.hash(known.limit, &known.key));
-        index.insert_unique(hash, slot, rehash);
-        self.index = index;
+        let known = self.buckets.get(slot).expect("it was put there");
+        self.index.insert(&*known.key, slot);
         slot
     }
 
@@ -480,15 +436,21 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
-        let Some(known) = self.buckets.remove(slot) else { return };
-        self.live[known.limit.index()] -= 1;
-        let hash = self.hash(known.limit, &known.key);
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
-            entry.remove();
+        if let Some(known) = self.buckets.remove(slot) {
+            self.live[known.limit.index()] -= 1;
+            self.index.remove(&*known.key, slot);
         }
     }
+}
 
-    fn hash(&self, limit: LimitId, key: &str) -> u64 {
-        self.hasher.hash_one((limit, key))
+/// A bucket that nobody has used.
+fn unheard_of(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
+    match resource.spec().start {
+        Start::Empty => Bucket::empty_until(limit, now, now),
+        Start::Full | Start::Unproven => full(limit),
     }
+}
+
+fn full(limit: &Limit) -> Bucket {
+    Bucket::new(limit, Time::ORIGIN, limit.full())
 }

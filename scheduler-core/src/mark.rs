@@ -3,53 +3,29 @@
 use crate::bill::Bill;
 use crate::book::Book;
 use crate::bucket::Bucket;
-use crate::counter::Unknown;
 use crate::credit::Credit;
-use crate::event::Ask;
 pub use crate::fence::MarkNumber;
-use crate::fence::{AtOnce, Fence, KeysCovered, MAX_LISTED, NEAR, NewMark};
+use crate::fence::{AtOnce, Fence, NEAR};
+use crate::key_budgets::KeyBudgets;
+use crate::keys::KeyBucket;
 use crate::ledger::Backlog;
+use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
-use crate::listing::keep_first;
-use crate::refusal::Refusal;
+use crate::listing::{HALF, MOST_FAR, fitting, keep_first};
 use crate::resource::{ClassId, LimitId};
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
-use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
-use rampmeter_protocol::time::{Span, Time};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-/// Steps in which promises for later are told to a successor. As long as one step is not longer than a limit's period, a
-/// successor withholds nothing for long that could be used.
-const MAX_STEPS: u64 = 16;
-/// Steps that one bucket's predecessors can leave: a dozen crashes within seconds.
-const MAX_WITHHELD: usize = 128;
-/// How long those who are answered at once wait for a mark. Then it is for their senders to decide.
-const LONGEST_HOLD: Span = Span::from_millis(500);
+use crate::snapshot::{KeyMark, KeyMarks, Snapshot};
+use rampmeter_protocol::time::Time;
 
 /// A state to be written to the store, in which all that may be granted under it counts as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// For [`Event::Marked`](crate::event::Event::Marked).
     pub number: MarkNumber,
-    /// All buckets.
-    pub levels: Vec<LevelMark>,
-    /// The buckets of keys.
-    pub keys: KeyMarks,
-    /// What the upstream has asked to wait with.
-    pub freezes: Vec<FreezeMark>,
+    /// The state, without permits.
+    pub state: Snapshot,
     /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
     pub budget: Vec<u64>,
-    /// What the store has to hold before this mark: pages that it names.
-    pub pages: Vec<NewPage>,
-}
-
-/// A request that is to be answered at once, as soon as the store allows it.
-#[derive(Clone, Debug)]
-pub(crate) struct Held<R> {
-    pub(crate) ask: Ask<R>,
-    since: Time,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -85,82 +61,43 @@ impl<R: Clone> Scheduler<R> {
         if self.fence.as_ref()?.is_full() {
             return None;
         }
+        let (new_pages, of_keys) = self.key_budgets(now);
+        let (key_budgets, listed) = of_keys.unzip();
         let at_once = self.grantable_at_once(now);
-        let mut keys = self.keys_to_cover(now);
-        let mut pages = Vec::new();
-        if keys.others <= now + NEAR {
-            (keys.budgets, pages) = self.key_budgets(now);
-        }
+        let number = self.fence.as_ref()?.next();
+        self.ledger.keys.pages.drop_empty(self.epoch, number);
+        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let fence = self.fence.as_mut()?;
-        self.ledger.keys.pages.drop_empty(self.epoch, fence.next());
-        let new = fence.open(&self.resource, (now, self.serial), &at_once, &keys, pages.len());
-        let shared = || self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
-        let levels = shared().map(|(id, limit)| self.fenced_level(now, id, limit, &new));
-        let budget = shared().map(|(id, limit)| limit.rate().micros_up(new.budget[id.index()]));
-        let (levels, budget) = (levels.collect(), budget.collect());
-        let (keys, freezes) = (self.fenced_keys(now, &keys), self.freeze_marks(now));
-        Some(Mark { number: new.number, levels, keys, freezes, budget, pages })
+        let granted = fence.open(&self.resource, (now, self.serial), &at_once, key_budgets, new_pages.len());
+        let levels = self.level_marks(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
+        let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
+        let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
+        let state = Snapshot { levels, keys, freezes: self.freeze_marks(now), new_pages, ..Snapshot::default() };
+        Some(Mark { number, state, budget })
     }
 
-    /// Until when a successor gives keys nothing: those with far promises each; the others until near starts are past.
-    fn keys_to_cover(&mut self, now: Time) -> KeysCovered {
-        let near = now + NEAR;
-        let mut owing: Vec<(Time, Slot)> = self.ledger.keys.owing(now).filter(|(paid, _)| *paid > near).collect();
+    /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
+    /// far promises. The others are empty until near starts are past.
+    fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeyMark>) -> KeyMarks {
+        let limits = self.resource.limits();
+        let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // One more than are listed says how long the others wait.
-        keep_first(&mut owing, MAX_LISTED + 1, |(a, _), (b, _)| b.cmp(a));
-        let until = owing.into_iter().map(|(paid, slot)| {
-            let known = self.ledger.keys.get(slot).expect("a bucket that owes is there");
-            ((known.limit, Arc::clone(&known.key)), paid)
-        });
-        KeysCovered::new(&self.resource, near, until.collect())
-    }
-
-    fn fenced_keys(&self, now: Time, keys: &KeysCovered) -> KeyMarks {
-        let empty = keys.listed.iter().map(|((limit, key), until)| {
-            let limit = &self.resource.limits()[limit.index()];
-            let micros = limit.rate().micros(-limit.rate().refill_within(until.since(now)));
-            let taken = Bucket::empty_until(limit, now, *until).taken(limit, now, &[], now);
-            KeyMark { limit: limit.spec().name.clone(), key: key.to_string(), micros, taken }
-        });
-        let budgets = keys.budgets.iter().filter(|(name, _)| !keys.listed.contains_key(*name));
-        let listed = budgets.map(|(name, budget)| self.listed_key(now, name, *budget));
-        let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
-            self.resource.keyed_limits().partition(|limit| keys.budgets.are_for(&self.resource, *limit));
-        let known = known.iter().map(|limit| self.other_keys(now, *limit, keys.budgets.of_others(*limit)));
-        // As long as the keys of a predecessor are empty, so are those of a successor.
-        let begins = unknown.iter().filter_map(|limit| self.ledger.keys.empty_at(now, *limit));
-        let others = begins.fold(keys.others, Time::max);
-        KeyMarks {
-            listed: empty.chain(listed).collect(),
-            known: known.collect(),
-            others_empty_in: Some(signed_nanos(now, others)),
-            pages: if keys.budgets.are_kept() {
-                self.key_pages(now, |limit| keys.budgets.of_others(limit))
-            } else {
-                Vec::new()
-            },
+        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        if budgets.is_none() {
+            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
+            keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
         }
-    }
-
-    /// When whoever is held has been kept waiting for too long.
-    pub(crate) fn next_release(&self) -> Option<Time> {
-        let held = self.held.front().map(|held| held.since).into_iter().chain(self.pending.oldest()).min()?;
-        Some(held + LONGEST_HOLD)
-    }
-
-    /// The store holds a mark: whoever was held for it goes on.
-    pub(crate) fn marked(&mut self, now: Time, number: MarkNumber) {
-        let Some(fence) = &mut self.fence else { return };
-        fence.confirm(number);
-        self.release_held(now);
-        self.tell_promised(now);
-        for Held { ask, since, .. } in std::mem::take(&mut self.held) {
-            let before = self.held.len();
-            self.ask(now, ask);
-            // Who is held again has been held all the time.
-            self.held.range_mut(before..).for_each(|held| held.since = since);
-        }
-        self.ledger.note_change();
+        let mark = |(until, known): &(Time, &KeyBucket)| {
+            let limit = &limits[known.limit.index()];
+            KeyMark::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
+        };
+        let marks = fitting(MOST_FAR, HALF, far.iter().map(mark));
+        let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
+        listed.extend(marks);
+        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_others(limit)));
+        self.key_marks(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
+            has_budget(limit).map(|budgets| budgets.of_others(limit))
+        })
     }
 
     /// A successor has to know soon what has just happened.
@@ -207,80 +144,27 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Keeps a request that is to be answered at once until the store holds a mark that covers it.
-    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        let bound = self.resource.spec().bounds.max_waiting;
-        if self.held.len() >= bound {
-            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        self.fence.as_mut().expect("only a fence holds anybody").want(&self.resource, &ask.bill, start.since(now));
-        self.held.push_back(Held { ask, since: now });
-    }
-
-    /// Sends those elsewhere whom the store has kept waiting for too long.
-    pub(crate) fn release_held(&mut self, now: Time) {
-        while self.held.front().is_some_and(|held| held.since + LONGEST_HOLD <= now) {
-            let Held { ask, .. } = self.held.pop_front().expect("there is a first");
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        self.take_back_promised(now, now - LONGEST_HOLD);
-    }
-
-    /// A level with everything promised spent, and the budgets with it.
-    fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark) -> LevelMark {
-        let (book, rate) = (self.ledger.book(id), limit.rate());
-        let bucket = &book.bucket;
-        let budget = new.budget[id.index()];
-        let unknown = [Unknown { from: now, until: new.until, credit: budget }];
-        let taken = bucket.taken(limit, now, &unknown, new.until);
-        let outstanding = |from: Time| {
-            let unknown = if from < new.until { budget } else { Credit::ZERO };
-            rate.micros_up(bucket.outstanding_after(from) + unknown)
+    fn grantable_at_once(&self, now: Time) -> Vec<AtOnce> {
+        let mut held = Backlog::none(&self.resource);
+        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
+        let at_once = |(id, _)| {
+            let Book { bucket, limit, .. } = self.ledger.book(id);
+            let level = self.near_level(now, limit, bucket);
+            AtOnce { wanted: held.of(id) + self.startable(id, level), level }
         };
-        LevelMark {
-            limit: limit.spec().name.clone(),
-            micros: rate.micros(book.level(now) - budget),
-            learned: book.learner.mark(now),
-            withheld: match taken {
-                Some(_) => Vec::new(),
-                None => withheld(bucket, now, (new.until, bucket.last_promise().unwrap_or(now)), outstanding),
-            },
-            taken,
-        }
+        self.resource.limits_by_id().map(at_once).collect()
     }
 
-    fn grantable_at_once(&self, now: Time) -> AtOnce {
-        let (held, limits) = (self.bills_of(self.held.iter()), || self.resource.limits_by_id());
-        AtOnce {
-            wanted: limits().map(|(id, limit)| held.of(id) + self.startable(now, id, limit)).collect(),
-            levels: limits().map(|(id, _)| self.near_level(now, id)).collect(),
-        }
-    }
-
-    fn bills_of<'a>(&'a self, held: impl Iterator<Item = &'a Held<R>>) -> Backlog
-    where
-        R: 'a,
-    {
-        let mut bills = Backlog::none(&self.resource);
-        held.for_each(|held| bills.add(&self.resource, &held.ask.bill));
-        bills
-    }
-
-    /// What those want who are held.
-    pub(crate) fn bills_held(&self) -> impl Iterator<Item = &Bill> {
-        self.held.iter().map(|held| &held.ask.bill)
-    }
-
-    fn near_level(&self, now: Time, id: LimitId) -> Credit {
+    /// The level of a bucket as far as near starts are concerned.
+    pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
         // What comes in at once is asked for when it does, and not long before.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
-        let Book { bucket, limit, .. } = self.ledger.book(id);
         bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
-    /// What those who wait could take from `limit` now, which is no more than there is for their class.
-    fn startable(&self, now: Time, id: LimitId, limit: &Limit) -> Credit {
-        let level = self.near_level(now, id);
+    /// What those who wait could take from a limit at this level, which is no more than there is for their class.
+    fn startable(&self, id: LimitId, level: Credit) -> Credit {
+        let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
             self.backlog_through(class).of(id).min(stock)
@@ -288,42 +172,4 @@ impl<R: Clone> Scheduler<R> {
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.lines[id.index()].is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)
     }
-}
-
-/// What a successor withholds, step by step: the first ends at `near`, the others are equal until `last`, and each step that was
-/// inherited ends where it did. `outstanding` says how much from the beginning of each step on.
-pub(crate) fn withheld(
-    bucket: &Bucket,
-    now: Time,
-    (near, last): (Time, Time),
-    outstanding: impl Fn(Time) -> u64,
-) -> Vec<WithheldMark> {
-    let inherited = bucket.withheld().steps().map(|(until, _)| until).filter(|until| *until > now);
-    let ends: BTreeSet<Time> = steps(now, near, last.max(near)).into_iter().chain(inherited).collect();
-    let from = std::iter::once(now).chain(ends.iter().copied());
-    let step =
-        |(from, until): (Time, &Time)| WithheldMark { nanos: until.since(now).nanos(), micros: outstanding(from) };
-    merged(from.zip(&ends).map(step).collect())
-}
-
-/// The ends of the steps in which a successor learns what to withhold: the first at `near`, then equal ones until `far`.
-fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
-    let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
-    let count = rest.div_ceil(first.max(1)).min(MAX_STEPS);
-    let step = |index: u64| near + Span::from_nanos((u128::from(rest) * u128::from(index) / u128::from(count)) as u64);
-    std::iter::once(near).chain((1..=count).map(step)).collect()
-}
-
-/// Steps of equal amounts as one, and no more than the bound: of too many, some last until the next one ends.
-fn merged(steps: Vec<WithheldMark>) -> Vec<WithheldMark> {
-    let mut merged: Vec<WithheldMark> = Vec::new();
-    let surplus = steps.len().saturating_sub(MAX_WITHHELD);
-    for (index, step) in steps.into_iter().enumerate() {
-        match merged.last_mut() {
-            Some(last) if last.micros == step.micros || index <= surplus => last.nanos = step.nanos,
-            Some(_) | None => merged.push(step),
-        }
-    }
-    merged.retain(|step| step.micros > 0);
-    merged
 }

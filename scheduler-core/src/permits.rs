@@ -164,18 +164,17 @@ impl<R> Permits<R> {
     /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
     pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
-        let (mark, bill) = (self.by_id.mark(&id), self.bills.keep(bill));
+        let bill = self.bills.keep(bill);
         let slot = self.permits.insert(Permit { id, bill, state });
-        self.by_id.insert(mark, slot);
+        self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
         slot
     }
 
     /// Calls the permit in `slot` by an id that is new; its former id is free.
     pub(crate) fn rename(&mut self, slot: Slot, id: PermitId) {
-        let mark = self.by_id.mark(&id);
+        self.by_id.insert(&id, slot);
         let former = std::mem::replace(&mut self.get_mut(slot).id, id);
         self.by_id.remove(&former, slot);
-        self.by_id.insert(mark, slot);
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {

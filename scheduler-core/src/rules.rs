@@ -57,12 +57,6 @@ impl Succession {
         Succession { to: places(before, after), from: places(after, before) }
     }
 
-    /// Whether every limit goes on, in its place, and there is no other.
-    pub(crate) fn is_same(&self) -> bool {
-        let stays = |(id, to): (LimitId, &Option<LimitId>)| *to == Some(id);
-        self.from.len() == self.to.len() && (0..).map(LimitId).zip(&self.to).all(stays)
-    }
-
     /// Where a limit of the former set is, if it goes on.
     pub(crate) fn of(&self, before: LimitId) -> Option<LimitId> {
         self.to[before.index()]

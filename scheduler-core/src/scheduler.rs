@@ -10,9 +10,8 @@ use crate::headcount::Headcount;
 use crate::ledger::Ledger;
 use crate::limit::Tier;
 use crate::line::{Line, Place};
-use crate::mark::Held;
 use crate::news::News;
-use crate::pending_grants::PendingGrants;
+use crate::pending::Pending;
 use crate::permits::{Granted, Permits, Stage, State};
 use crate::refusal::Refusal;
 use crate::resource::{ClassId, Resource};
@@ -92,10 +91,8 @@ pub struct Scheduler<R> {
     pub(crate) delivery: Delivery,
     /// What the store allows to be granted; everything where there is none.
     pub(crate) fence: Option<Fence>,
-    /// Those to be answered at once, as soon as the store allows it.
-    pub(crate) held: VecDeque<Held<R>>,
-    /// Promised starts that are told once the store knows of them.
-    pub(crate) pending: PendingGrants<R>,
+    /// Answers that wait for the store.
+    pub(crate) pending: VecDeque<Pending<R>>,
     /// What limits have counted that are gone: calls that were granted under them may still name it.
     pub(crate) former_units: BTreeSet<Name>,
     /// Limits that are measured and not enforced.
@@ -148,8 +145,7 @@ impl<R: Clone> Scheduler<R> {
             handing_over: false,
             delivery: Delivery::default(),
             fence: None,
-            held: VecDeque::new(),
-            pending: PendingGrants::default(),
+            pending: VecDeque::new(),
             former_units: BTreeSet::new(),
             shadows: Shadows::new(&resource, now),
             commands: VecDeque::new(),
@@ -184,7 +180,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ask(now, Ask { bill, ..ask });
             }
             Event::Settle(settle) => self.settle(now, settle),
-            Event::Wake => self.release_held(now),
+            Event::Wake => self.release_pending(now),
             Event::Marked(number) => self.marked(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.doubt(),
@@ -303,7 +299,7 @@ impl<R: Clone> Scheduler<R> {
     /// Everybody who waits is sent elsewhere.
     fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
-        self.take_back_promised(now, now);
+        self.give_up_pending(now, now);
         for Ask { to, id, .. } in self.take_waiting(now, &self.resource.clone()) {
             self.refuse(to, id, Refusal::Unavailable);
         }

@@ -83,7 +83,7 @@ impl<R: Clone> Scheduler<R> {
         let places = self.places(now, granted.key, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
         if let Some(fence) = &mut self.fence {
-            fence.give_back(&self.resource, granted.key, &bill, places);
+            fence.release(&self.resource, granted.key, &bill, places, false);
         }
         self.discharge(now, granted.key, &bill);
         self.shadows.correct(now, granted.key, &bill, None);
@@ -167,7 +167,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.charge(&actual.beyond(&bill), now);
         if let Some(fence) = &mut self.fence {
-            fence.release(&self.resource, granted.key, &bill, places);
+            fence.release(&self.resource, granted.key, &bill, places, true);
         }
         self.counters.settled += 1;
     }

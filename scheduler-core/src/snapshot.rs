@@ -3,16 +3,14 @@
 use crate::bill::Bill;
 use crate::bucket::Bucket;
 use crate::credit::{Credit, Rate};
-use crate::fence::NEAR;
 pub use crate::freeze::FreezeMark;
 use crate::key_budgets::told;
 pub use crate::key_pages::PageId;
 use crate::keys::KeyBucket;
 pub use crate::learned::{LearnedMark, Policy};
+use crate::level_marks::ListedPromises;
 use crate::limit::Limit;
-use crate::listed_promises::ListedPromises;
-use crate::listing::{Listing, keep_first};
-use crate::mark::withheld;
+use crate::listing::{MOST_AT_STOP, ROOM, fitting, keep_first};
 use crate::permits::{Granted, Permit, Stage, State};
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
@@ -23,9 +21,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-
-/// Most buckets of keys that a successor is told of one by one.
-pub(crate) const MAX_LISTED: usize = 10_000;
 
 /// The state of a resource at an instant, by name, so that it outlives a change of limits.
 ///
@@ -44,7 +39,7 @@ pub struct Snapshot {
     pub freezes: Vec<FreezeMark>,
     /// Remembered permits, the latest start first.
     pub permits: Vec<PermitMark>,
-    /// Pages that are to be written before it.
+    /// What the store has to hold before it: pages that it names.
     pub new_pages: Vec<NewPage>,
 }
 
@@ -54,7 +49,7 @@ pub struct KeyMarks {
     /// Those that are known.
     pub listed: Vec<KeyMark>,
     /// Limits of which it is known how all others are.
-    pub known: Vec<OtherKeys>,
+    pub known: Vec<LevelMark>,
     /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
     pub others_empty_in: Option<i64>,
     /// Where more keys are known, the oldest page first: what is on a later one counts, and what is listed here most of all.
@@ -83,17 +78,6 @@ pub struct NewPage {
     pub keys: Vec<KeyMark>,
 }
 
-/// What each key of a limit has that is not listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherKeys {
-    /// The limit.
-    pub limit: Name,
-    /// The level of its bucket in millionths.
-    pub micros: i128,
-    /// What is taken, where the limit counts something else than tokens.
-    pub taken: Option<Taken>,
-}
-
 /// The level of a key's bucket, with everything that was promised paid, and nothing else to be granted until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyMark {
@@ -107,7 +91,7 @@ pub struct KeyMark {
     pub taken: Option<Taken>,
 }
 
-/// The level of a bucket.
+/// The level of a bucket without keys, or of each key's that is not known one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelMark {
     /// Its limit.
@@ -166,77 +150,41 @@ impl<R: Clone> Scheduler<R> {
     /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        self.ledger.advance(now);
         let new_pages = self.turn_all_pages(now);
         let permits = self.latest_permits(now, most);
         let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_mark(now, permit)).collect();
-        let (levels, keys) = (self.levels_beside(now, &listed), self.key_marks(now));
+        let nothing = vec![Credit::ZERO; self.resource.limits().len()];
+        let (levels, keys) = (self.level_marks(now, (now, &nothing), &listed), self.keys_at_stop(now));
         Snapshot { levels, keys, freezes: self.freeze_marks(now), permits, new_pages }
     }
 
     /// The buckets of keys that are on no page: those of long limits first, and the lowest first where there are too many to list.
-    fn key_marks(&self, now: Time) -> KeyMarks {
-        let keys = &self.ledger.keys;
-        let limit_of = |known: &KeyBucket| &self.resource.limits()[known.limit.index()];
-        let not_full =
-            keys.levels(now).filter(|(known, level)| known.page.is_none() && *level < limit_of(known).full());
-        let mut lowest: Vec<_> =
-            not_full.map(|(known, level)| (known.bucket.empty_at(limit_of(known), now), known, level)).collect();
-        let rank = |(empty, known, _): &(Time, &KeyBucket, Credit)| (limit_of(known).lists_keys(), *empty);
-        keep_first(&mut lowest, MAX_LISTED + 1, |one, other| rank(other).cmp(&rank(one)));
-        let mut listing = Listing::of(MAX_LISTED);
-        let begins = self.resource.keyed_limits().filter_map(|limit| keys.empty_at(now, limit)).max();
-        let mark = |&(_, known, level): &(Time, &KeyBucket, Credit)| KeyMark {
-            limit: limit_of(known).spec().name.clone(),
-            key: known.key.to_string(),
-            micros: limit_of(known).rate().micros(level),
-            taken: known.bucket.taken(limit_of(known), now, &[], now),
+    fn keys_at_stop(&self, now: Time) -> KeyMarks {
+        let limits = self.resource.limits();
+        let limit_of = |known: &KeyBucket| &limits[known.limit.index()];
+        let is_told = |known: &&KeyBucket| {
+            let limit = limit_of(known);
+            known.page.is_none() && known.bucket.level_when_paid(limit, now) < limit.full()
         };
-        let admit = |entry: &(Time, &KeyBucket, Credit)| {
-            let mark = mark(entry);
-            let spans = mark.taken.as_ref().map_or(0, |taken| taken.spans.len());
-            listing.admits(limit_of(entry.1), &mark.key, spans).then_some(mark)
+        let rank = |known: &KeyBucket| {
+            let limit = limit_of(known);
+            (limit.lists_keys(), known.bucket.empty_at(limit, now))
         };
-        let listed: Vec<KeyMark> = lowest.iter().map_while(admit).collect();
-        let latest = lowest.get(listed.len()).map(|(empty, ..)| *empty).max(begins);
-        let first_left_out = lowest.get(listed.len()).map(rank);
-        let is_known = |limit: &LimitId| {
-            let rest = first_left_out.map(|(of_long_limit, _)| of_long_limit);
-            rest.is_none_or(|of_long_limit| !of_long_limit && self.resource.limits()[limit.index()].lists_keys())
+        let told = self.ledger.keys.iter().filter(is_told);
+        let mut lowest: Vec<_> = told.map(|known| (rank(known), known)).collect();
+        keep_first(&mut lowest, MOST_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
+        let mark =
+            |(_, known): &(_, &KeyBucket)| KeyMark::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO);
+        let listed = fitting(MOST_AT_STOP, ROOM, lowest.iter().map(mark));
+        let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
+        let known = |limit: LimitId| {
+            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && limits[limit.index()].lists_keys())
         };
-        let known = self.resource.keyed_limits().filter(is_known);
-        let known = known.map(|limit| self.other_keys(now, limit, Credit::ZERO)).collect();
-        let (others_empty_in, pages) =
-            (latest.map(|time| signed_nanos(now, time)), self.key_pages(now, |_| Credit::ZERO));
-        KeyMarks { listed, known, others_empty_in, pages }
-    }
-
-    /// The buckets' part of [`Scheduler::snapshot`], which is small.
-    #[must_use]
-    pub fn levels(&mut self, now: Time) -> Vec<LevelMark> {
-        self.levels_beside(now, &ListedPromises::of::<R>(&self.resource, now, &[]))
-    }
-
-    /// All levels, for a successor that is told of the promises in `listed` one by one.
-    fn levels_beside(&mut self, now: Time, listed: &ListedPromises) -> Vec<LevelMark> {
-        self.ledger.advance(now);
-        let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
-        limits
-            .map(|(id, limit)| {
-                let book = self.ledger.book(id);
-                let bucket = &book.bucket;
-                let taken = bucket.taken(limit, now, &[], now);
-                let last = listed.first.unwrap_or(Time::NEVER).min(bucket.last_promise().unwrap_or(now));
-                let outstanding = |from: Time| limit.rate().micros_up(listed.without(bucket, id, from));
-                let withheld = match taken {
-                    Some(_) => Vec::new(),
-                    None => withheld(bucket, now, (last.min(now + NEAR), last), outstanding),
-                };
-                let (name, micros) = (limit.spec().name.clone(), limit.rate().micros(book.level(now)));
-                let learned = book.learner.mark(now);
-                LevelMark { limit: name, micros, taken, learned, withheld }
-            })
-            .collect()
+        let pages = self.key_pages(now, |_| Credit::ZERO);
+        let empty = left_out.map(|(_, empty)| empty);
+        self.key_marks(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
     }
 
     /// A scheduler at `now` that goes on from a snapshot which was taken at `then`.
@@ -265,10 +213,7 @@ impl<R: Clone> Scheduler<R> {
     /// A scheduler whose predecessor's state is lost: every bucket starts empty.
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
-        let mut scheduler = Scheduler::new(resource, epoch, now);
-        for (limit, _) in scheduler.resource.limits_by_id() {
-            scheduler.ledger.book_mut(limit).reset(now, Credit::ZERO, Withheld::default());
-        }
+        let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
         scheduler.ledger.keys.empty(now, |_| true);
         scheduler
     }
@@ -284,9 +229,14 @@ impl<R: Clone> Scheduler<R> {
     /// A scheduler whose buckets are full, whatever the resource says of the start.
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
+        Scheduler::at_level(resource, epoch, now, Limit::full)
+    }
+
+    fn at_level(resource: Resource, epoch: u64, now: Time, level: impl Fn(&Limit) -> Credit) -> Self {
+        let levels: Vec<Credit> = resource.limits().iter().map(level).collect();
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for (id, limit) in scheduler.resource.limits_by_id() {
-            scheduler.ledger.book_mut(id).reset(now, limit.full(), Withheld::default());
+        for (index, level) in levels.into_iter().enumerate() {
+            scheduler.ledger.book_mut(LimitId(index as u8)).reset(now, level, Withheld::default());
         }
         scheduler
     }
@@ -308,7 +258,10 @@ impl<R: Clone> Scheduler<R> {
         let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
             State::Returned => (None, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) => (Some(granted.key), granted.class, fate(granted)),
+            State::Granted(granted) if granted.stage == Stage::Settled => {
+                (Some(granted.key), granted.class, Fate::Settled)
+            }
+            State::Granted(granted) => (Some(granted.key), granted.class, Fate::Open),
         };
         // A unit that nothing was charged for may still turn out to have been used.
         let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
@@ -328,17 +281,16 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn restore_level(&mut self, then: Time, mark: &LevelMark) {
-        if let Some(limit) = self.resource.limit(&mark.limit) {
-            let rate = *self.resource.limits()[limit.index()].rate();
-            let book = self.ledger.book_mut(limit);
-            if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
-                return;
-            }
-            if let Some(learned) = &mark.learned {
-                book.resume_learning(then, learned);
-            }
-            book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.withheld));
+        let Some(limit) = self.resource.limit(&mark.limit) else { return };
+        let rate = *self.resource.limits()[limit.index()].rate();
+        let book = self.ledger.book_mut(limit);
+        if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
+            return;
         }
+        if let Some(learned) = &mark.learned {
+            book.resume_learning(then, learned);
+        }
+        book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.withheld));
     }
 
     fn restore_keys(&mut self, then: Time, marks: &KeyMarks) {
@@ -346,13 +298,13 @@ impl<R: Clone> Scheduler<R> {
         for id in self.resource.keyed_limits() {
             let limit = &self.resource.limits()[id.index()];
             let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
-            match (known.filter(|_| all_pages || !limit.lists_keys()), marks.others_empty_in) {
+            let empty_in = marks.others_empty_in.or(known.map(|_| 0));
+            match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.begin_like(id, then, was);
+                    self.ledger.keys.begin_like(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, shifted(then, nanos)),
-                (None, None) if known.is_some() => self.ledger.keys.begin_empty(id, then),
+                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
                 (None, None) => {}
             }
         }
@@ -383,10 +335,11 @@ impl<R: Clone> Scheduler<R> {
                 return None;
             }
             let (micros, spans) = told(limit, &was, then, spent[id.index()]);
-            Some(((id, mark.key.as_str().into()), bucket(limit, then, micros, spans.as_ref())))
+            Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
         });
         let restored: Vec<_> = restored.collect();
-        self.ledger.keys.put_page((page.id, taken, spent), then, restored.into_iter());
+        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
+        self.ledger.keys.rest((page.id, taken, spent), slots);
     }
 
     /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
@@ -427,18 +380,14 @@ impl<R: Clone> Scheduler<R> {
     /// What was charged to limits that are there still, and have buckets of the same kind.
     fn known_part(&self, mark: &PermitMark) -> Bill {
         let mut bill = Bill::new();
-        let known = |name: &Name, keyed: bool| {
-            let limit = self.resource.limit(name)?;
-            (self.resource.limits()[limit.index()].is_keyed() == keyed).then_some(limit)
-        };
-        for (name, amount) in &mark.bill {
-            if let Some(limit) = known(name, false) {
-                bill.set(limit, *amount);
-            }
-        }
-        for (name, key, amount) in &mark.keyed {
-            if let Some(limit) = known(name, true) {
-                bill.charge(limit, Some(key.as_str().into()), *amount);
+        let shared = mark.bill.iter().map(|(name, amount)| (name, None, *amount));
+        let keyed = mark.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
+        for (name, key, amount) in shared.chain(keyed) {
+            let Some(limit) = self.resource.limit(name) else { continue };
+            match (key, self.resource.limits()[limit.index()].is_keyed()) {
+                (None, false) => bill.set(limit, amount),
+                (Some(key), true) => bill.charge(limit, Some(key.into()), amount),
+                (None, true) | (Some(_), false) => {}
             }
         }
         bill
@@ -464,17 +413,13 @@ fn heard(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
     Withheld::new(last.zip(most).into_iter().collect())
 }
 
-fn fate(granted: &Granted) -> Fate {
-    if granted.is_open() { Fate::Open } else { Fate::Settled }
-}
-
 pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {
     let ahead = i64::try_from(start.since(now).nanos()).unwrap_or(i64::MAX);
     let behind = i64::try_from(now.since(start).nanos()).unwrap_or(i64::MAX);
     ahead - behind
 }
 
-fn shifted(time: Time, nanos: i64) -> Time {
+pub(crate) fn shifted(time: Time, nanos: i64) -> Time {
     let distance = Span::from_nanos(nanos.unsigned_abs());
     if nanos < 0 { time - distance } else { time + distance }
 }

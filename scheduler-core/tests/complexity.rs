@@ -13,6 +13,8 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 const FEW: usize = 1_000;
@@ -220,4 +222,47 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
         world.settle(now, &id, Outcome::Used(Vec::new()));
         assert!(world.scheduler.limit_status(now)[0].level > 0.0);
     });
+}
+
+/// So many clients, each of which has a promise that is far, or only one that is past.
+fn clients(count: usize, period: Span, far: bool) -> World {
+    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let spec = resource(vec![LimitSpec { applies: each, ..limit("requests", 40.0, period) }]);
+    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+    for number in 0..count {
+        if number % 250 == 0 {
+            mark(&mut world, moment(number));
+        }
+        let client = format!("client-{number:0>9}");
+        let ask = |cost| Wish { labels: vec![("client", &*client)], ..wish(Mode::Reserve, &[("requests", cost)]) };
+        for cost in if far { &[1.0, 30.0, 30.0][..] } else { &[1.0] } {
+            world.ask(moment(number), &ask(*cost));
+        }
+        world.answers.clear();
+    }
+    mark(&mut world, moment(count));
+    world
+}
+
+fn mark(world: &mut World, now: Time) {
+    let mark = world.scheduler.mark(now).unwrap();
+    world.handle(now, Event::Marked(mark.number));
+}
+
+fn one_more_mark(world: &mut World, number: usize) {
+    mark(world, moment(MANY + number));
+}
+
+/// A mark lists hundreds of far promises, however many there are.
+#[test]
+fn a_mark_is_taken_while_keys_have_far_promises() {
+    check(|count| clients(count, span(500_000), true), one_more_mark);
+}
+
+/// Keys at rest are on pages, which marks only name.
+#[test]
+fn a_mark_is_taken_beside_keys_of_a_long_limit() {
+    for far in [false, true] {
+        check(|count| clients(count, span(3_600_000), far), one_more_mark);
+    }
 }

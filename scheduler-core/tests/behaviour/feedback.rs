@@ -343,8 +343,7 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
     let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
     let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
-    let Mark { levels, keys, .. } = fenced.mark(now).unwrap();
-    let mark = Snapshot { levels, keys, ..Snapshot::default() };
+    let Mark { state: mark, .. } = fenced.mark(now).unwrap();
     (upstream, [("snapshot", whole), ("mark", mark)])
 }
 

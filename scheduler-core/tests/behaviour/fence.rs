@@ -76,7 +76,7 @@ type Pages = BTreeMap<(u64, u32), (u64, Vec<KeyMark>)>;
 
 impl Store {
     fn write_pages(&mut self, mark: &Mark) {
-        for NewPage { id, keys } in &mark.pages {
+        for NewPage { id, keys } in &mark.state.new_pages {
             self.pages.insert((id.epoch, id.place), (id.serial, keys.clone()));
         }
     }
@@ -84,7 +84,7 @@ impl Store {
     fn write(&mut self, mark: &Mark, taken: Time, writer: usize) {
         self.write_pages(mark);
         (self.revision, self.number) = (self.revision + 1, mark.number.0);
-        (self.levels, self.taken, self.writer) = (snapshot(mark), taken, writer);
+        (self.levels, self.taken, self.writer) = (mark.state.clone(), taken, writer);
     }
 
     /// What a successor finds.
@@ -138,7 +138,7 @@ impl Play {
         let now = Time::ORIGIN + Span::from_secs(100);
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
         let mark = world.scheduler.mark(now).unwrap();
-        let levels = snapshot(&mark);
+        let levels = mark.state.clone();
         let store = Store { revision: 1, levels, taken: now, writer: 0, number: mark.number.0, pages: Pages::new() };
         world.handle(now, Event::Marked(mark.number));
         let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
@@ -351,11 +351,6 @@ impl Writer {
         let wakeup = self.world.scheduler.next_wakeup().map(|wakeup| wakeup.at);
         write.into_iter().chain(wakeup).min().unwrap_or(Time::NEVER)
     }
-}
-
-fn snapshot(mark: &Mark) -> Snapshot {
-    let (levels, keys, freezes) = (mark.levels.clone(), mark.keys.clone(), mark.freezes.clone());
-    Snapshot { levels, keys, freezes, ..Snapshot::default() }
 }
 
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
@@ -612,6 +607,21 @@ fn a_far_start_waits_for_the_store() {
             world.handle(at(120_000), Event::HandOver);
         }
     }
+}
+
+/// A request that no mark covers is judged again with each, and waits for half a second in all.
+#[test]
+fn a_request_that_is_judged_again_waits_no_longer() {
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
+    let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+    let first = world.scheduler.mark(at(0)).unwrap();
+    world.handle(at(0), Event::Marked(first.number));
+    let before = world.scheduler.mark(at(0)).unwrap();
+    let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0));
+    world.handle(at(300), Event::Marked(before.number));
+    assert!(world.answers.is_empty(), "{:?}", world.answers);
+    world.handle(at(550), Event::Wake);
+    assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
 }
 
 /// What was never used of a mark is there for others.

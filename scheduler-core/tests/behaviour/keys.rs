@@ -205,7 +205,7 @@ fn a_larger_capacity_fills_no_bucket() {
         "
         500   allow b client:x requests=6   -> b:not_in_time+50
         # To the nanosecond after.
-        500   allow c client:y requests=11  -> c:not_in_time+50.000001
+        500   allow c client:y requests=11  -> c:not_in_time+50
         501   allow d client:y requests=10  -> d@501
         1001  allow e client:z requests=20  -> e@1001
         ",

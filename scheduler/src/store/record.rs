@@ -8,7 +8,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::snapshot::{
-    Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, OtherKeys, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+    Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -252,10 +252,12 @@ impl KeysRecord {
             micros: i128::from(*micros),
             taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
         };
-        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| OtherKeys {
+        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelMark {
             limit: limit.clone(),
             micros: i128::from(*micros),
             taken: taken.as_ref().map(TakenRecord::taken),
+            learned: None,
+            withheld: Vec::new(),
         };
         KeyMarks {
             listed: self.listed.iter().map(mark).collect(),

@@ -258,7 +258,7 @@ impl ResourceLeader {
                 }
             };
             let Some(mut pending) = pending else { return End::Broken };
-            term.pages.append(&mut pending.mark.pages);
+            term.pages.append(&mut pending.mark.state.new_pages);
             let number = pending.mark.number;
             tokio::select! {
                 biased;
@@ -373,7 +373,7 @@ impl ResourceLeader {
         }
         let Ok(mut handover) = handover.await else { return };
         while let Ok(mut pending) = term.marks.try_recv() {
-            term.pages.append(&mut pending.mark.pages);
+            term.pages.append(&mut pending.mark.state.new_pages);
         }
         term.pages.append(&mut handover.snapshot.new_pages);
         match self.save_all(&mut term, handover, successor).await {

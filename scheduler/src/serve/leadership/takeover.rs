@@ -55,7 +55,7 @@ impl ResourceLeader {
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
         let state = self.record(&pending, nonce);
-        self.context.store.write_pages(self.resource.name(), &pending.mark.pages).await?;
+        self.context.store.write_pages(self.resource.name(), &pending.mark.state.new_pages).await?;
         let revision = self.context.store.write(self.resource.name(), &state, revision).await?;
         self.delete_other_pages(state.clone());
         let listening = listens.then_some(pending.mark.number);
@@ -134,9 +134,9 @@ impl ResourceLeader {
             successor: None,
             saved: pending.moment.clone(),
             permit_parts: 0,
-            levels: LevelRecord::all_of(&pending.mark.levels, &pending.mark.budget),
-            keys: KeysRecord::of(&pending.mark.keys),
-            freezes: freezes_of(&pending.mark.freezes),
+            levels: LevelRecord::all_of(&pending.mark.state.levels, &pending.mark.budget),
+            keys: KeysRecord::of(&pending.mark.state.keys),
+            freezes: freezes_of(&pending.mark.state.freezes),
             rules: pending.rules,
             server: self.context.store.server(),
         }
