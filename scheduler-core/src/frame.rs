@@ -64,18 +64,6 @@ impl Frame {
         Frame { unix_at_origin, ..self }
     }
 
-    /// The number of the group of so many windows that `time` is in, its beginning and its end; none where not all windows are of one
-    /// length.
-    pub(crate) fn group(&self, time: Time, windows: u64) -> Option<(u64, Time, Time)> {
-        let length = match &self.cut {
-            Cut::Epoch => u128::from(self.length.nanos()) * u128::from(windows),
-            Cut::Never | Cut::Day(_) | Cut::Month(_) => return None,
-        };
-        let number = (u128::from(self.unix_at_origin) + u128::from(time.nanos())) / length;
-        let behind = self.at((number + 1) * length);
-        Some((u64::try_from(number).ok()?, self.at(number * length), behind))
-    }
-
     /// The window that `time` is in.
     pub(crate) fn window(&self, time: Time) -> Window {
         match &self.cut {
@@ -103,10 +91,6 @@ impl Frame {
     /// How far from a window's ends starts stay away.
     pub(crate) fn guard(&self) -> Span {
         self.guard
-    }
-
-    pub(crate) fn length(&self) -> Span {
-        self.length
     }
 
     fn since_epoch(&self, time: Time) -> Window {

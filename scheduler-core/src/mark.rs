@@ -2,7 +2,6 @@
 
 use crate::bill::Bill;
 use crate::bucket::Bucket;
-use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::event::Ask;
 pub use crate::fence::MarkNumber;
@@ -15,6 +14,7 @@ use crate::resource::{ClassId, LimitId};
 use crate::scheduler::{Reason, Scheduler, Wakeup};
 use crate::slab::Slot;
 use crate::snapshot::{FreezeMark, KeyMark, KeyMarks, LevelMark, NewPage, WithheldMark, signed_nanos};
+use crate::taken::Block;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -229,7 +229,7 @@ impl<R: Clone> Scheduler<R> {
     fn fenced_level(&self, now: Time, id: LimitId, limit: &Limit, new: &NewMark) -> LevelMark {
         let (bucket, rate) = (self.ledger.bucket(id), limit.rate());
         let budget = new.budget[id.index()];
-        let unknown = [Unknown { from: now, until: new.until, credit: budget }];
+        let unknown = [Block { from: now, until: new.until, credit: budget }];
         let taken = bucket.taken(limit, now, &unknown, new.until);
         let outstanding = |from: Time| {
             let unknown = if from < new.until { budget } else { Credit::ZERO };
