@@ -22,7 +22,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     pub(crate) fn with(self, cost: Credit) -> Self {
-        Crowd { count: self.count + 1, backlog: self.backlog + cost }
+        Crowd { count: self.count + 1, backlog: self.backlog.saturating_add(cost) }
     }
 
     fn without(self, cost: Credit) -> Self {
@@ -30,7 +30,7 @@ impl Crowd {
     }
 
     fn and(self, other: Crowd) -> Self {
-        Crowd { count: self.count + other.count, backlog: self.backlog + other.backlog }
+        Crowd { count: self.count + other.count, backlog: self.backlog.saturating_add(other.backlog) }
     }
 
     fn half(self) -> Self {

@@ -189,7 +189,7 @@ impl Holdings {
     /// Names what is held. Of starts in a fixed window that are past nobody asks by name: there may be millions.
     fn name(&mut self, limit: &Limit, key: Key, draw: Draw, until: Time) {
         if key.at > self.now {
-            self.promised += draw.cost;
+            self.promised = self.promised.saturating_add(draw.cost);
         } else if frame(limit).is_some() {
             return;
         }
@@ -268,7 +268,7 @@ impl Holdings {
             if *entry.get() < Credit::ZERO {
                 self.last_over = Some(*entry.key());
             }
-            self.total += entry.remove();
+            self.total = self.total.saturating_add(entry.remove());
         }
         let started = self.held.range((Excluded(last_at(self.now)), Included(last_at(now))));
         self.promised -= started.fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
@@ -446,7 +446,7 @@ impl Holdings {
         if from > self.now {
             self.step(from, credit);
         } else {
-            self.total += credit;
+            self.total = self.total.saturating_add(credit);
         }
         if until < Time::NEVER {
             self.step(until, -credit);
@@ -465,7 +465,7 @@ impl Holdings {
 
     fn step(&mut self, at: Time, credit: Credit) {
         let step = self.steps.entry(at).or_default();
-        *step += credit;
+        *step = step.saturating_add(credit);
         match (*step).cmp(&Credit::ZERO) {
             Ordering::Less => {}
             Ordering::Equal => drop(self.steps.remove(&at)),
@@ -475,14 +475,14 @@ impl Holdings {
 
     /// What is held at `time`, which is not before now.
     fn at(&self, time: Time) -> Credit {
-        self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum + *change)
+        self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum.saturating_add(*change))
     }
 
     /// What is held from `from` on, and from each change behind it.
     fn held_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
         let first = self.at(from);
         let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |held, (time, change)| {
-            *held += *change;
+            *held = held.saturating_add(*change);
             Some((*time, *held))
         });
         std::iter::once((from, first)).chain(changes)

@@ -88,18 +88,12 @@ struct Node {
 
 /// The starts, and for each subtree and tier the potential that it needs before it, so that
 /// each of its starts finds what it demands beside a newcomer of that tier.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     needs: Vec<Credit>,
     free: Vec<NonZeroU32>,
     root: Link,
-}
-
-impl Default for Timeline {
-    fn default() -> Self {
-        Timeline::new()
-    }
 }
 
 impl Timeline {

@@ -2,10 +2,9 @@
 
 use crate::credit::Credit;
 use crate::freeze::Freeze;
+use crate::level_history::{LevelHistory, Peaks};
 use crate::limit::Limit;
-use crate::peaks::Peaks;
 use crate::timeline::{Draw, Gap, Key, Start, Timeline, just_after};
-use crate::track::Track;
 use crate::withheld::Withheld;
 use rampmeter_protocol::time::Time;
 
@@ -31,7 +30,7 @@ pub(crate) struct TokenBucket {
 struct Rest {
     promised: Timeline,
     withheld: Withheld,
-    track: Track,
+    levels: LevelHistory,
     freeze: Option<Freeze>,
 }
 
@@ -43,7 +42,7 @@ impl Rest {
 }
 
 static NOTHING: Rest =
-    Rest { promised: Timeline::new(), withheld: Withheld::none(), track: Track::new(), freeze: None };
+    Rest { promised: Timeline::new(), withheld: Withheld::none(), levels: LevelHistory::new(), freeze: None };
 
 impl TokenBucket {
     /// A bucket with `level` at `now`, of which its predecessor may have promised what is withheld. What it was before is unknown: it
@@ -161,13 +160,13 @@ impl TokenBucket {
 
     /// The level right behind what started until `time`, as far as that is remembered.
     pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        self.rest().track.level_at(limit, time)
+        self.rest().levels.level_at(limit, time)
     }
 
     /// Learns that the level has been off by this much since then.
     pub(crate) fn shift_from(&mut self, limit: &Limit, now: Time, since: Time, by: Credit) {
         if let Some(rest) = &mut self.rest {
-            rest.track.shift_from(since, by);
+            rest.levels.shift_from(since, by);
         }
         self.set_level(limit, now, self.level_now(limit, now) + by);
     }
@@ -297,7 +296,7 @@ impl TokenBucket {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(rest) = &mut self.rest {
-            rest.track.note(start.key.at, level - start.cost);
+            rest.levels.note(start.key.at, level - start.cost);
         }
         self.set_level(limit, start.key.at, level - start.cost);
     }

@@ -1,6 +1,6 @@
 //! What workers tell afterwards: permits given back, and calls that cost less or more than estimated.
 
-use crate::common::{Judge, World, limit, play, resource, span, ten_per_second, wish};
+use crate::common::{Judge, World, limit, ms, play, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
@@ -72,6 +72,26 @@ fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
         1100  levels                             -> requests=1
         ",
     );
+}
+
+/// However long ago, and whatever was remembered of the time since then: less may come back, and never more.
+#[test]
+fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
+    for before in 0..4 {
+        let mut world = World::new(&resource(vec![limit("requests", 1_000.0, span(1_000_000))]));
+        let mut ask = |at: u64, id: &str, cost: f64| {
+            world.ask(ms(at), &wish(Mode::Reserve, &[("requests", cost)]).named(id));
+        };
+        (0..before).for_each(|number| ask(number * 10, &format!("before-{number}"), 1.0));
+        ask(10_000, "a", 6.0);
+        // The bucket holds 999: of what a does not need, a single one has room.
+        (0..400).for_each(|number| ask(15_000 + number * 1_000, &format!("b{number}"), 2.0));
+        let level = |world: &mut World| world.scheduler.limit_status(ms(415_000))[0].level;
+        let found = level(&mut world);
+        world.settle(ms(415_000), "a", Outcome::Unused);
+        let after = level(&mut world);
+        assert!((found..=found + 1.0).contains(&after), "behind {before}: {found}, and {after} then");
+    }
 }
 
 #[test]

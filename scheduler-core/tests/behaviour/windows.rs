@@ -3,6 +3,7 @@
 use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec};
@@ -62,6 +63,45 @@ fn a_new_window_is_full_at_once() {
         2500 levels                    -> requests=3
         ",
     );
+}
+
+#[test]
+fn a_window_that_is_nearly_full_has_room_for_small_ones() {
+    play(
+        &fixed(Alignment::Epoch),
+        "
+        300  reserve a requests=6      -> a@300
+        300  reserve b requests=5      -> b@1000
+        300  reserve c requests=4      -> c@300
+        300  reserve d                 -> d@1000
+        300  reserve e requests=10     -> e@2000
+        1500 reserve f requests=5      -> f@3000
+        1500 reserve g requests=4      -> g@1500
+        ",
+    );
+}
+
+/// Of hundreds of windows, of which no two that follow each other hold the same, a start is in the first that has room.
+#[test]
+fn the_first_window_with_room_is_found_beyond_many() {
+    const COUNT: u64 = 300;
+    let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
+    let mut world = World::new(&fixed(Alignment::Epoch));
+    for number in 0..COUNT {
+        // What fills each window up is given back once all are full.
+        let (id, rest) = (format!("a{number}"), format!("b{number}"));
+        let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
+        world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
+        assert_eq!(world.start(asked), Some(ms(number * 1000)));
+    }
+    (0..COUNT).for_each(|number| drop(world.settle(ms(0), &format!("b{number}"), Outcome::Unused)));
+    for number in 0..COUNT {
+        let first = (number..COUNT).find(|later| taken(*later) == 7.0).unwrap_or(COUNT);
+        let (now, id) = (ms(number * 1000), format!("c{number}"));
+        let found = world.ask(now, &wish(Mode::Reserve, &[("requests", 3.0)]).named(&id));
+        assert_eq!(world.start(found), Some(ms(first * 1000)), "from window {number} on");
+        world.settle(now, &id, Outcome::Unused);
+    }
 }
 
 #[test]
