@@ -41,7 +41,7 @@ impl Bucket {
     pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, withheld: Withheld) -> Self {
         match limit.has_tokens() {
             true => Tokens(TokenBucket::new(limit, now, level, withheld)),
-            false => Counted(Box::new(Holdings::new(limit, now, level))),
+            false => Counted(Box::new(Holdings::new(limit, now, now, limit.full() - level))),
         }
     }
 
@@ -49,7 +49,7 @@ impl Bucket {
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
         match limit.has_tokens() {
             true => Bucket::new(limit, now, limit.rate().refill(now) - limit.rate().refill(empty)),
-            false => Counted(Box::new(Holdings::used_until(limit, now, empty))),
+            false => Counted(Box::new(Holdings::new(limit, now, empty, limit.full()))),
         }
     }
 
@@ -98,7 +98,7 @@ impl Bucket {
     /// Does without what nobody asks for: a freeze, if nobody has come since that ended.
     pub(crate) fn shed(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
-            self.end_freeze_if(|freeze| freeze.is_forgotten(now));
+            self.thaw_if(|freeze| freeze.is_forgotten(now));
         }
         if let Tokens(tokens) = self {
             tokens.shed();
@@ -114,9 +114,7 @@ impl Bucket {
 
     /// Commits a start at a time that [`Bucket::earliest`] found.
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
-        if let Some(freeze) = self.freeze_mut() {
-            freeze.note_start(key);
-        }
+        self.if_frozen(|freeze| freeze.note_start(key));
         for_both!(self, kind => kind.commit(limit, now, key, draw));
     }
 
@@ -135,7 +133,7 @@ impl Bucket {
 
     /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
-        self.take_back_probe(key);
+        self.if_frozen(|freeze| freeze.note_return(key));
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
@@ -149,7 +147,8 @@ impl Bucket {
         made: bool,
     ) {
         if !made {
-            self.take_back_probe(key);
+            // If it was to probe a freeze, another call has to.
+            self.if_frozen(|freeze| freeze.note_return(key));
         }
         for_both!(self, kind => kind.correct(limit, now, key, (charged, actual)));
     }
@@ -167,8 +166,21 @@ impl Bucket {
         for_both!(self, kind => kind.freeze())
     }
 
-    fn freeze_mut(&mut self) -> Option<&mut Freeze> {
-        for_both!(self, kind => kind.freeze_mut())
+    fn set_freeze(&mut self, freeze: Option<Freeze>) {
+        for_both!(self, kind => kind.set_freeze(freeze));
+    }
+
+    fn if_frozen(&mut self, change: impl FnOnce(&mut Freeze)) {
+        if let Some(mut freeze) = self.freeze() {
+            change(&mut freeze);
+            self.set_freeze(Some(freeze));
+        }
+    }
+
+    fn thaw_if(&mut self, ends: impl FnOnce(&Freeze) -> bool) {
+        if self.freeze().as_ref().is_some_and(ends) {
+            self.set_freeze(None);
+        }
     }
 
     /// Nobody starts before `until`, and then one alone.
@@ -177,26 +189,9 @@ impl Bucket {
         self.set_freeze(Some(Freeze::new(later)));
     }
 
-    fn set_freeze(&mut self, freeze: Option<Freeze>) {
-        for_both!(self, kind => kind.set_freeze(freeze));
-    }
-
-    fn end_freeze_if(&mut self, ends: impl FnOnce(&Freeze) -> bool) {
-        if self.freeze().as_ref().is_some_and(ends) {
-            self.set_freeze(None);
-        }
-    }
-
     /// Ends the freeze whose probe `key` is.
     pub(crate) fn thaw(&mut self, key: Key) {
-        self.end_freeze_if(|freeze| freeze.is_probed_by(key));
-    }
-
-    /// The probe of a freeze was not made: another has to be.
-    fn take_back_probe(&mut self, key: Key) {
-        if let Some(freeze) = self.freeze_mut() {
-            freeze.note_return(key);
-        }
+        self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
 
     /// Whether starts in this time are promised.
@@ -254,7 +249,7 @@ impl Bucket {
     /// Turns promises whose time has come into what is spent.
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         for_both!(self, kind => kind.advance(limit, now));
-        self.end_freeze_if(|freeze| freeze.is_over(now));
+        self.thaw_if(|freeze| freeze.is_over(now));
     }
 
     /// Takes `credit`. The level may fall below zero.

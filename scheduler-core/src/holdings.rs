@@ -72,14 +72,9 @@ fn release(limit: &Limit, time: Time) -> Time {
 }
 
 impl Holdings {
-    /// Everything but `level` is held at `now`.
-    pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
-        Holdings::with(limit, now, &[Block { from: now, until: release(limit, now), credit: limit.full() - level }])
-    }
-
-    /// Everything may be held by what has started until `until`.
-    pub(crate) fn used_until(limit: &Limit, now: Time, until: Time) -> Self {
-        Holdings::with(limit, now, &[Block { from: now, until: release(limit, until), credit: limit.full() }])
+    /// So much may be held by what has started or starts until `last`.
+    pub(crate) fn new(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
+        Holdings::with(limit, now, &[Block { from: now, until: release(limit, last), credit }])
     }
 
     /// What a predecessor has told of at `then`. Windows are those of the wall clock; calls hold something for as long as they do,
@@ -242,18 +237,20 @@ impl Holdings {
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: Key, (charged, actual): (Credit, Credit)) {
         if limit.is_until_settled() {
             self.release(limit, key);
-        } else if let Some(holding) = self.held.get_mut(&key) {
-            let (more, until) = (actual - holding.cost, holding.until);
-            holding.cost = actual;
-            if key.at > self.now {
-                self.promised += more;
-            }
-            self.hold(limit, key.at, until, more);
-        } else if frame(limit).is_some_and(|frame| frame.window(key.at).has(now)) {
-            // What was not used in a window that has ended is of no use in another.
-            let more = (actual - charged).max(-self.at(now));
-            self.hold(limit, now, release(limit, now), more);
+            return;
         }
+        let (more, until) = match self.held.get_mut(&key) {
+            Some(holding) => (actual - std::mem::replace(&mut holding.cost, actual), holding.until),
+            // What was not used in a window that has ended is of no use in another.
+            None if frame(limit).is_some_and(|frame| frame.window(key.at).has(now)) => {
+                ((actual - charged).max(-self.at(now)), release(limit, now))
+            }
+            None => return,
+        };
+        if key.at > self.now {
+            self.promised += more;
+        }
+        self.hold(limit, key.at, until, more);
     }
 
     /// Takes `credit` of what is there now.
@@ -327,7 +324,11 @@ impl Holdings {
 
     /// When the next promise starts.
     pub(crate) fn next_promise(&self) -> Option<Time> {
-        self.held.range((Excluded(last_at(self.now)), Unbounded)).next().map(|(key, _)| key.at)
+        self.first_start_after(self.now)
+    }
+
+    fn first_start_after(&self, time: Time) -> Option<Time> {
+        self.held.range((Excluded(last_at(time)), Unbounded)).next().map(|(key, _)| key.at)
     }
 
     /// When the last promise starts.
@@ -337,8 +338,7 @@ impl Holdings {
 
     /// Whether starts in this time are promised.
     pub(crate) fn promises_between(&self, from: Time, until: Time) -> bool {
-        let from = from.max(self.now);
-        from < until && self.held.range((Excluded(last_at(from)), Included(last_at(until)))).next().is_some()
+        self.first_start_after(from.max(self.now)).is_some_and(|start| start <= until)
     }
 
     /// The last time of a start that may be counted, where that is one that is not over when what starts now is.
@@ -355,10 +355,6 @@ impl Holdings {
 
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         self.freeze
-    }
-
-    pub(crate) fn freeze_mut(&mut self) -> Option<&mut Freeze> {
-        self.freeze.as_mut()
     }
 
     pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
@@ -439,10 +435,8 @@ impl Holdings {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;
         }
-        let (from, until) = match frame(limit) {
-            Some(frame) => (frame.window(from).starts, frame.window(until - NANOSECOND).ends),
-            None => (from, until),
-        };
+        let whole = |frame: &Frame| (frame.window(from).starts, frame.window(until - NANOSECOND).ends);
+        let (from, until) = frame(limit).map_or((from, until), whole);
         if from > self.now {
             self.step(from, credit);
         } else {

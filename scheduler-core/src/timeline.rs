@@ -172,12 +172,7 @@ impl Timeline {
         Some(first)
     }
 
-    /// The gap that `time` falls into; at the instant of a start, the one after it.
-    pub(crate) fn gap_at(&self, limit: &Limit, base: Credit, time: Time) -> Gap {
-        self.gap_before(limit, base, just_after(time))
-    }
-
-    /// The potential just before the start at `key`, given `base` before all.
+    /// The gap before the start at `key`, or in which that would be, given `base` before all.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: Key) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;

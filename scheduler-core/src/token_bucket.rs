@@ -117,10 +117,6 @@ impl TokenBucket {
         self.rest().freeze
     }
 
-    pub(crate) fn freeze_mut(&mut self) -> Option<&mut Freeze> {
-        self.rest.as_mut()?.freeze.as_mut()
-    }
-
     pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
         if freeze.is_some() || self.rest.is_some() {
             self.rest_mut().freeze = freeze;
@@ -255,7 +251,7 @@ impl TokenBucket {
     fn try_from(&self, limit: &Limit, from: Time, draw: Draw) -> Result<Time, Time> {
         let demand = limit.demand(draw.cost, draw.tier);
         let promised = &self.rest().promised;
-        let mut gap = promised.gap_at(limit, self.base, from);
+        let mut gap = promised.gap_before(limit, self.base, just_after(from));
         let mut start = pays_at(limit, gap, from, demand);
         if gap.end.is_some_and(|end| start >= end.at) {
             gap = promised.gap_that_pays(limit, gap, demand);
