@@ -163,11 +163,17 @@ impl Bucket {
 
     /// The freeze, if there is one whose probe is not known to be served.
     pub(crate) fn freeze(&self) -> Option<Freeze> {
-        for_both!(self, kind => kind.freeze())
+        match self {
+            Tokens(tokens) => tokens.freeze(),
+            Counted(holdings) => holdings.freeze,
+        }
     }
 
     fn set_freeze(&mut self, freeze: Option<Freeze>) {
-        for_both!(self, kind => kind.set_freeze(freeze));
+        match self {
+            Tokens(tokens) => tokens.set_freeze(freeze),
+            Counted(holdings) => holdings.freeze = freeze,
+        }
     }
 
     fn if_frozen(&mut self, change: impl FnOnce(&mut Freeze)) {

@@ -57,7 +57,7 @@ pub(crate) struct Holdings {
     last_over: Option<Time>,
     /// All before this is in the total.
     now: Time,
-    freeze: Option<Freeze>,
+    pub(crate) freeze: Option<Freeze>,
 }
 
 fn frame(limit: &Limit) -> Option<&Frame> {
@@ -80,10 +80,8 @@ impl Holdings {
     /// What a predecessor has told of at `then`. Windows are those of the wall clock; calls hold something for as long as they do,
     /// whatever that shows.
     pub(crate) fn of(limit: &Limit, then: Time, taken: &Taken) -> Self {
-        let unix = match frame(limit) {
-            Some(_) => limit.unix_at_origin().saturating_add(then.nanos()),
-            None => taken.unix_nanos,
-        };
+        let here = limit.unix_at_origin().saturating_add(then.nanos());
+        let unix = frame(limit).map_or(taken.unix_nanos, |_| here);
         let mut blocks = heard(then, unix, limit.period(), limit.rate(), taken);
         if taken.doubted {
             blocks.push(Block { from: then, until: release(limit, then), credit: limit.full() });
@@ -351,14 +349,6 @@ impl Holdings {
     pub(crate) fn is_unused(&self, _: &Limit, now: Time) -> bool {
         let over = self.steps.last_key_value().is_none_or(|(end, _)| *end <= now);
         over && self.held.is_empty() && self.at(now) == Credit::ZERO
-    }
-
-    pub(crate) fn freeze(&self) -> Option<Freeze> {
-        self.freeze
-    }
-
-    pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
-        self.freeze = freeze;
     }
 
     /// The same under a limit of another size, or whose windows are cut otherwise. What was taken counts for as long as it would have,
