@@ -70,11 +70,6 @@ impl Run {
     fn apply(self, limit: &Limit, potential: Credit) -> Credit {
         potential.min(limit.full() - self.peak) - self.sum
     }
-
-    /// Whether the bucket runs over before one of the run's starts.
-    fn overflows(self, limit: &Limit, potential: Credit) -> bool {
-        potential + self.peak > limit.full()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -189,16 +184,15 @@ impl Timeline {
         gap
     }
 
-    /// The first gap after `gap` in which the level passes `demand`; the last gap, if none does earlier.
-    pub(crate) fn gap_that_pays(&self, limit: &Limit, gap: Gap, demand: Credit) -> Gap {
-        let Some(from) = gap.end else { return gap };
-        let mut potential = gap.potential;
+    /// From the gap before the start at `from` on, which has this potential, the first in which the level passes `level`; the last
+    /// gap, if none does earlier.
+    pub(crate) fn first_gap_above(&self, limit: &Limit, from: Key, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
-            let pays = potential + run.peak > demand;
-            if !pays {
+            let passes = potential + run.peak > level;
+            if !passes {
                 potential -= run.sum;
             }
-            pays
+            passes
         });
         Gap { potential, end: end.map(|start| start.key) }
     }
@@ -223,7 +217,7 @@ impl Timeline {
         let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
         let potential = uncapped.min(cap);
-        let end = self.first_overflow(limit, short, potential);
+        let end = self.first_gap_above(limit, short, potential, limit.full()).end;
         let threshold = potential - cost + self.sum_before(short);
         let search = Search { limit, from: short, end, threshold, tier };
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
@@ -235,17 +229,6 @@ impl Timeline {
             first = earlier;
         }
         Some(first.start)
-    }
-
-    fn first_overflow(&self, limit: &Limit, from: Key, mut potential: Credit) -> Option<Key> {
-        let start = self.seek(limit, self.root, Some(from), &mut |run, _| {
-            let overflows = run.overflows(limit, potential);
-            if !overflows {
-                potential -= run.sum;
-            }
-            overflows
-        });
-        start.map(|start| start.key)
     }
 
     fn sum_before(&self, key: Key) -> Credit {

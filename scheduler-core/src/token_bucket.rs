@@ -253,8 +253,8 @@ impl TokenBucket {
         let promised = &self.rest().promised;
         let mut gap = promised.gap_before(limit, self.base, just_after(from));
         let mut start = pays_at(limit, gap, from, demand);
-        if gap.end.is_some_and(|end| start >= end.at) {
-            gap = promised.gap_that_pays(limit, gap, demand);
+        if let Some(end) = gap.end.filter(|end| start >= end.at) {
+            gap = promised.first_gap_above(limit, end, gap.potential, demand);
             start = pays_at(limit, gap, from, demand);
         }
         if let Some(end) = gap.end {
