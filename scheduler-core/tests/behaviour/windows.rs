@@ -477,3 +477,31 @@ fn a_successor_knows_what_is_taken_and_promised() {
         );
     }
 }
+
+/// Of many windows some are told of at once. Where another clock cuts them, several promises may be in what counts once: what is given
+/// back of one leaves the others theirs.
+#[test]
+fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
+    let mut spec = fixed(Alignment::Epoch);
+    spec.limits.push(limit("units", 40.0, span(40_000)));
+    let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), 1, Time::ORIGIN));
+    let mut before = play_on(
+        world,
+        "
+        0 reserve z requests=0 units=40    -> z@0
+        0 reserve a requests=10 units=35.9 -> a@35900
+        ",
+    );
+    for number in 0..45 {
+        before.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0), ("units", 0.0)]).named(&format!("b{number}")));
+    }
+    // The window from 35.5 to 36.5 s has a, and one that begins at 36 s.
+    let after = succeeded(&spec, &mut before, ms(500), ms(500), UNIX + 1_500_000_000);
+    play_on(
+        after,
+        "
+        500 unused a                       -> a:settled
+        500 reserve c requests=10 units=0  -> c@46500
+        ",
+    );
+}
