@@ -9,7 +9,20 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// is ever rounded but the instant at which enough has come together, and that up.
 ///
 /// Credits of different rates must not be mixed, but for those of a rate and of a slower one made from it.
-/// Bounds of the protocol keep levels below 2^115 and potentials below 2^124, so sums can't overflow 128 bits.
+///
+/// No sum overflows 128 bits, because of these bounds:
+///
+/// | what | bound | log₂ |
+/// |---|---|---|
+/// | millionths of an amount | 10⁹ units | 49.9 |
+/// | credit of a millionth | a period of 366 days in nanoseconds × [`STEPS`] | 64.9 |
+/// | a full bucket, a cost, a headroom | the two above | 114.8 |
+/// | a level that is told or corrected | [`Credit::FLOOR`] below zero | 116 |
+/// | refill until the end of time | 2⁶⁴ ns × millionths × [`STEPS`] | 123.9 |
+/// | all promises of one bucket: it has to pay for them | that refill, and what is full | 123.9 |
+/// | a potential: a level less that refill and those promises | | 125 |
+/// | what 100 000 requests wait for, or 4 000 000 calls hold | 2²² costs: [saturates](Credit::saturating_add) | 125 |
+/// | what is owed: of these a backlog, a cost, and a level below zero | | 126 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Credit(i128);
 
@@ -23,6 +36,11 @@ impl Credit {
     /// As deep as debits can push a level: corrections beyond it are not remembered.
     pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
 
+    /// The sum, or as much as can be said of what is more: that is a thousand times what any bucket holds.
+    pub(crate) fn saturating_add(self, other: Credit) -> Credit {
+        Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
+    }
+
     /// One part of `parts` equal ones, rounded down.
     pub(crate) fn part(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
@@ -30,7 +48,7 @@ impl Credit {
 
     /// So many times as much.
     pub(crate) fn times(self, count: u64) -> Credit {
-        Credit(self.0 * i128::from(count))
+        Credit(self.0.saturating_mul(i128::from(count)))
     }
 
     /// How many times `each`, which is above zero, goes into this; rounded up, and none where it is below zero.
@@ -55,12 +73,6 @@ impl Credit {
     pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
-    }
-
-    /// The smallest parts, for tests.
-    #[cfg(test)]
-    pub(crate) const fn parts(self) -> i128 {
-        self.0
     }
 }
 
@@ -193,35 +205,4 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_reduced_and_exact() {
-        // capacity, period in ms, amount, its credit, its refill time in ns
-        let table = [
-            (1000.0, 60_000, 1.0, 60_000_000, 60_000_000),
-            (400_000.0, 744 * 3_600_000, 1.0, 6_696_000_000, 6_696_000_000),
-            (3.0, 1_000, 1.0, 1_000_000_000, 333_333_334),
-            (3.0, 1_000, 0.000_001, 1_000, 334),
-            (1e9, 1_000, 0.000_001, 1, 1),
-        ];
-        for (capacity, period_ms, amount, credit, nanos) in table {
-            let rate = Rate::new(Amount::new(capacity).unwrap(), Span::from_millis(period_ms));
-            let paid = rate.credit(Amount::new(amount).unwrap());
-            assert_eq!(paid.parts(), credit * i128::from(STEPS), "{capacity} in {period_ms} ms");
-            assert_eq!(rate.time_to_refill(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
-        }
-    }
-
-    #[test]
-    fn levels_are_rounded_down() {
-        let rate = Rate::new(Amount::new(3.0).unwrap(), Span::from_secs(1));
-        let one_part = Credit(1);
-        assert_eq!(rate.micros(one_part), 0);
-        assert_eq!(rate.micros(-one_part), -1);
-    }
 }

@@ -26,7 +26,7 @@ impl Crowd {
     }
 
     fn and(self, other: Crowd) -> Self {
-        Crowd { count: self.count + other.count, backlog: self.backlog + other.backlog }
+        Crowd { count: self.count + other.count, backlog: self.backlog.saturating_add(other.backlog) }
     }
 
     fn without(self, other: Crowd) -> Self {

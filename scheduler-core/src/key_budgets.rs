@@ -8,7 +8,6 @@
 use crate::allowance::Allowance;
 use crate::bill::{Bill, KeyCharge, KeyName};
 use crate::bucket::Bucket;
-use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::fence::{Fence, NEAR};
 use crate::key_pages::Page;
@@ -18,7 +17,7 @@ use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::slab::Slot;
 use crate::snapshot::{KeyMark, KeyMarks, KeyPage, LevelMark, NewPage, signed_nanos};
-use crate::taken::Taken;
+use crate::taken::{Block, Taken};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
@@ -243,7 +242,7 @@ impl KeyMark {
 pub(crate) fn told(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit) -> (i128, Option<Taken>) {
     // A bucket that is full until its budget is used does not fill meanwhile.
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
-    let unknown = [Unknown { from: now, until: now + NEAR, credit: budget }];
+    let unknown = [Block { from: now, until: now + NEAR, credit: budget }];
     let level = bucket.level_when_paid(limit, now) - budget - late;
     (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
 }

@@ -366,7 +366,8 @@ impl Backlog {
 
     pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
         for (id, amount) in bill.iter() {
-            self.0[id.index()] += resource.limits()[id.index()].rate().credit(amount);
+            let sum = &mut self.0[id.index()];
+            *sum = sum.saturating_add(resource.limits()[id.index()].rate().credit(amount));
         }
     }
 
@@ -377,7 +378,7 @@ impl Backlog {
     }
 
     pub(crate) fn add_all(&mut self, other: &Backlog) {
-        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += *theirs);
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
     }
 
     pub(crate) fn of(&self, limit: LimitId) -> Credit {

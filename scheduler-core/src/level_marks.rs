@@ -1,7 +1,6 @@
 //! What a successor is told of the buckets without keys.
 
 use crate::bucket::Bucket;
-use crate::counter::Unknown;
 use crate::credit::Credit;
 use crate::fence::NEAR;
 use crate::ledger::Backlog;
@@ -10,6 +9,7 @@ use crate::permits::Permit;
 use crate::resource::{LimitId, Resource};
 use crate::scheduler::Scheduler;
 use crate::snapshot::{LevelMark, WithheldMark};
+use crate::taken::Block;
 use crate::timeline::just_after;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
@@ -60,13 +60,13 @@ impl<R: Clone> Scheduler<R> {
         listed: &ListedPromises,
     ) -> Vec<LevelMark> {
         let mark = |(id, limit): (LimitId, &Limit)| {
-            self.level_mark(id, limit, Unknown { from: now, until: near, credit: granted[id.index()] }, listed)
+            self.level_mark(id, limit, Block { from: now, until: near, credit: granted[id.index()] }, listed)
         };
         self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(mark).collect()
     }
 
-    fn level_mark(&self, id: LimitId, limit: &Limit, granted: Unknown, listed: &ListedPromises) -> LevelMark {
-        let Unknown { from: now, until: near, credit: budget } = granted;
+    fn level_mark(&self, id: LimitId, limit: &Limit, granted: Block, listed: &ListedPromises) -> LevelMark {
+        let Block { from: now, until: near, credit: budget } = granted;
         let (book, rate) = (self.ledger.book(id), limit.rate());
         let taken = book.bucket.taken(limit, now, &[granted], near);
         let last = listed.first.unwrap_or(Time::NEVER).min(book.bucket.last_promise().unwrap_or(now));

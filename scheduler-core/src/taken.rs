@@ -4,7 +4,7 @@ use crate::credit::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
 
 /// Most blocks of one limit that a successor is told of.
-const MOST_BLOCKS: usize = 32;
+pub(crate) const MOST_BLOCKS: usize = 32;
 /// The nearest are told one by one.
 const EXACT_BLOCKS: usize = MOST_BLOCKS / 2;
 /// How far two reckonings of wall time may be apart to be taken for the same, which is a part of the period at most.
@@ -17,12 +17,6 @@ pub(crate) struct Block {
     pub(crate) from: Time,
     pub(crate) until: Time,
     pub(crate) credit: Credit,
-}
-
-impl Block {
-    pub(crate) fn meets(&self, from: Time, until: Time) -> bool {
-        self.from < until && from < self.until
-    }
 }
 
 /// What is taken of a limit that counts: the state of a bucket without tokens.

@@ -70,11 +70,6 @@ impl Run {
     fn apply(self, limit: &Limit, potential: Credit) -> Credit {
         potential.min(limit.full() - self.peak) - self.sum
     }
-
-    /// Whether the bucket runs over before one of the run's starts.
-    fn overflows(self, limit: &Limit, potential: Credit) -> bool {
-        potential + self.peak > limit.full()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -88,18 +83,12 @@ struct Node {
 
 /// The starts, and for each subtree and tier the potential that it needs before it, so that
 /// each of its starts finds what it demands beside a newcomer of that tier.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     needs: Vec<Credit>,
     free: Vec<NonZeroU32>,
     root: Link,
-}
-
-impl Default for Timeline {
-    fn default() -> Self {
-        Timeline::new()
-    }
 }
 
 impl Timeline {
@@ -178,12 +167,7 @@ impl Timeline {
         Some(first)
     }
 
-    /// The gap that `time` falls into; at the instant of a start, the one after it.
-    pub(crate) fn gap_at(&self, limit: &Limit, base: Credit, time: Time) -> Gap {
-        self.gap_before(limit, base, just_after(time))
-    }
-
-    /// The potential just before the start at `key`, given `base` before all.
+    /// The gap before the start at `key`, or in which that would be, given `base` before all.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: Key) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
@@ -200,16 +184,15 @@ impl Timeline {
         gap
     }
 
-    /// The first gap after `gap` in which the level passes `demand`; the last gap, if none does earlier.
-    pub(crate) fn gap_that_pays(&self, limit: &Limit, gap: Gap, demand: Credit) -> Gap {
-        let Some(from) = gap.end else { return gap };
-        let mut potential = gap.potential;
+    /// From the gap before the start at `from` on, which has this potential, the first in which the level passes `level`; the last
+    /// gap, if none does earlier.
+    pub(crate) fn first_gap_above(&self, limit: &Limit, from: Key, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
-            let pays = potential + run.peak > demand;
-            if !pays {
+            let passes = potential + run.peak > level;
+            if !passes {
                 potential -= run.sum;
             }
-            pays
+            passes
         });
         Gap { potential, end: end.map(|start| start.key) }
     }
@@ -234,7 +217,7 @@ impl Timeline {
         let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
         let potential = uncapped.min(cap);
-        let end = self.first_overflow(limit, short, potential);
+        let end = self.first_gap_above(limit, short, potential, limit.full()).end;
         let threshold = potential - cost + self.sum_before(short);
         let search = Search { limit, from: short, end, threshold, tier };
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
@@ -246,17 +229,6 @@ impl Timeline {
             first = earlier;
         }
         Some(first.start)
-    }
-
-    fn first_overflow(&self, limit: &Limit, from: Key, mut potential: Credit) -> Option<Key> {
-        let start = self.seek(limit, self.root, Some(from), &mut |run, _| {
-            let overflows = run.overflows(limit, potential);
-            if !overflows {
-                potential -= run.sum;
-            }
-            overflows
-        });
-        start.map(|start| start.key)
     }
 
     fn sum_before(&self, key: Key) -> Credit {

@@ -2,10 +2,9 @@
 
 use crate::credit::Credit;
 use crate::freeze::Freeze;
+use crate::level_history::{LevelHistory, Peaks};
 use crate::limit::Limit;
-use crate::peaks::Peaks;
 use crate::timeline::{Draw, Gap, Key, Start, Timeline, just_after};
-use crate::track::Track;
 use crate::withheld::Withheld;
 use rampmeter_protocol::time::Time;
 
@@ -31,62 +30,64 @@ pub(crate) struct TokenBucket {
 struct Rest {
     promised: Timeline,
     withheld: Withheld,
-    track: Track,
+    levels: LevelHistory,
     freeze: Option<Freeze>,
 }
 
+impl Rest {
+    /// Whether nothing is promised or withheld.
+    fn is_empty(&self) -> bool {
+        self.promised.last().is_none() && self.withheld.is_none()
+    }
+}
+
 static NOTHING: Rest =
-    Rest { promised: Timeline::new(), withheld: Withheld::none(), track: Track::new(), freeze: None };
+    Rest { promised: Timeline::new(), withheld: Withheld::none(), levels: LevelHistory::new(), freeze: None };
 
 impl TokenBucket {
-    /// A bucket with `level` at `now`. What it was before is unknown: it may have been full, so that
-    /// calls from then return nothing.
-    pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
+    /// A bucket with `level` at `now`, of which its predecessor may have promised what is withheld. What it was before is unknown: it
+    /// may have been full, so that calls from then return nothing.
+    pub(crate) fn new(limit: &Limit, now: Time, level: Credit, withheld: Withheld) -> Self {
         let mut peaks = Peaks::default();
         peaks.note(now, limit.full());
-        let base = level.min(limit.full()) - limit.rate().refill(now);
-        TokenBucket { base, peaks, rest: None }
+        let base = level.min(limit.full() - withheld.at(now)) - limit.rate().refill(now);
+        let mut bucket = TokenBucket { base, peaks, rest: None };
+        if !withheld.is_none() {
+            bucket.withhold(limit, withheld);
+        }
+        bucket
     }
 
-    /// The same, which remembers where its level has been, for what the upstream says of that.
-    pub(crate) fn tracked(mut self) -> Self {
-        self.rest_mut();
-        self
-    }
-
-    /// Whether it is as a new one that is full.
-    pub(crate) fn is_as_new(&self, limit: &Limit, now: Time) -> bool {
-        self.rest.is_none() && self.level_now(limit, now) >= limit.full()
-    }
-
-    /// Does without what nobody asks for: neither promises nor a freeze, unless nobody has come since that ended.
-    pub(crate) fn shed(&mut self, limit: &Limit, now: Time) {
-        let full = self.level_now(limit, now) >= limit.full();
-        let over = |freeze: &Freeze| full && freeze.is_forgotten(now);
-        self.rest.take_if(|rest| {
-            rest.freeze.as_ref().is_none_or(over) && rest.promised.last().is_none() && rest.withheld.is_none()
-        });
-    }
-
-    /// The same, which its predecessor may have promised this much of.
-    pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, withheld: Withheld) -> Self {
-        let mut bucket = TokenBucket::new(limit, now, level.min(limit.full() - withheld.at(now)));
+    fn withhold(&mut self, limit: &Limit, withheld: Withheld) {
+        let rest = self.rest_mut();
         for (at, credit) in withheld.steps() {
             // Where the bucket can hold more from now on, what has run over until now is to be noticed.
             let key = Key { at, serial: BEFORE_ALL };
-            let step = Start { key, cost: Credit::ZERO, tier: 0, withheld: credit };
-            bucket.rest_mut().promised.insert(limit, step);
+            rest.promised.insert(limit, Start { key, cost: Credit::ZERO, tier: 0, withheld: credit });
         }
-        bucket.rest_mut().withheld = withheld;
-        bucket
+        rest.withheld = withheld;
+    }
+
+    /// Remembers from now on where its level has been, for what the upstream says of that.
+    pub(crate) fn track(&mut self) {
+        self.rest_mut();
+    }
+
+    /// Whether it is full, and nothing is promised.
+    pub(crate) fn is_unused(&self, limit: &Limit, now: Time) -> bool {
+        self.rest().is_empty() && self.level_now(limit, now) >= limit.full()
+    }
+
+    /// Does without what nobody asks for.
+    pub(crate) fn shed(&mut self) {
+        self.rest.take_if(|rest| rest.freeze.is_none() && rest.is_empty());
     }
 
     /// The earliest time from `from` on at which `draw` can be committed. The bucket must be
     /// [advanced](TokenBucket::advance) to now, and `from` must not lie before now.
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
         let most_withheld = limit.full() - limit.demand(draw.cost, draw.tier);
-        let opens = self.rest().freeze.map_or(Time::ORIGIN, |freeze| freeze.opens());
-        let mut from = from.max(self.rest().withheld.at_most(most_withheld)).max(opens);
+        let mut from = from.max(self.rest().withheld.at_most(most_withheld));
         loop {
             match self.try_from(limit, from, draw) {
                 Ok(start) | Err(start @ Time::NEVER) => return start,
@@ -98,9 +99,6 @@ impl TokenBucket {
     /// Commits a start at `at`, which [`TokenBucket::earliest`] found.
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
         let start = Start { key, cost: draw.cost, tier: draw.tier, withheld: self.rest().withheld.at(key.at) };
-        if let Some(freeze) = self.freeze_mut() {
-            freeze.note_start(key);
-        }
         if key.at <= now { self.spend(limit, start) } else { self.rest_mut().promised.insert(limit, start) }
     }
 
@@ -112,37 +110,16 @@ impl TokenBucket {
 
     /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
-        self.take_back_probe(key);
         self.rest.as_mut().is_some_and(|rest| rest.promised.remove(limit, key))
     }
 
-    /// Nobody starts before `until`, and then one alone.
-    pub(crate) fn freeze_until(&mut self, until: Time) {
-        let rest = self.rest_mut();
-        let later = rest.freeze.map_or(until, |freeze| freeze.until().max(until));
-        rest.freeze = Some(Freeze::new(later));
-    }
-
-    /// The freeze, if there is one whose probe is not known to be served.
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         self.rest().freeze
     }
 
-    fn freeze_mut(&mut self) -> Option<&mut Freeze> {
-        self.rest.as_mut()?.freeze.as_mut()
-    }
-
-    /// Ends the freeze whose probe `key` is.
-    pub(crate) fn thaw(&mut self, key: Key) {
-        if let Some(rest) = &mut self.rest {
-            rest.freeze.take_if(|freeze| freeze.is_probed_by(key));
-        }
-    }
-
-    /// The probe of a freeze was not made: another has to be.
-    pub(crate) fn take_back_probe(&mut self, key: Key) {
-        if let Some(freeze) = self.freeze_mut() {
-            freeze.note_return(key);
+    pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
+        if freeze.is_some() || self.rest.is_some() {
+            self.rest_mut().freeze = freeze;
         }
     }
 
@@ -169,25 +146,24 @@ impl TokenBucket {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let withheld = self.rest().withheld.steps().map(|(until, credit)| (until, up(credit)));
         let level = down(self.level_now(from, now) + margin(from)) - margin(to);
-        let mut bucket = TokenBucket::withholding(to, now, level, Withheld::new(withheld.collect()));
+        let mut bucket = TokenBucket::new(to, now, level, Withheld::new(withheld.collect()));
         for start in self.rest().promised.starts().into_iter().filter(|start| start.key.serial != BEFORE_ALL) {
             let withheld = bucket.rest().withheld.at(start.key.at);
             bucket.rest_mut().promised.insert(to, Start { cost: up(start.cost), withheld, ..start });
-        }
-        if let Some(rest) = &self.rest {
-            bucket.rest_mut().freeze = rest.freeze;
         }
         bucket
     }
 
     /// The level right behind what started until `time`, as far as that is remembered.
     pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        self.rest().track.level_at(limit, time)
+        self.rest().levels.level_at(limit, time)
     }
 
     /// Learns that the level has been off by this much since then.
     pub(crate) fn shift_from(&mut self, limit: &Limit, now: Time, since: Time, by: Credit) {
-        self.shift_track(since, by);
+        if let Some(rest) = &mut self.rest {
+            rest.levels.shift_from(since, by);
+        }
         self.set_level(limit, now, self.level_now(limit, now) + by);
     }
 
@@ -203,17 +179,21 @@ impl TokenBucket {
         }
         if let Some(rest) = &mut self.rest {
             rest.withheld.forget_before(now);
-            rest.freeze.take_if(|freeze| freeze.is_over(now));
         }
     }
 
-    /// Gives back `credit` that a call which started at `since` did not need, as far as the
-    /// bucket had room for it all the time.
-    pub(crate) fn refund(&mut self, limit: &Limit, now: Time, since: Time, credit: Credit) {
-        let returned = credit.min(self.room_since(limit, now, since));
-        self.peaks.raise_after(since, returned);
-        self.shift_track(since, returned);
-        self.set_level(limit, now, self.level_now(limit, now) + returned);
+    /// Learns that the call of `key` took `actual`, where it was charged something else. What it did not need is given back as far as
+    /// the bucket had room for it all the time since its start.
+    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: Key, (charged, actual): (Credit, Credit)) {
+        if actual == charged {
+            return;
+        }
+        let since = key.at.min(now);
+        let returned = (charged - actual).min(self.room_since(limit, now, since));
+        if returned > Credit::ZERO {
+            self.peaks.raise_after(since, returned);
+        }
+        self.shift_from(limit, now, since, returned);
     }
 
     /// How much more the bucket could have held all the time since `since`.
@@ -221,12 +201,6 @@ impl TokenBucket {
         let level = self.level_now(limit, now);
         let highest = self.peaks.highest_after(since).map_or(level, |peak| peak.max(level));
         (self.full_at(limit, now) - highest).max(Credit::ZERO)
-    }
-
-    /// Takes `credit` that a call which started at `since` needed on top of its estimate. The level may fall below zero.
-    pub(crate) fn debit_since(&mut self, limit: &Limit, now: Time, since: Time, credit: Credit) {
-        self.shift_track(since, -credit);
-        self.debit(limit, now, credit);
     }
 
     /// Takes `credit`. The level may fall below zero.
@@ -277,10 +251,10 @@ impl TokenBucket {
     fn try_from(&self, limit: &Limit, from: Time, draw: Draw) -> Result<Time, Time> {
         let demand = limit.demand(draw.cost, draw.tier);
         let promised = &self.rest().promised;
-        let mut gap = promised.gap_at(limit, self.base, from);
+        let mut gap = promised.gap_before(limit, self.base, just_after(from));
         let mut start = pays_at(limit, gap, from, demand);
-        if gap.end.is_some_and(|end| start >= end.at) {
-            gap = promised.gap_that_pays(limit, gap, demand);
+        if let Some(end) = gap.end.filter(|end| start >= end.at) {
+            gap = promised.first_gap_above(limit, end, gap.potential, demand);
             start = pays_at(limit, gap, from, demand);
         }
         if let Some(end) = gap.end {
@@ -314,17 +288,11 @@ impl TokenBucket {
         self.rest.get_or_insert_default()
     }
 
-    fn shift_track(&mut self, since: Time, by: Credit) {
-        if let Some(rest) = &mut self.rest {
-            rest.track.shift_from(since, by);
-        }
-    }
-
     fn spend(&mut self, limit: &Limit, start: Start) {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(rest) = &mut self.rest {
-            rest.track.note(start.key.at, level - start.cost);
+            rest.levels.note(start.key.at, level - start.cost);
         }
         self.set_level(limit, start.key.at, level - start.cost);
     }

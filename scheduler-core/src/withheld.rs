@@ -48,26 +48,3 @@ impl Withheld {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::credit::Rate;
-    use rampmeter_protocol::amount::Amount;
-
-    fn tokens(count: i128) -> Credit {
-        Rate::new(Amount::ONE, Span::from_nanos(1_000_000)).credit_of_micros(count)
-    }
-
-    #[test]
-    fn what_is_withheld_gets_less_step_by_step() {
-        let at = Time::from_nanos;
-        let withheld = Withheld::new(vec![(at(10), tokens(5)), (at(20), tokens(2))]);
-        for (time, count) in [(0, 5), (10, 5), (11, 2), (20, 2), (21, 0)] {
-            assert_eq!(withheld.at(at(time)), tokens(count), "at {time}");
-        }
-        for (most, from) in [(5, 0), (4, 11), (2, 11), (1, 21), (0, 21)] {
-            assert_eq!(withheld.at_most(tokens(most)), at(from), "at most {most}");
-        }
-    }
-}

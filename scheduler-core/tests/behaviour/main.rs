@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
 mod bounds;
+mod calendars;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
+mod credit;
 mod deadlines;
 mod delivery;
 mod exactness;

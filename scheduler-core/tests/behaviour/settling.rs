@@ -1,6 +1,6 @@
 //! What workers tell afterwards: permits given back, and calls that cost less or more than estimated.
 
-use crate::common::{Judge, World, limit, play, resource, span, ten_per_second, wish};
+use crate::common::{Judge, World, limit, ms, play, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
@@ -72,6 +72,26 @@ fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
         1100  levels                             -> requests=1
         ",
     );
+}
+
+/// However long ago, and whatever was remembered of the time since then: less may come back, and never more.
+#[test]
+fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
+    // The bucket holds 999 right behind a, and 998 right behind b.
+    for (id, least, most) in [("a", 0.0, 1.0), ("b", 1.0, 2.0)] {
+        let mut world = World::new(&resource(vec![limit("requests", 1_000.0, span(100_000))]));
+        let mut ask = |at: u64, id: &str, cost: f64| {
+            world.ask(ms(at), &wish(Mode::Reserve, &[("requests", cost)]).named(id));
+        };
+        ask(1_000, "a", 6.0);
+        ask(1_500, "b", 6.0);
+        (0..280).for_each(|number| ask(2_000 + number * 100, &format!("c{number}"), 2.0));
+        let level = |world: &mut World| world.scheduler.limit_status(ms(30_000))[0].level;
+        let found = level(&mut world);
+        world.settle(ms(30_000), id, Outcome::Unused);
+        let after = level(&mut world);
+        assert!((found + least..=found + most).contains(&after), "{id}: {found}, and {after} then");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec};
@@ -62,6 +63,45 @@ fn a_new_window_is_full_at_once() {
         2500 levels                    -> requests=3
         ",
     );
+}
+
+#[test]
+fn a_window_that_is_nearly_full_has_room_for_small_ones() {
+    play(
+        &fixed(Alignment::Epoch),
+        "
+        300  reserve a requests=6      -> a@300
+        300  reserve b requests=5      -> b@1000
+        300  reserve c requests=4      -> c@300
+        300  reserve d                 -> d@1000
+        300  reserve e requests=10     -> e@2000
+        1500 reserve f requests=5      -> f@3000
+        1500 reserve g requests=4      -> g@1500
+        ",
+    );
+}
+
+/// Of hundreds of windows, of which no two that follow each other hold the same, a start is in the first that has room.
+#[test]
+fn the_first_window_with_room_is_found_beyond_many() {
+    const COUNT: u64 = 300;
+    let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
+    let mut world = World::new(&fixed(Alignment::Epoch));
+    for number in 0..COUNT {
+        // What fills each window up is given back once all are full.
+        let (id, rest) = (format!("a{number}"), format!("b{number}"));
+        let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
+        world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
+        assert_eq!(world.start(asked), Some(ms(number * 1000)));
+    }
+    (0..COUNT).for_each(|number| drop(world.settle(ms(0), &format!("b{number}"), Outcome::Unused)));
+    for number in 0..COUNT {
+        let first = (number..COUNT).find(|later| taken(*later) == 7.0).unwrap_or(COUNT);
+        let (now, id) = (ms(number * 1000), format!("c{number}"));
+        let found = world.ask(now, &wish(Mode::Reserve, &[("requests", 3.0)]).named(&id));
+        assert_eq!(world.start(found), Some(ms(first * 1000)), "from window {number} on");
+        world.settle(now, &id, Outcome::Unused);
+    }
 }
 
 #[test]
@@ -436,4 +476,45 @@ fn a_successor_knows_what_is_taken_and_promised() {
             ),
         );
     }
+}
+
+/// Of many windows some are told of at once. Where another clock cuts them, several promises may be in what counts once: what is given
+/// back of one leaves the others theirs.
+#[test]
+fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
+    let mut spec = fixed(Alignment::Epoch);
+    spec.limits.push(limit("units", 40.0, span(40_000)));
+    let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), 1, Time::ORIGIN));
+    let mut before = play_on(
+        world,
+        "
+        0 reserve z requests=0 units=40    -> z@0
+        0 reserve a requests=10 units=35.9 -> a@35900
+        ",
+    );
+    for number in 0..45 {
+        before.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0), ("units", 0.0)]).named(&format!("b{number}")));
+    }
+    // The window from 35.5 to 36.5 s has a, and one that begins at 36 s.
+    let after = succeeded(&spec, &mut before, ms(500), ms(500), UNIX + 1_500_000_000);
+    play_on(
+        after,
+        "
+        500 unused a                       -> a:settled
+        500 reserve c requests=10 units=0  -> c@46500
+        ",
+    );
+}
+
+/// A record of a build that told of levels alone: what is promised takes of its window all the same.
+#[test]
+fn what_no_record_tells_of_windows_its_permits_tell() {
+    let spec = fixed(Alignment::Epoch);
+    let mut before = play(&spec, "0 reserve a requests=10 -> a@0\n 0 reserve b requests=6 -> b@1000");
+    let mut snapshot = before.scheduler.snapshot(ms(100), 100);
+    snapshot.levels.iter_mut().for_each(|level| level.taken = None);
+    play_on(
+        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(100), ms(100), &snapshot)),
+        "100 reserve c requests=5 -> c@2000\n 100 reserve d requests=4 -> d@1000",
+    );
 }

@@ -1,0 +1,83 @@
+//! Windows that calendars cut.
+
+use crate::common::{World, limit, resource, span, wish};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+
+const ZONES: [&str; 20] = [
+    "UTC",
+    "Europe/Berlin",
+    "Europe/London",
+    "Europe/Lisbon",
+    "Europe/Moscow",
+    "America/New_York",
+    "America/Chicago",
+    "America/Los_Angeles",
+    "America/St_Johns",
+    "America/Sao_Paulo",
+    "America/Santiago",
+    "Africa/Cairo",
+    "Africa/Casablanca",
+    "Asia/Tehran",
+    "Asia/Kolkata",
+    "Asia/Kathmandu",
+    "Asia/Tokyo",
+    "Australia/Lord_Howe",
+    "Pacific/Chatham",
+    "Pacific/Apia",
+];
+
+/// What the wall clock shows at the origin of time.
+const ORIGIN: &str = "2024-01-01T00:00:00Z";
+const NANOSECOND: Span = Span::from_nanos(1);
+
+/// Ten in each window.
+fn ten(alignment: Alignment) -> World {
+    let algorithm = Algorithm::FixedWindow(alignment);
+    let spec = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]);
+    let unix = u64::try_from(ORIGIN.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap();
+    World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(unix), 1, Time::ORIGIN))
+}
+
+/// The first instant of a date.
+fn begins(date: Date, zone: &TimeZone) -> Time {
+    let ahead = date.to_zoned(zone.clone()).unwrap().timestamp().duration_since(ORIGIN.parse().unwrap());
+    Time::from_nanos(u64::try_from(ahead.as_nanos()).unwrap())
+}
+
+/// Whether all that a window has can be taken at this time.
+fn has_all(world: &mut World, now: Time) -> bool {
+    let request = world.ask(now, &wish(Mode::Allow, &[("requests", 10.0)]));
+    let start = world.start(request);
+    world.answers.clear();
+    start == Some(now)
+}
+
+/// A window is full at the first instant of its first date, and used up until the last instant before the next.
+fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date>) {
+    let mut world = ten(alignment.clone());
+    for (number, date) in dates.enumerate() {
+        let at = begins(date, zone);
+        assert!(number == 0 || !has_all(&mut world, at - NANOSECOND), "{alignment:?}: before {date}");
+        assert!(has_all(&mut world, at), "{alignment:?}: {date}");
+    }
+}
+
+#[test]
+fn days_and_months_of_twenty_zones_follow_each_other() {
+    let first = jiff::civil::date(2024, 2, 1);
+    for zone in ZONES.map(|name| TimeZone::get(name).unwrap()) {
+        // Where a date was left out, the first instant after it begins the next one: it is the same.
+        let dates = (0..12 * 365)
+            .map(|number| first + number.days())
+            .filter(|date| begins(*date, &zone) < begins(date.tomorrow().unwrap(), &zone));
+        check(Alignment::Day(zone.clone()), &zone, dates);
+        check(Alignment::Month(zone.clone()), &zone, (0..12 * 12).map(|number| first + number.months()));
+    }
+}
