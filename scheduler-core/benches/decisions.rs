@@ -11,11 +11,11 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use std::hint::black_box;
 
 /// More than are remembered at once, so that none is known when its turn comes again.

@@ -14,14 +14,14 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::observation::{Observation, Reading, Scope, Verdict};
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{
+use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
 };
+use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::undelivered::{Selection, Walk};
 use std::collections::BTreeMap;
 use std::hint::black_box;

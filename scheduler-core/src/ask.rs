@@ -1,20 +1,19 @@
 //! Asking for a permit.
 
-use crate::bill::{Bill, KeyCharge};
-use crate::credit::Credit;
+use crate::collections::Slot;
+use crate::durability::NEAR;
 use crate::event::Ask;
-use crate::fence::NEAR;
-use crate::gate::Crowd;
-use crate::ledger::{Backlog, Offer};
-use crate::line::{Line, Place, Standing, Waiting};
-use crate::permits::{Granted, Permit, Stage, State};
+use crate::ids::ClassId;
+use crate::ledger::{Backlog, Bill, KeyCharge, Offer};
+use crate::limits::{Credit, Key};
+use crate::permits::Granted;
+use crate::permits::Permit;
+use crate::permits::Stage;
+use crate::permits::State;
+use crate::policy::{Call, MAX_PERIOD};
+use crate::queue::{Crowd, Line, Place, Standing, Waiting};
 use crate::refusal::Refusal;
-use crate::resource::ClassId;
-use crate::rules::Call;
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
-use crate::spec::MAX_PERIOD;
-use crate::timeline::Key;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;

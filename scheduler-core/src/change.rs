@@ -1,16 +1,13 @@
 //! Other limits while permits are out and requests wait.
 
+use crate::collections::Slot;
+use crate::durability::Fence;
 use crate::event::Ask;
-use crate::fence::Fence;
-use crate::headcount::Headcount;
-use crate::line::Line;
-use crate::news::News;
 use crate::permits::Permit;
+use crate::policy::{Call, Resource, Succession};
+use crate::queue::{Headcount, Line, News};
 use crate::refusal::Refusal;
-use crate::resource::Resource;
-use crate::rules::{Call, Succession};
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 

@@ -1,7 +1,7 @@
 //! All that a scheduler wants done.
 
+use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
-use crate::resource::{ClassId, LimitId};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 

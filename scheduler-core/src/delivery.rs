@@ -3,10 +3,11 @@
 //! A call begins when its answer comes. While answers are held up on their way, buckets refill, and the calls would come on top of
 //! what has come in. So a start that may not have been heard of counts as if it were put off until it is.
 
-use crate::permits::{Granted, State};
+use crate::collections::Slot;
+use crate::limits::Key;
+use crate::permits::Granted;
+use crate::permits::State;
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
-use crate::timeline::Key;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! All that can happen to a resource.
 
-use crate::bill::Bill;
-use crate::mark::MarkNumber;
-use crate::observation::Observation;
-use crate::resource::{ClassId, LimitId, Resource};
-use crate::rules::Call;
+use crate::adaptation::Observation;
+use crate::durability::MarkNumber;
+use crate::ids::{ClassId, LimitId};
+use crate::ledger::Bill;
+use crate::policy::{Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;

@@ -1,15 +1,11 @@
 //! The permits that are remembered, by id.
 
-use crate::bill::Bill;
-use crate::bills::Bills;
-use crate::index::Index;
-use crate::line::Waiting;
-use crate::plan::just_past;
-use crate::resource::{ClassId, LimitId};
-use crate::rules::Succession;
-use crate::slab::{Slab, Slot};
-use crate::spec::MAX_IDLE_PERMITS;
-use crate::timeline::Key;
+use crate::collections::{Index, Slab, Slot};
+use crate::ids::{ClassId, LimitId};
+use crate::ledger::{Bill, Bills};
+use crate::limits::Key;
+use crate::policy::{MAX_IDLE_PERMITS, Succession};
+use crate::queue::{Waiting, just_past};
 use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};

@@ -1,6 +1,6 @@
 //! Why there is no permit.
 
-use crate::resource::LimitId;
+use crate::ids::LimitId;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::name::Name;

@@ -1,22 +1,23 @@
 //! The scheduler of one resource.
 
-use crate::bill::Bill;
-use crate::command::{Command, Grant};
+use crate::adaptation::Estimates;
+use crate::collections::Slot;
+use crate::command::Command;
+use crate::command::Grant;
 use crate::delivery::Delivery;
-use crate::estimates::Estimates;
-use crate::event::{Ask, Event};
-use crate::fence::Fence;
-use crate::headcount::Headcount;
-use crate::ledger::Ledger;
-use crate::limit::Tier;
-use crate::line::{Line, Place};
-use crate::news::News;
-use crate::pending::Pending;
-use crate::permits::{Granted, Permits, Stage, State};
+use crate::durability::{Fence, Pending};
+use crate::event::Ask;
+use crate::event::Event;
+use crate::ids::{ClassId, Tier};
+use crate::ledger::{Bill, Ledger};
+use crate::permits::Granted;
+use crate::permits::Permits;
+use crate::permits::Stage;
+use crate::permits::State;
+use crate::policy::Resource;
+use crate::queue::{Headcount, Line, News, Place};
 use crate::refusal::Refusal;
-use crate::resource::{ClassId, Resource};
-use crate::shadow::Shadows;
-use crate::slab::Slot;
+use crate::views::Shadows;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
@@ -39,9 +40,9 @@ use std::sync::Arc;
 /// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
-/// use rampmeter_scheduler_core::resource::Resource;
+/// use rampmeter_scheduler_core::policy::resource::Resource;
 /// use rampmeter_scheduler_core::scheduler::Scheduler;
-/// use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+/// use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
 ///
 /// let name = |name| Name::new(name).unwrap();
 /// let two_per_second = LimitSpec {

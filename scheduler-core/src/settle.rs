@@ -1,15 +1,18 @@
 //! Learning how calls went.
 
-use crate::bill::Bill;
+use crate::adaptation::{Observation, Verdict};
+use crate::collections::Slot;
 use crate::command::Command;
-use crate::event::{Outcome, Settle};
-use crate::limit_set::LimitSet;
-use crate::observation::{Observation, Verdict};
-use crate::permits::{Granted, Stage, State};
+use crate::event::Outcome;
+use crate::event::Settle;
+use crate::ledger::Bill;
+use crate::limits::Key;
+use crate::permits::Granted;
+use crate::permits::Stage;
+use crate::permits::State;
+use crate::policy::LimitSet;
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
-use crate::timeline::Key;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;

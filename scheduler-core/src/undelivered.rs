@@ -1,11 +1,12 @@
 //! Clients that are gone: what they were granted goes back, and what they wait for is waited for no more.
 
-use crate::line::Waiting;
-use crate::permits::{Permit, State};
+use crate::collections::Slot;
+use crate::ids::ClassId;
+use crate::permits::Permit;
+use crate::permits::State;
+use crate::queue::Waiting;
 use crate::refusal::Refusal;
-use crate::resource::ClassId;
 use crate::scheduler::Scheduler;
-use crate::slab::Slot;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
 

@@ -2,12 +2,13 @@
 //!
 //! `R` is where an answer goes, as in [`event`].
 
-use crate::command::{Announcement, Command};
+use crate::adaptation::Observation;
+use crate::command::Announcement;
+use crate::command::Command;
 use crate::event;
-use crate::observation::Observation;
+use crate::ids::LimitId;
+use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
-use crate::resource::{LimitId, Resource};
-use crate::rules::Call;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;

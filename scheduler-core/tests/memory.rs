@@ -9,7 +9,7 @@ use common::{World, limit, ms, resource, span, wish, with_bulk};
 use peak_alloc::PeakAlloc;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::spec::{Applies, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

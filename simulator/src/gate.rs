@@ -5,7 +5,7 @@ use crate::simulated_scheduler::SimulatedScheduler;
 use crate::strategy::Strategy;
 use crate::world::World;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
 
 /// What a worker has to pass before its call.
 pub(crate) enum Gate {

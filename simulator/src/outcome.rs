@@ -3,7 +3,7 @@
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::resource::ClassId;
+use rampmeter_scheduler_core::ids::ClassId;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

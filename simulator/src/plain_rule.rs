@@ -5,8 +5,8 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::bill::Bill;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// Buckets that one counter or one worker keeps for itself.
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ mod tests {
     use super::*;
     use rampmeter_protocol::labels::Labels;
     use rampmeter_protocol::name::Name;
-    use rampmeter_scheduler_core::resource::Resource;
-    use rampmeter_scheduler_core::spec::{Margin, ResourceSpec};
+    use rampmeter_scheduler_core::policy::resource::Resource;
+    use rampmeter_scheduler_core::policy::spec::{Margin, ResourceSpec};
 
     #[test]
     fn one_bucket_and_equal_costs() {

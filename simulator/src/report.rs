@@ -5,7 +5,7 @@ use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
 use crate::usage::most_used;
 use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

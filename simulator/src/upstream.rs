@@ -9,7 +9,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 use rampmeter_upstream::{Dialect, Policy, PolicyError, Rejection, RetryAfter, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use rampmeter_protocol::settle::{Headers, Response};
     use rampmeter_protocol::text::Text;
-    use rampmeter_scheduler_core::observation::{Observation, Scope, Verdict};
+    use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 
     /// What the scheduler understands of what the upstream says.
     fn understood(dialect: Dialect, retry_after: RetryAfter) -> [Observation; 2] {

@@ -5,8 +5,8 @@ use crate::world::World;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

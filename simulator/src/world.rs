@@ -10,7 +10,7 @@ use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use std::collections::BTreeSet;
 
 /// A resource, its upstream, a network and workers.

@@ -1,6 +1,6 @@
 //! What is wrong with a world.
 
-use rampmeter_scheduler_core::spec::SpecError;
+use rampmeter_scheduler_core::policy::spec::SpecError;
 
 /// A fault of a world, and where it is.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -31,7 +31,7 @@ IN_CORE = [
     ("rounding in favour of the caller", "credit.rs", "(credit.0 - 1) / self.per_nano + 1", "credit.0 / self.per_nano"),
     ("headroom ignored", "limit.rs", "(cost + self.headrooms[usize::from(tier)]).min(self.full)", "cost.min(self.full)"),
     ("the margin forgotten", "limit.rs", "full: rate.credit(spec.capacity) - rate.credit(margin),", "full: rate.credit(spec.capacity),"),
-    ("one bucket is enough", "ledger.rs", "if agreeing == all", "if agreeing >= 1"),
+    ("one bucket is enough", "all_buckets.rs", "if agreeing == all", "if agreeing >= 1"),
     ("nobody behind is looked at", "token_bucket.rs", "self.spares(limit, gap, start, draw)?;", ""),
     ("a lost queue entry", "treap.rs", "(self.merge(before, rest), found)", "(before.or(rest), found)"),
     ("idle clients save credit", "clients.rs", "client.end.max(clock))", "client.end)"),
@@ -65,7 +65,7 @@ IN_CORE = [
     ("who needs two keys is sent from gate to gate for ever", "aside.rs", "gate.claim = Some((stand, slot));", "let _ = (stand, slot);"),
     ("what a key keeps for one stops all others", "aside.rs", "bucket.to_mut().commit(limit, now, start, limit.draw(kept, its_tier));", "let _ = (&mut bucket, start, kept, its_tier);\n            return Time::NEVER;"),
     ("nothing is noted of keys that change", "keys.rs", "        self.note(slot);\n        self.change_at(now, slot, change)", "        self.change_at(now, slot, change)"),
-    ("a changed bucket changes no plan", "ledger.rs", "std::mem::take(&mut self.changed)", "{ self.changed = false; false }"),
+    ("a changed bucket changes no plan", "all_buckets.rs", "std::mem::take(&mut self.changed)", "{ self.changed = false; false }"),
     ("sets of limits have no bound", "order.rs", "self.roots.len() < MAX_SETS", "true"),
     ("a turn that was not used is lost", "clients.rs", "client.unused.insert(slice.end, slice.begin);", ""),
     ("all are refused at once when a quota is gone", "plan.rs", "while let Some(slot) = self.without_quota(now)\n            && self.take_step()", "while let Some(slot) = self.without_quota(now)"),
@@ -77,7 +77,7 @@ IN_CORE = [
     ("promises of keys are never spent", "keys.rs", "known.bucket.advance(&self.limits[known.limit.index()], now);\n                self.due", "self.due"),
     ("newcomers pass those at a gate", "aside.rs", "gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))\n                || ", "({ let _ = gate; false }) || "),
     ("gates never open again", "aside.rs", "return self.set_alarm(key, just_past(latest));", "return;"),
-    ("a limit that goes on begins anew", "ledger.rs", "Some(before) => self.book(*before).under(now, limit),", "Some(_) => Book::new(limit, resource.spec().start, now),"),
+    ("a limit that goes on begins anew", "all_buckets.rs", "Some(before) => self.book(*before).under(now, limit),", "Some(_) => Book::new(limit, resource.spec().start, now),"),
     ("marks of former limits allow more", "fence.rs", "let trusted_from = MarkNumber(before.latest.0 + 1);", "let trusted_from = before.trusted_from;"),
     ("permits keep the places of former limits", "change.rs", "self.permits.change(&succession);", ""),
     ("keys keep the places of former limits", "keys.rs", "known.limit = to;", ""),
@@ -85,7 +85,7 @@ IN_CORE = [
     ("a sliding window forgets a tenth early", "limit.rs", "length: spec.period + guard", "length: Span::from_nanos(spec.period.nanos() / 10 * 9)"),
     ("calls in flight are over a tenth early", "limit.rs", "Hold { length: spec.period, until_settled", "Hold { length: Span::from_nanos(spec.period.nanos() / 10 * 9), until_settled"),
     ("starts up to the very end of windows", "holdings.rs", "window.ends - frame.guard());", "window.ends);"),
-    ("a quota is spent by what starts after its reset", "ledger.rs", "bucket.level_until(limit, now, now) <", "bucket.level(limit, now) <"),
+    ("a quota is spent by what starts after its reset", "all_buckets.rs", "bucket.level_until(limit, now, now) <", "bucket.level(limit, now) <"),
     ("what is left of a window is wasted", "pass.rs", "holds.extend(self.try_to_pass(now, class, slot, until));", "let _ = (slot, until);"),
     ("whoever fits later in a window is not told", "pass.rs", "(offer.at < until).then(", "(until < offer.at).then("),
     ("who was passed has not starved", "line.rs", "Some((now, Going::InTurn | Going::Promoted)) = served", "Some((now, _)) = served"),
@@ -158,10 +158,16 @@ def tests_fall(tests):
     return run.returncode != 0, told[0].strip("- ").removesuffix(" stdout") if told else ""
 
 
+def found(folder, file):
+    """The file of this name, in whatever folder it is."""
+    [path] = folder.rglob(file)
+    return path
+
+
 def plant(part, name, file, right, wrong):
     """Whether a test fell."""
     folder, tests = part
-    path = COPY / folder / file
+    path = found(COPY / folder, file)
     text = path.read_text()
     if text.count(right) != 1:
         print(f"{name}: `{right}` stands {text.count(right)} times in {file}", flush=True)
@@ -178,7 +184,7 @@ def plant(part, name, file, right, wrong):
 def misplaced():
     """Those that can't be planted, with the reason."""
     for (folder, _), name, file, right, _ in FAULTS:
-        count = (ROOT / folder / file).read_text().count(right)
+        count = found(ROOT / folder, file).read_text().count(right)
         if count != 1:
             yield f"{name}: `{right}` stands {count} times in {file}"
 

@@ -9,9 +9,11 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
+    LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec,
+};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec};
 
 const MOST: f64 = 1e9;
 const LEAST: f64 = 0.000_001;

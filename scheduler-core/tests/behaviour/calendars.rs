@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
 
 const ZONES: [&str; 20] = [
     "UTC",

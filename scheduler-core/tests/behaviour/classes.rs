@@ -3,7 +3,7 @@
 use crate::common::{World, class, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
 
 #[test]
 fn a_reservation_leaves_the_headroom_of_its_class() {

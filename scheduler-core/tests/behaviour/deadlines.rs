@@ -4,7 +4,7 @@ use crate::common::{Said, Wish, World, limit, ms, play, resource, span, ten_per_
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 
 #[test]
 fn allow_is_now_or_refused_and_says_when_to_return() {

@@ -1,7 +1,7 @@
 //! Answers that are held up on their way: their calls begin late, and nothing has come in for them meanwhile.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 
 #[test]
 fn what_was_granted_since_answers_came_through_is_taken_when_they_do_again() {

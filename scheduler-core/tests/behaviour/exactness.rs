@@ -6,7 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::spec::{LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
 
 /// The plain formula of one bucket: decrement it, and wait until it is not negative any more.
 fn plain_delays_ms(capacity: u64, period_ms: u64, calls: u64) -> Vec<f64> {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use std::collections::BTreeMap;
 
 /// Ten requests and ten units in a second.

@@ -5,14 +5,14 @@
 use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::durability::mark::Mark;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::mark::Mark;
-use rampmeter_scheduler_core::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, Start};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::Snapshot;
-use rampmeter_scheduler_core::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, Start};
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])

@@ -6,13 +6,13 @@ use proptest::sample::Index;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
+use rampmeter_scheduler_core::durability::snapshot::{KeyMark, NewPage, Snapshot};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::{KeyMark, NewPage, Snapshot};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

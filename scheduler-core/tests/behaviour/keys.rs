@@ -7,12 +7,12 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Applies, Bounds, ClassSpec, LimitSpec, Pattern, ResourceSpec, Unmatched,
 };
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::collections::BTreeSet;
 
 fn keyed(name: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {

@@ -1,11 +1,11 @@
 //! Calls in flight that go on: they keep their places, also with a scheduler that was not there when they began.
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::Snapshot;
-use rampmeter_scheduler_core::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 
 /// Two in flight, which are over after a second unless somebody says otherwise.
 fn two() -> LimitSpec {

@@ -1,7 +1,7 @@
 //! What is left of the limits of a permit, for clients of servers: an HTTP answer says so in its `RateLimit` field.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 /// Ten in a second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {

@@ -1,8 +1,8 @@
 //! Stock that is held back, so that a late call finds what an early one was promised.
 
 use crate::common::{amount, limit, play, resource, span};
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::{LimitSpec, Margin};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin};
 
 #[test]
 fn the_margin_is_what_comes_in_while_a_call_is_late_and_one_more() {

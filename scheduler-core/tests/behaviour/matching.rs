@@ -2,8 +2,8 @@
 
 use crate::common::{limit, name, resource, span};
 use rampmeter_protocol::labels::Labels;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::{Applies, LimitSpec, Pattern, Place, ResourceSpec};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern, Place, ResourceSpec};
 
 fn limits(applies: Vec<Applies>) -> ResourceSpec {
     let one = |(number, applies)| LimitSpec {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 const UNITS: [&str; 4] = ["a", "b", "c", "d"];
 const CLIENTS: [&str; 3] = ["x", "y", "z"];

@@ -5,11 +5,11 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::bill::Bill;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
+use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 
 #[test]
 fn the_same_id_gets_the_same_start_and_is_charged_once() {

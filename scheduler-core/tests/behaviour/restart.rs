@@ -4,11 +4,11 @@ use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resourc
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, Start};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::Snapshot;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, Start};
 
 /// A successor at `now`, for a world whose last word was spoken at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {

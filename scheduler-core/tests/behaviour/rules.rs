@@ -6,9 +6,9 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec, Unmatched};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Algorithm, Applies, LimitSpec, ResourceSpec, Unmatched};
 use std::collections::BTreeMap;
 
 /// A limit of requests under another name.

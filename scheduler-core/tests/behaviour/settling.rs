@@ -6,7 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 #[test]
 fn a_permit_given_back_before_its_start_frees_all_of_its_tokens() {

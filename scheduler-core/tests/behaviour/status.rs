@@ -5,8 +5,8 @@ use rampmeter_protocol::explain::Explanation;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::spec::{Applies, LimitSpec};
 
 /// Ten requests of a client in ten seconds.
 fn by_client() -> LimitSpec {

@@ -3,10 +3,10 @@
 use crate::common::{Said, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::undelivered::{Selection, Walk};
 
 /// Everything in stock is granted to a client that is gone, and at once to another.

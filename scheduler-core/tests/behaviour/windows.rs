@@ -4,9 +4,11 @@ use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
+    Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec,
+};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec};
 
 /// Ten in each second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {

@@ -2,7 +2,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::BTreeMap;
 
 /// A token bucket that replays all calls whenever it is asked. All levels are in millionths times

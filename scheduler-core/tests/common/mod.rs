@@ -16,7 +16,7 @@ pub(crate) use {
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Weight};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Weight};
 
 pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()

@@ -33,10 +33,10 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::observation::{Observation, Reading, Scope, Verdict};
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
 /// Plays `script` from the beginning of time; every line must be answered as it says.
 pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {

@@ -6,15 +6,16 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::bill::Bill;
+use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::observation::Observation;
+use rampmeter_scheduler_core::ids::LimitId;
+use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::rules::Call;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::{LimitId, Resource};
-use rampmeter_scheduler_core::rules::Call;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::ResourceSpec;
 
 /// A scheduler and what it has answered, by the number of the request.
 pub(crate) struct World {

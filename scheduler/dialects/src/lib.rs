@@ -1,6 +1,6 @@
 //! What an upstream's answer tells of its rate limits, dialect by dialect.
 //!
-//! Status and headers go in, as a worker has settled them; an [`Observation`](rampmeter_scheduler_core::observation::Observation)
+//! Status and headers go in, as a worker has settled them; an [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation)
 //! comes out. There is no clock: the wall time, which dates are compared with, is an argument.
 //!
 //! | dialect | how long to be silent | what is left | what a call cost |
@@ -31,7 +31,7 @@
 //! use rampmeter_protocol::settle::{Headers, Response};
 //! use rampmeter_protocol::text::Text;
 //! use rampmeter_protocol::time::Span;
-//! use rampmeter_scheduler_core::observation::{Scope, Verdict};
+//! use rampmeter_scheduler_core::adaptation::observation::{Scope, Verdict};
 //!
 //! let headers = Headers::first_of([(Text::from("retry-after"), Text::from("1500"))]);
 //! let response = Response { status: 429, headers, quota_spent: false };

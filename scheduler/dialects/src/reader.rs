@@ -8,7 +8,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 
 /// The longest silence that an answer can ask for. Whoever asks for more, by mistake or in earnest, is asked again after this.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);

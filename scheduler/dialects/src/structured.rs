@@ -4,7 +4,7 @@ use crate::number;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::observation::{Reading, Scope};
+use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 
 /// One policy: `"burst";q=100;w=60;qu="tokens"`.

@@ -8,7 +8,7 @@ use rampmeter_dialects::{Dialect, MAX_PAUSE, MAX_RESET, Reader, RetryAfterUnit};
 use rampmeter_protocol::headers::OF_LIMITS;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
-use rampmeter_scheduler_core::observation::Verdict;
+use rampmeter_scheduler_core::adaptation::observation::Verdict;
 use std::collections::BTreeSet;
 
 #[test]

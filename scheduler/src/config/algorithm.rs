@@ -6,7 +6,7 @@ use super::value::{amount, span};
 use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, MAX_PERIOD};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, MAX_PERIOD};
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;

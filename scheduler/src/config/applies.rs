@@ -4,7 +4,7 @@ use super::place::{ConfigError, Source};
 use super::table::{LimitTable, PatternTable};
 use rampmeter_protocol::bounds::MAX_LABEL_KEY;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::spec::{Applies, Pattern};
+use rampmeter_scheduler_core::policy::spec::{Applies, Pattern};
 use toml::Spanned;
 
 /// A value that begins so is a regular expression.

@@ -3,7 +3,7 @@
 use super::place::{ConfigError, Source};
 use super::table::ResourceTable;
 use rampmeter_protocol::bounds::MAX_LABEL_KEY;
-use rampmeter_scheduler_core::spec::{FairShare, Weight};
+use rampmeter_scheduler_core::policy::spec::{FairShare, Weight};
 use toml::Spanned;
 
 /// The fair share that `table` asks for.

@@ -18,8 +18,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::{
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
     Bounds, ClassSpec, DEFAULT_HORIZON, DEFAULT_RESERVATION, DEFAULT_VALIDITY, Learn, LimitSpec, Margin, Place,
     ResourceSpec, SpecError, Start, Unmatched,
 };

@@ -6,7 +6,7 @@ use crate::provider::sentinel_hub::{self, Credentials};
 use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretPlace};
 use http::Uri;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

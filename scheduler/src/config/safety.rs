@@ -4,7 +4,7 @@ use super::place::{ConfigError, Source};
 use super::table::{OnKvLoss, ResourceTable};
 use super::value::optional_span;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::OnStoreLoss;
+use rampmeter_scheduler_core::policy::spec::OnStoreLoss;
 
 /// How long `ride` goes on where nobody says: longer than an election of the store's leader, and than a server's restart.
 const DEFAULT_RIDE: Span = Span::from_secs(30);

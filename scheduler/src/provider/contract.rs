@@ -6,7 +6,7 @@ use crate::config::parse_duration;
 use rampmeter_protocol::amount::{Amount, AmountError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::{MAX_LIMITS, MAX_PERIOD};
+use rampmeter_scheduler_core::policy::spec::{MAX_LIMITS, MAX_PERIOD};
 use serde::Deserialize;
 
 /// By how much `nanosBetweenRefills` may differ from `samplingPeriod / capacity`, as one in so many: it is rounded.

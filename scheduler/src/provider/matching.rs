@@ -4,8 +4,8 @@ use super::{Contract, ProvidedLevel, ProvidedLimit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::limit::Limit;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::limit::Limit;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use std::fmt;
 
 /// Periods that have a name of their own; a month of Sentinel Hub's has 31 days.
@@ -113,8 +113,8 @@ impl fmt::Display for ProvidedLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_scheduler_core::resource::Resource;
-    use rampmeter_scheduler_core::spec::ResourceSpec;
+    use rampmeter_scheduler_core::policy::resource::Resource;
+    use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
     fn provided(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
         let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());

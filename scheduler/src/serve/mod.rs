@@ -29,7 +29,7 @@ use permits::permit_thread::PermitThreads;
 use permits::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;

@@ -3,8 +3,8 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::snapshot::{LearnedMark, Policy};
-use rampmeter_scheduler_core::spec::Algorithm;
+use rampmeter_scheduler_core::durability::snapshot::{LearnedMark, Policy};
+use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
 /// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths, lengths of time in nanoseconds.

@@ -1,7 +1,7 @@
 //! How a record names pages of keys.
 
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::snapshot::{KeyMark, KeyPage, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeyMark, KeyPage, PageId};
 use serde::{Deserialize, Serialize};
 
 /// A page, as a record names it.

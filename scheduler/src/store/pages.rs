@@ -1,4 +1,4 @@
-//! StoredPages of keys, beside the record that names them.
+//! Pages of keys, beside the record that names them.
 
 use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
 use super::operation::{StoreError, unavailable, within};
@@ -6,7 +6,7 @@ use super::page_record::StoredPages;
 use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::snapshot::{KeyMark, NewPage, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeyMark, NewPage, PageId};
 
 impl Store {
     /// Writes pages. They count once a record names them.

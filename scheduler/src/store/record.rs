@@ -7,7 +7,7 @@ use super::page_record::{PageRecord, StoredPages};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::snapshot::{
+use rampmeter_scheduler_core::durability::snapshot::{
     Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
 };
 use serde::{Deserialize, Serialize};

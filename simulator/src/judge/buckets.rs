@@ -5,7 +5,7 @@ use crate::world::World;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
-use rampmeter_scheduler_core::spec::{Applies, LimitSpec, Pattern};
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern};
 use std::collections::BTreeMap;
 
 /// The buckets of all limits. Limits in shadow mode hold nobody up and have none; nor have those of a group or with regular

@@ -7,7 +7,7 @@ use crate::outcome::{Call, Outcome, Request};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What somebody took.

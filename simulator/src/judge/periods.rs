@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::Alignment;
+use rampmeter_scheduler_core::policy::spec::Alignment;
 
 /// The same for all times in a window.
 pub(super) type Window = [i64; 3];

@@ -7,7 +7,7 @@ use super::room::Room;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, LimitSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Start};
 
 /// With what others had been granted or waited for in this period, whoever was refused would have taken too much.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {

@@ -2,7 +2,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// In any window of length T no more than capacity + rate · T: calls that began with a full bucket would have emptied it.
 /// If there is a window with more: how much more, in millionths, and its end.
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::time::Span;
-    use rampmeter_scheduler_core::spec::Margin;
+    use rampmeter_scheduler_core::policy::spec::Margin;
 
     #[test]
     fn a_window_may_take_what_a_full_bucket_and_its_refill_give() {

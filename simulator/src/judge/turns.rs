@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::Algorithm;
+use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
 /// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more urgent, goes first. Beside

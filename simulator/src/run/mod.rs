@@ -18,8 +18,8 @@ use crate::worker::{Address, Worker};
 use crate::world::World;
 use crate::world_error::WorldError;
 use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::resource::Resource;
 
 /// How much happens between two looks at the clock.
 const WATCHED: u64 = 20_000;

@@ -3,7 +3,7 @@
 use jiff::tz::{Offset, TimeZone};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Fleet, Values};
 use rampmeter_simulator::network::{Delay, Network};

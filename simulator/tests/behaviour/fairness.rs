@@ -5,7 +5,7 @@
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
 use rampmeter_simulator::cost::{CostModel, amount_of};
 use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
 use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};

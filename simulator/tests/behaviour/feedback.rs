@@ -4,7 +4,7 @@
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, Start};
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::outcome::{Call, Outcome};
 use rampmeter_simulator::strategy::Strategy;

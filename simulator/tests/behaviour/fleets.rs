@@ -8,7 +8,7 @@
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
 use rampmeter_simulator::fleet::Fleet;
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::world::World;

@@ -2,7 +2,7 @@
 
 use crate::common::{limit, name, shared};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
 use rampmeter_simulator::fleet::{Clients, Fleet};
 use rampmeter_simulator::judge::judge;
 use rampmeter_simulator::outcome::{Granted, Outcome};

@@ -11,7 +11,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
 use rampmeter_simulator::cost::{CostModel, Draw};
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};

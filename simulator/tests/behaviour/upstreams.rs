@@ -4,7 +4,7 @@
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::outcome::Outcome;

@@ -3,7 +3,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_simulator::fleet::Fleet;
 use rampmeter_simulator::world::World;
 

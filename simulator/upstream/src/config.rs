@@ -24,14 +24,6 @@ const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 ///     .keep_admissions(100_000)
 ///     .customer("id", "secret");
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-/// The customer's credentials.
-#[derive(Clone, Debug)]
-pub(crate) struct Credentials {
-    pub(crate) id: String,
-    pub(crate) secret: String,
-    pub(crate) token_life: Duration,
-}
-
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -44,6 +36,14 @@ pub struct Config {
     pub(crate) retry_after: Option<RetryAfter>,
     pub(crate) admissions_kept: usize,
     pub(crate) customer: Option<Credentials>,
+}
+
+/// The customer's credentials.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    pub(crate) id: String,
+    pub(crate) secret: String,
+    pub(crate) token_life: Duration,
 }
 
 impl Config {

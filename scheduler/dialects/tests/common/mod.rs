@@ -6,7 +6,7 @@ use rampmeter_dialects::{Dialect, Heard, Reader};
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::observation::{Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict};
 
 /// Wed, 21 Oct 2026 07:28:00 GMT
 pub(crate) const NOW: u64 = 1_792_567_680_000;

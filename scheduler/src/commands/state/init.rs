@@ -10,9 +10,9 @@ use async_nats::{Client, RequestErrorKind};
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::spec::ResourceSpec;
 use std::time::Duration;
 
 /// Who the records say wrote them.

@@ -1,4 +1,4 @@
-//! LeadershipState by: until nobody leads a resource.
+//! Standing by, until nobody leads a resource.
 
 use crate::serve::health::Duty;
 use crate::serve::leadership::last_seen::{LastSeenRecord, note};

@@ -21,9 +21,9 @@ use async_nats::Client;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::mark::MarkNumber;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::snapshot::NewPage;
+use rampmeter_scheduler_core::durability::mark::MarkNumber;
+use rampmeter_scheduler_core::durability::snapshot::NewPage;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -120,7 +120,7 @@ pub(crate) struct Term {
     pub(crate) epoch: u64,
     pub(crate) nonce: u64,
     pub(crate) revision: Revision,
-    /// StoredPages of marks that were taken and are not known to be written: whatever is written next may name them.
+    /// Pages of marks that were taken and are not known to be written: whatever is written next may name them.
     pub(crate) pages: Vec<NewPage>,
     pub(crate) handle: LoopHandle,
     pub(crate) marks: mpsc::Receiver<Pending>,

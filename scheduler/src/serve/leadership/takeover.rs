@@ -10,11 +10,11 @@ use crate::store::{
 };
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::mark::MarkNumber;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::mark::MarkNumber;
-use rampmeter_scheduler_core::resource::Resource;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::snapshot::Snapshot;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 

@@ -8,9 +8,9 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::RulesStatus;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::limit::Limit;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::{LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::limit::Limit;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use std::time::Duration;
 
 /// How long a successor waits for the rules of its predecessor to come: far longer than the store takes to tell them.

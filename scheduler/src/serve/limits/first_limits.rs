@@ -6,8 +6,8 @@ use crate::provider::matching::limits_of;
 use crate::provider::{Contract, Provider};
 use crate::serve::health::Duty;
 use crate::serve::leadership::resource_leader::LeaderContext;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
 /// Asks until there is an answer, and shows meanwhile why the resource can't be led.
 pub(crate) async fn wait_for(

@@ -7,8 +7,8 @@ use rampmeter_protocol::event::{Event as News, LimitNews};
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::resource::Resource;
-use rampmeter_scheduler_core::spec::SpecError;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::SpecError;
 
 /// What a provider says.
 #[derive(Clone, Debug)]

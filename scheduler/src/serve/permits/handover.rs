@@ -4,8 +4,8 @@ use crate::connection::round_trip;
 use crate::serve::permits::permit_loop::PermitLoop;
 use crate::store::Moment;
 use futures::StreamExt;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::snapshot::Snapshot;
 
 /// Answers that go out at once where there are many: a millisecond's work or two.
 const SLICE: usize = 512;

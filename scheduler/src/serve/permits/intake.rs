@@ -12,9 +12,9 @@ use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::observation::Observation;
 use rampmeter_scheduler_core::wire;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.

@@ -4,8 +4,8 @@ use crate::serve::permits::permit_loop::PermitLoop;
 use crate::serve::permits::stall_detector::uptime;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::mark::MarkNumber;
 
 /// How long the own echo may take: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);

@@ -22,8 +22,8 @@ use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::{Announcement, Command};
+use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::mark::{Mark, MarkNumber};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::wire;
 use std::collections::VecDeque;
@@ -242,7 +242,7 @@ impl PermitLoop {
             match woken {
                 Woken::Order(Some(order)) => self.obey(order).await,
                 Woken::Inbound(Some(inbound)) if self.leadership == LeadershipState::Rechecking => {
-                    self.unread = Some(inbound)
+                    self.unread = Some(inbound);
                 }
                 Woken::Inbound(Some(inbound)) => self.take_burst(inbound),
                 Woken::Probe(Some(probe)) => self.answer_probe(probe),

@@ -6,7 +6,7 @@ use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::observation::Observation;
+use rampmeter_scheduler_core::adaptation::observation::Observation;
 use std::collections::BTreeMap;
 
 /// How often the log tells of one header's values that can't be read: they come with every answer, or never.

@@ -7,7 +7,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::spec::{FairShare, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{FairShare, LimitSpec, ResourceSpec};
 use rampmeter_simulator::outcome::FleetOutcome;
 use std::collections::BTreeMap;
 

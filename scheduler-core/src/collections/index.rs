@@ -1,0 +1,56 @@
+//! Finding slots by id or key.
+
+use super::slab::Slot;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::{BuildHasher, Hash};
+
+/// Sixty-four: growing one of them takes a millisecond where growing all would take a tenth of a
+/// second, for which everybody would wait.
+const SHARD_BITS: u32 = 6;
+
+/// A hash table of slots, in shards. It keeps a part of each hash beside the slot, so that growing
+/// reads nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    shards: Vec<HashTable<(u32, Slot)>>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Index { shards: vec![HashTable::new(); 1 << SHARD_BITS], hasher: DefaultHashBuilder::default() }
+    }
+}
+
+impl Index {
+    /// The slot of `id`, as `is_it` confirms.
+    pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let (shard, part) = self.place(id);
+        let found = self.shards[shard].find(spread(part), |(other, slot)| *other == part && is_it(*slot))?;
+        Some(found.1)
+    }
+
+    /// Adds a slot that is not in it.
+    pub(crate) fn insert(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
+        let (shard, part) = self.place(id);
+        self.shards[shard].insert_unique(spread(part), (part, slot), |(part, _)| spread(*part));
+    }
+
+    pub(crate) fn remove(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
+        let (shard, part) = self.place(id);
+        if let Ok(entry) = self.shards[shard].find_entry(spread(part), |(_, other)| *other == slot) {
+            entry.remove();
+        }
+    }
+
+    /// The shard goes by the lower bits of the hash; the upper half is the part that is kept.
+    fn place(&self, id: &(impl Hash + ?Sized)) -> (usize, u32) {
+        let hash = self.hasher.hash_one(id);
+        (hash as usize & ((1 << SHARD_BITS) - 1), (hash >> 32) as u32)
+    }
+}
+
+/// Spreads a part over all the bits that a table goes by (Fibonacci hashing; Knuth, volume 3).
+fn spread(part: u32) -> u64 {
+    u64::from(part).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,383 @@
+//! All buckets of a resource, and starts that suit every one of them.
+
+use super::bill::{Bill, KeyCharge};
+use super::keys::Keys;
+use crate::adaptation::Book;
+use crate::ids::{LimitId, Tier};
+use crate::limits::{Bucket, Credit, Key};
+use crate::policy::{Limit, LimitSet, Resource, Succession};
+use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Time;
+
+/// A start that every bucket of its bill can pay, and the limit that kept it from being earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) at: Time,
+    pub(crate) limited_by: Option<LimitId>,
+}
+
+impl Offer {
+    /// The refusal of one that can't wait so long.
+    pub(crate) fn not_in_time(self, now: Time) -> Refusal {
+        match self.limited_by {
+            // What others wait for may be all that is left of a quota that is never reset.
+            Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
+            limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
+        }
+    }
+}
+
+/// The buckets. All or nothing: what is not committed changes none of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    books: Vec<Book>,
+    pub(crate) keys: Keys,
+    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    changed: bool,
+}
+
+/// A bucket that a bill charges.
+#[derive(Clone, Copy)]
+struct Account<'a> {
+    limit: LimitId,
+    amount: Amount,
+    /// The key, if the limit has a bucket for each.
+    key: Option<&'a KeyCharge>,
+}
+
+impl<'a> Account<'a> {
+    fn of(bill: &'a Bill, limit: LimitId) -> Self {
+        Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
+    }
+}
+
+/// All that a bill charges.
+fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
+    let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
+    let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
+    shared.chain(keyed)
+}
+
+impl Ledger {
+    /// Buckets of a store that never knew the resource.
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        let books = resource.limits().iter().map(|limit| Book::new(limit, resource.spec().start, now));
+        Ledger { books: books.collect(), keys: Keys::new(resource, now), changed: false }
+    }
+
+    /// What a bucket says, from `now` on.
+    fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+        let Book { bucket, limit, .. } = self.book(account.limit);
+        match account.key {
+            None => say(bucket, limit),
+            Some(charge) => say(&self.keys.bucket(now, charge), limit),
+        }
+    }
+
+    /// What each bucket of the bill says, from `now` on.
+    pub(crate) fn survey<T>(
+        &self,
+        now: Time,
+        bill: &Bill,
+        say: impl Fn(&Bucket, &Limit) -> T,
+    ) -> impl Iterator<Item = T> {
+        accounts(bill).map(move |account| self.look(now, account, &say))
+    }
+
+    /// Changes a bucket.
+    fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        self.changed = true;
+        let Book { bucket, limit, .. } = &mut self.books[account.limit.index()];
+        match account.key {
+            None => change(bucket, limit),
+            Some(charge) => self.keys.touch(now, charge, change),
+        }
+    }
+
+    /// Takes everything that is in stock of the limits that are meant.
+    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+        for Book { bucket, limit, .. } in self.books.iter_mut().filter(|book| is_meant(&book.limit)) {
+            let stock = bucket.level(limit, now).max(Credit::ZERO);
+            bucket.debit(limit, now, stock);
+        }
+        self.keys.empty(now, is_meant);
+        self.changed = true;
+    }
+
+    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
+        self.books.iter()
+    }
+
+    pub(crate) fn book(&self, limit: LimitId) -> &Book {
+        &self.books[limit.index()]
+    }
+
+    pub(crate) fn book_mut(&mut self, limit: LimitId) -> &mut Book {
+        self.changed = true;
+        &mut self.books[limit.index()]
+    }
+
+    /// Notes a change that may let a waiting request start earlier or later.
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether anything has changed since this was last asked.
+    pub(crate) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
+    pub(crate) fn note_served(&mut self, now: Time, key: Key, at: Time, bill: &Bill) {
+        for account in accounts(bill) {
+            if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
+                self.touch(now, account, |bucket, _| bucket.thaw(key));
+            }
+            if self.book(account.limit).proof.is_some() {
+                self.book_mut(account.limit).note_served(at);
+            }
+        }
+    }
+
+    /// Nobody starts before `until` in the bucket of `limit` that the bill charges. Whether that breaks promises behind `told`.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
+        self.touch(now, Account::of(bill, limit), |bucket, _| {
+            bucket.freeze_until(until);
+            bucket.promises_between(told, until)
+        })
+    }
+
+    /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.books.iter().filter_map(|book| book.learner.next_review()).min()
+    }
+
+    /// Keeps limits as what was learned of them says now.
+    pub(crate) fn review(&mut self, now: Time) {
+        for book in &mut self.books {
+            self.changed |= book.review(now);
+        }
+    }
+
+    /// Goes on under other limits: those that go on keep their buckets.
+    pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
+        let limits = resource.limits().iter().zip(succession.before());
+        let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
+            Some(before) => self.book(*before).under(now, limit),
+            None => Book::new(limit, resource.spec().start, now),
+        };
+        self.books = limits.map(book).collect();
+        self.keys.change(now, resource, succession);
+    }
+
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        self.books.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.keys.anchor(now, unix_at_origin);
+    }
+
+    /// Whether there is stock that is not proven yet.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.books.iter().any(|book| book.proof.is_some())
+    }
+
+    /// The first limit whose stock has to be proven before this may start.
+    pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
+        bill.iter().find(|(id, amount)| !self.book(*id).is_proven(now, *amount)).map(|(id, _)| id)
+    }
+
+    /// Notes that a call was promised a start.
+    pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
+        for (id, _) in bill.iter() {
+            if let Some(proof) = &mut self.books[id.index()].proof {
+                proof.note_start(at);
+            }
+        }
+    }
+
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.books.iter_mut().for_each(|book| book.advance(now));
+        self.keys.advance(now);
+    }
+
+    /// The earliest start from `from` on that all buckets of the bill can pay.
+    pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
+        self.search(from, bill, tier, |_| true)
+    }
+
+    /// The earliest start from `from` on, should all calls in flight be over then.
+    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+        self.search(from, bill, tier, |account| !self.book(account.limit).limit.is_until_settled()).at
+    }
+
+    /// The limit without keys that can pay for its part only after `latest`.
+    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+        let offer = self.search(now, bill, tier, |account| account.key.is_none());
+        offer.limited_by.filter(|_| offer.at > latest)
+    }
+
+    /// The earliest start that all buckets can pay which count: each moves it to its own next possibility until none does.
+    fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Account) -> bool) -> Offer {
+        let mut offer = Offer { at: from, limited_by: None };
+        let accounts = accounts(bill).filter(|account| counts(account));
+        let (mut agreeing, all) = (0, accounts.clone().count());
+        for account in accounts.cycle() {
+            let at = self.look(from, account, |bucket, limit| {
+                bucket.earliest(limit, offer.at, limit.draw(account.amount, tier))
+            });
+            if at > offer.at {
+                offer = Offer { at, limited_by: Some(account.limit) };
+                agreeing = 0;
+            }
+            agreeing += 1;
+            if agreeing == all {
+                break;
+            }
+        }
+        offer
+    }
+
+    /// Limits whose quota is gone by the upstream's word.
+    pub(crate) fn spent(&self, now: Time) -> LimitSet {
+        let spent = self.books.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+        spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
+    }
+
+    /// When the last quota can pay for the bill of those that are gone, and which that is.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
+        accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit))).max()
+    }
+
+    /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
+    /// takes nothing of what is there until then.
+    fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
+        let book = self.book(account.limit);
+        let told = book.spent_until(now);
+        if told.is_some() || !book.limit.is_quota() {
+            return told;
+        }
+        self.look(now, account, |bucket, limit| {
+            let draw = limit.draw(account.amount, 0);
+            let short = bucket.level_until(limit, now, now) < limit.demand(draw.cost, 0);
+            short.then(|| bucket.earliest(limit, now, draw))
+        })
+    }
+
+    /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
+    pub(crate) fn renew(&mut self, now: Time, key: Key, bill: &Bill) -> bool {
+        accounts(bill).fold(true, |fits, account| {
+            let renew =
+                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.draw(account.amount, 0));
+            self.touch(now, account, renew) && fits
+        })
+    }
+
+    /// Of each limit that the call of `key` holds a place of, when its lease ends.
+    pub(crate) fn leases(&self, now: Time, key: Key, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
+        let holding = |account: &Account| self.book(account.limit).limit.is_until_settled();
+        accounts(bill).filter(holding).filter_map(move |account| {
+            let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            Some((account.limit, end))
+        })
+    }
+
+    /// When the last lease of the call of `key` ends, or else its start.
+    pub(crate) fn end(&self, now: Time, key: Key, bill: &Bill) -> Time {
+        self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
+    }
+
+    pub(crate) fn commit(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
+        for account in accounts(bill) {
+            self.touch(now, account, |bucket, limit| bucket.commit(limit, now, key, limit.draw(account.amount, tier)));
+        }
+    }
+
+    /// Takes a promised start back from every bucket of its bill.
+    pub(crate) fn withdraw(&mut self, key: Key, bill: &Bill) {
+        for account in accounts(bill) {
+            let known = self.touch(key.at, account, |bucket, limit| bucket.withdraw(limit, key));
+            assert!(known, "a promise is in every bucket of its bill");
+        }
+    }
+
+    /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
+    pub(crate) fn correct(&mut self, now: Time, key: Key, charged: &Bill, actual: &Bill, made: bool) {
+        for limit in charged.reached().limits() {
+            let (account, actual) = (Account::of(charged, limit), actual.get(limit));
+            let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
+            if ends || account.amount != actual {
+                self.touch(now, account, |bucket, limit| {
+                    let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
+                    bucket.correct(limit, now, key, (charged, actual), made);
+                });
+            }
+        }
+    }
+
+    /// When everything promised, the backlog of each bucket and the bill have been paid; `at_gate` is the backlog of a key.
+    pub(crate) fn paid_behind(
+        &self,
+        now: Time,
+        backlog: &Backlog,
+        at_gate: impl Fn(&KeyCharge) -> Credit,
+        bill: &Bill,
+        tier: Tier,
+    ) -> Offer {
+        let mut latest = Offer { at: now, limited_by: None };
+        for account in accounts(bill) {
+            let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
+            let at = self.look(now, account, |bucket, limit| {
+                bucket.paid_behind(limit, now, behind, limit.draw(account.amount, tier))
+            });
+            if at > latest.at {
+                latest = Offer { at, limited_by: Some(account.limit) };
+            }
+        }
+        latest
+    }
+
+    /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
+    /// the places that its call still holds.
+    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier, leases: &[(LimitId, Time)]) {
+        for account in accounts(bill) {
+            let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
+            if key.at > now || lease.is_some_and(|end| end > now) {
+                self.touch(now, account, |bucket, limit| {
+                    bucket.promise_again(limit, now, key, limit.draw(account.amount, tier), lease);
+                });
+            }
+        }
+    }
+}
+
+/// What waiting requests will take from each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog(Vec<Credit>);
+
+impl Backlog {
+    pub(crate) fn none(resource: &Resource) -> Self {
+        Backlog(vec![Credit::ZERO; resource.limits().len()])
+    }
+
+    pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
+        for (id, amount) in bill.iter() {
+            let sum = &mut self.0[id.index()];
+            *sum = sum.saturating_add(resource.limits()[id.index()].rate().credit(amount));
+        }
+    }
+
+    /// Makes this what `bill` takes, and nothing else.
+    pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
+        self.0.fill(Credit::ZERO);
+        self.add(resource, bill);
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Backlog) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+    }
+
+    pub(crate) fn of(&self, limit: LimitId) -> Credit {
+        self.0[limit.index()]
+    }
+}

@@ -1,0 +1,208 @@
+//! Exact arithmetic of a token bucket.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+
+/// Tokens of one bucket in its own smallest part, chosen by its [`Rate`] so that a nanosecond
+/// refills a whole number of them and a millionth of a unit is a whole number of them. Nothing
+/// is ever rounded but the instant at which enough has come together, and that up.
+///
+/// Credits of different rates must not be mixed, but for those of a rate and of a slower one made from it.
+///
+/// No sum overflows 128 bits, because of these bounds:
+///
+/// | what | bound | log₂ |
+/// |---|---|---|
+/// | millionths of an amount | 10⁹ units | 49.9 |
+/// | credit of a millionth | a period of 366 days in nanoseconds × `STEPS` | 64.9 |
+/// | a full bucket, a cost, a headroom | the two above | 114.8 |
+/// | a level that is told or corrected | `Credit::FLOOR` below zero | 116 |
+/// | refill until the end of time | 2⁶⁴ ns × millionths × `STEPS` | 123.9 |
+/// | all promises of one bucket: it has to pay for them | that refill, and what is full | 123.9 |
+/// | a potential: a level less that refill and those promises | | 125 |
+/// | what 100 000 requests wait for, or 4 000 000 calls hold | 2²² costs: saturates | 125 |
+/// | what is owed: of these a backlog, a cost, and a level below zero | | 126 |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Credit(i128);
+
+impl Credit {
+    /// Nothing.
+    pub const ZERO: Credit = Credit(0);
+    /// More than any level or potential; sums with these stay in range.
+    pub(crate) const INFINITE: Credit = Credit(1 << 125);
+    /// Less than any level or potential.
+    pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 125));
+    /// As deep as debits can push a level: corrections beyond it are not remembered.
+    pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
+
+    /// The sum, or as much as can be said of what is more: that is a thousand times what any bucket holds.
+    pub(crate) fn saturating_add(self, other: Credit) -> Credit {
+        Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
+    }
+
+    /// One part of `parts` equal ones, rounded down.
+    pub(crate) fn part(self, parts: u64) -> Credit {
+        Credit(self.0.div_euclid(i128::from(parts)))
+    }
+
+    /// So many times as much.
+    pub(crate) fn times(self, count: u64) -> Credit {
+        Credit(self.0.saturating_mul(i128::from(count)))
+    }
+
+    /// How many times `each`, which is above zero, goes into this; rounded up, and none where it is below zero.
+    pub(crate) fn over(self, each: Credit) -> u64 {
+        let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
+        u64::try_from(times).unwrap_or(u64::MAX)
+    }
+
+    /// The part of `span` that this is of `whole`, which is above zero and no less; rounded down.
+    pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
+        const FINE: u32 = 30;
+        const COARSE: u32 = 40;
+        let (part, whole) = match whole.0 >> (120 - FINE) {
+            0 => (self.0.max(0), whole.0.max(1)),
+            _ => (self.0.max(0) >> COARSE, (whole.0 >> COARSE) + 1),
+        };
+        let share = ((part << FINE) / whole) as u128;
+        Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
+    }
+
+    /// How many millionths of `whole`, which is above zero, this is; rounded up, and none where it is below zero.
+    pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
+        let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
+        u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
+    }
+}
+
+impl Add for Credit {
+    type Output = Credit;
+
+    fn add(self, other: Credit) -> Credit {
+        Credit(self.0 + other.0)
+    }
+}
+
+impl Sub for Credit {
+    type Output = Credit;
+
+    fn sub(self, other: Credit) -> Credit {
+        Credit(self.0 - other.0)
+    }
+}
+
+impl Neg for Credit {
+    type Output = Credit;
+
+    fn neg(self) -> Credit {
+        Credit(-self.0)
+    }
+}
+
+impl AddAssign for Credit {
+    fn add_assign(&mut self, other: Credit) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Credit {
+    fn sub_assign(&mut self, other: Credit) {
+        *self = *self - other;
+    }
+}
+
+/// In how many steps a rate can be [slowed](Rate::slowed).
+pub(crate) const STEPS: u16 = 1024;
+
+/// How fast a bucket refills: its capacity within its period, as a reduced fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Credit per nanosecond.
+    per_nano: i128,
+    /// Credit per millionth of a unit.
+    per_micro: i128,
+}
+
+impl Rate {
+    /// The rate that refills `capacity` within `period`; both must be above zero.
+    #[must_use]
+    pub fn new(capacity: Amount, period: Span) -> Self {
+        let (micros, nanos) = (capacity.micros(), period.nanos());
+        assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
+        let common = greatest_common_divisor(micros, nanos);
+        let fine = |part: u64| i128::from(part / common) * i128::from(STEPS);
+        Rate { per_nano: fine(micros), per_micro: fine(nanos) }
+    }
+
+    /// A rate that is this many of [`STEPS`] lower, for credit of the same kind.
+    pub(crate) fn slowed(&self, steps: u16) -> Self {
+        assert!(steps < STEPS, "a rate stays above zero");
+        let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
+        Rate { per_nano, per_micro: self.per_micro }
+    }
+
+    /// `amount` as credit, exactly.
+    #[must_use]
+    pub fn credit(&self, amount: Amount) -> Credit {
+        Credit(i128::from(amount.micros()) * self.per_micro)
+    }
+
+    /// `micros` millionths, which may be negative, as credit.
+    #[must_use]
+    pub fn credit_of_micros(&self, micros: i128) -> Credit {
+        Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
+    }
+
+    /// `credit` in millionths of a unit, rounded down: nobody is told of more than there is.
+    #[must_use]
+    pub fn micros(&self, credit: Credit) -> i128 {
+        credit.0.div_euclid(self.per_micro)
+    }
+
+    /// `credit` in units, rounded down to millionths, for people to read.
+    #[must_use]
+    pub fn units(&self, credit: Credit) -> f64 {
+        self.micros(credit) as f64 / Amount::ONE.micros() as f64
+    }
+
+    /// `credit` in millionths of a unit, rounded up; as much as can be said of what is more.
+    #[must_use]
+    pub fn micros_up(&self, credit: Credit) -> u64 {
+        let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
+        u64::try_from(up).unwrap_or(u64::MAX)
+    }
+
+    /// In how many nanoseconds this much comes in, or has come in where it is negative.
+    pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
+        credit.0 / self.per_nano
+    }
+
+    /// What comes in within `span`.
+    pub(crate) fn refill_within(&self, span: Span) -> Credit {
+        Credit(self.per_nano * i128::from(span.nanos()))
+    }
+
+    /// What comes in until `time`, counted from the origin of time.
+    #[must_use]
+    pub fn refill(&self, time: Time) -> Credit {
+        Credit(self.per_nano * i128::from(time.nanos()))
+    }
+
+    /// The first nanosecond at which [`Rate::refill`] is at least `credit`.
+    #[must_use]
+    pub fn time_to_refill(&self, credit: Credit) -> Time {
+        if credit <= Credit::ZERO {
+            return Time::ORIGIN;
+        }
+        let rounded_up = (credit.0 - 1) / self.per_nano + 1;
+        Time::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX))
+    }
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,419 @@
+//! The committed future starts of one bucket, in order, with what they make of its level.
+//!
+//! Levels are kept as *potentials*: level − refill since the origin of time. Between two starts a
+//! potential stands still, so that a run of starts turns the potential before it into the one
+//! after it by `min(potential, full − peak) − sum`: whatever exceeds a full bucket is lost, the
+//! rest pays. Runs compose, which makes the starts the nodes of a [balanced tree](crate::collections::treap) in
+//! which every question is answered in O(log n).
+
+use super::credit::Credit;
+use super::draw::Draw;
+use crate::collections::Nodes;
+use crate::ids::Tier;
+use crate::policy::Limit;
+use rampmeter_protocol::splitmix::scatter;
+use rampmeter_protocol::time::{Span, Time};
+use std::num::NonZeroU32;
+
+/// Where a start stands: by time, and among equal times in the order of commitment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) at: Time,
+    pub(crate) serial: u64,
+}
+
+/// A committed start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) key: Key,
+    pub(crate) cost: Credit,
+    pub(crate) tier: Tier,
+    /// What is withheld from the bucket at its time.
+    pub(crate) withheld: Credit,
+}
+
+/// The time between two neighbouring starts, or after the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The potential in it.
+    pub(crate) potential: Credit,
+    /// The start that ends it.
+    pub(crate) end: Option<Key>,
+}
+
+/// The number of a node, from one.
+type Link = Option<NonZeroU32>;
+
+/// What a run of starts does to a potential.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// All that the run takes.
+    sum: Credit,
+    /// The largest, over its starts, of refill until then + what is withheld then − what the run took before.
+    peak: Credit,
+}
+
+/// The run without starts.
+const NOTHING: Run = Run { sum: Credit::ZERO, peak: Credit::MINUS_INFINITE };
+
+impl Run {
+    fn then(self, next: Run) -> Run {
+        Run { sum: self.sum + next.sum, peak: self.peak.max(next.peak - self.sum) }
+    }
+
+    /// The potential after the run.
+    fn apply(self, limit: &Limit, potential: Credit) -> Credit {
+        potential.min(limit.full() - self.peak) - self.sum
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    start: Start,
+    left: Link,
+    right: Link,
+    priority: u64,
+    run: Run,
+}
+
+/// The starts, and for each subtree and tier the potential that it needs before it, so that
+/// each of its starts finds what it demands beside a newcomer of that tier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    nodes: Vec<Node>,
+    needs: Vec<Credit>,
+    free: Vec<NonZeroU32>,
+    root: Link,
+}
+
+impl Timeline {
+    pub(crate) const fn new() -> Self {
+        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None }
+    }
+
+    /// All that is committed.
+    pub(crate) fn sum(&self) -> Credit {
+        self.run(self.root).sum
+    }
+
+    /// All that is committed from `key` on.
+    pub(crate) fn sum_from(&self, key: Key) -> Credit {
+        self.sum() - self.sum_before(key)
+    }
+
+    /// When the first start is.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.first().map(|first| first.key.at)
+    }
+
+    /// When the last start is.
+    pub(crate) fn last(&self) -> Option<Time> {
+        let mut last = self.node(self.root)?;
+        while let Some(later) = self.node(last.right) {
+            last = later;
+        }
+        Some(last.start.key.at)
+    }
+
+    pub(crate) fn insert(&mut self, limit: &Limit, start: Start) {
+        let node = self.allocate(limit, start);
+        let root = self.root;
+        self.root = Tree { timeline: self, limit }.insert(root, node);
+    }
+
+    /// The same starts under a limit that refills at another rate.
+    pub(crate) fn under(&self, limit: &Limit) -> Self {
+        let mut timeline = Timeline::default();
+        self.each(self.root, &mut |start| timeline.insert(limit, start));
+        timeline
+    }
+
+    /// All starts, in order.
+    pub(crate) fn starts(&self) -> Vec<Start> {
+        let mut starts = Vec::new();
+        self.each(self.root, &mut |start| starts.push(start));
+        starts
+    }
+
+    fn each(&self, link: Link, visit: &mut impl FnMut(Start)) {
+        if let Some(node) = self.node(link) {
+            self.each(node.left, visit);
+            visit(node.start);
+            self.each(node.right, visit);
+        }
+    }
+
+    /// Takes the start at `key` out; false if there is none.
+    pub(crate) fn remove(&mut self, limit: &Limit, key: Key) -> bool {
+        let root = self.root;
+        let (root, found) = Tree { timeline: self, limit }.remove(root, &key);
+        self.root = root;
+        self.free.extend(found);
+        found.is_some()
+    }
+
+    /// The first start, if it is due at `now`, taken out.
+    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<Start> {
+        let first = self.first()?;
+        if first.key.at > now {
+            return None;
+        }
+        self.remove(limit, first.key);
+        Some(first)
+    }
+
+    /// The gap before the start at `key`, or in which that would be, given `base` before all.
+    pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: Key) -> Gap {
+        let mut gap = Gap { potential: base, end: None };
+        let mut link = self.root;
+        while let Some(node) = self.node(link) {
+            if node.start.key < key {
+                let through = self.run(node.left).then(Self::own_run(limit, &node.start));
+                gap.potential = through.apply(limit, gap.potential);
+                link = node.right;
+            } else {
+                gap.end = Some(node.start.key);
+                link = node.left;
+            }
+        }
+        gap
+    }
+
+    /// From the gap before the start at `from` on, which has this potential, the first in which the level passes `level`; the last
+    /// gap, if none does earlier.
+    pub(crate) fn first_gap_above(&self, limit: &Limit, from: Key, mut potential: Credit, level: Credit) -> Gap {
+        let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
+            let passes = potential + run.peak > level;
+            if !passes {
+                potential -= run.sum;
+            }
+            passes
+        });
+        Gap { potential, end: end.map(|start| start.key) }
+    }
+
+    /// The first start from `from` on that would lack what it needs beside a newcomer of `tier`
+    /// that leaves `potential` before it.
+    pub(crate) fn first_short(&self, limit: &Limit, from: Key, mut potential: Credit, tier: Tier) -> Option<Key> {
+        let short = self.seek(limit, self.root, Some(from), &mut |run, needs| {
+            let lacks = potential < needs.of(tier);
+            if !lacks {
+                potential = run.apply(limit, potential);
+            }
+            lacks
+        });
+        short.map(|start| start.key)
+    }
+
+    /// The last start that a newcomer of this cost can't be put ahead of, among those from `short`
+    /// on until the bucket runs over; `short` itself is one. Until then nothing makes up for what
+    /// the newcomer takes. `cap` is the highest potential that there can be before `short`.
+    pub(crate) fn last_short(&self, limit: &Limit, base: Credit, cap: Credit, short: Key, newcomer: Draw) -> Key {
+        let Draw { cost, tier } = newcomer;
+        let uncapped = self.gap_before(limit, base, short).potential;
+        let potential = uncapped.min(cap);
+        let end = self.first_gap_above(limit, short, potential, limit.full()).end;
+        let threshold = potential - cost + self.sum_before(short);
+        let search = Search { limit, from: short, end, threshold, tier };
+        self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
+    }
+
+    fn first(&self) -> Option<Start> {
+        let mut first = self.node(self.root)?;
+        while let Some(earlier) = self.node(first.left) {
+            first = earlier;
+        }
+        Some(first.start)
+    }
+
+    fn sum_before(&self, key: Key) -> Credit {
+        let (mut sum, mut link) = (Credit::ZERO, self.root);
+        while let Some(node) = self.node(link) {
+            if node.start.key < key {
+                sum += self.run(node.left).sum + node.start.cost;
+                link = node.right;
+            } else {
+                link = node.left;
+            }
+        }
+        sum
+    }
+
+    /// The first start from `from` on at which `holds` is true. `holds` sees, in order, runs that
+    /// are passed over whole when it says false, and looked into when it says true.
+    fn seek(
+        &self,
+        limit: &Limit,
+        link: Link,
+        from: Option<Key>,
+        holds: &mut impl FnMut(Run, Needs<'_>) -> bool,
+    ) -> Option<Start> {
+        let node = self.node(link)?;
+        if let Some(key) = from
+            && node.start.key < key
+        {
+            return self.seek(limit, node.right, from, holds);
+        }
+        if from.is_none() && !holds(node.run, Needs::Run(self.needs(limit, link?))) {
+            return None;
+        }
+        if let Some(found) = self.seek(limit, node.left, from, holds) {
+            return Some(found);
+        }
+        if holds(Self::own_run(limit, &node.start), Needs::Own(limit, &node.start)) {
+            return Some(node.start);
+        }
+        self.seek(limit, node.right, None, holds)
+    }
+
+    /// The last start in the search's range whose need, seen from the beginning of the timeline,
+    /// is above the threshold. `before` is what starts to the left of `link` take.
+    fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<Key> {
+        let node = self.node(link)?;
+        let key = node.start.key;
+        let through_left = before + self.run(node.left).sum;
+        if search.end.is_some_and(|end| key >= end) {
+            return self.last_above(search, node.left, before);
+        }
+        if self.need(search.limit, link, usize::from(search.tier)) + before <= search.threshold {
+            return None;
+        }
+        if let Some(found) = self.last_above(search, node.right, through_left + node.start.cost) {
+            return Some(found);
+        }
+        if key < search.from {
+            return None;
+        }
+        if need(search.limit, &node.start, search.tier) + through_left > search.threshold {
+            return Some(key);
+        }
+        self.last_above(search, node.left, before)
+    }
+
+    fn update(&mut self, limit: &Limit, place: NonZeroU32) {
+        let Node { start, left, right, .. } = self.nodes[index(place)];
+        let through_left = self.run(left);
+        let own = Self::own_run(limit, &start);
+        let through_own = through_left.then(own);
+        self.nodes[index(place)].run = through_own.then(self.run(right));
+        for tier in 0..limit.tiers() {
+            let own = need(limit, &start, tier as Tier);
+            let of_own = need_behind(limit, through_left, own);
+            let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
+            self.needs[index(place) * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
+        }
+    }
+
+    fn allocate(&mut self, limit: &Limit, start: Start) -> NonZeroU32 {
+        let run = Self::own_run(limit, &start);
+        let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.nodes[index(place)] = node;
+                place
+            }
+            None => {
+                self.nodes.push(node);
+                self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
+                NonZeroU32::new(self.nodes.len() as u32).expect("a place was added")
+            }
+        };
+        self.update(limit, place);
+        place
+    }
+
+    fn node(&self, link: Link) -> Option<&Node> {
+        self.nodes.get(index(link?))
+    }
+
+    fn run(&self, link: Link) -> Run {
+        self.node(link).map_or(NOTHING, |node| node.run)
+    }
+
+    fn needs(&self, limit: &Limit, place: NonZeroU32) -> &[Credit] {
+        &self.needs[index(place) * limit.tiers()..][..limit.tiers()]
+    }
+
+    fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
+        link.map_or(Credit::MINUS_INFINITE, |place| self.needs(limit, place)[tier])
+    }
+
+    fn own_run(limit: &Limit, start: &Start) -> Run {
+        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.withheld }
+    }
+}
+
+/// The nodes, and the limit that they sum up under.
+struct Tree<'a> {
+    timeline: &'a mut Timeline,
+    limit: &'a Limit,
+}
+
+impl Nodes for Tree<'_> {
+    type Place = NonZeroU32;
+    type Key = Key;
+
+    fn key(&self, place: NonZeroU32) -> Key {
+        self.timeline.nodes[index(place)].start.key
+    }
+
+    fn priority(&self, place: NonZeroU32) -> u64 {
+        self.timeline.nodes[index(place)].priority
+    }
+
+    fn below(&self, place: NonZeroU32) -> [Link; 2] {
+        let Node { left, right, .. } = self.timeline.nodes[index(place)];
+        [left, right]
+    }
+
+    fn put_below(&mut self, place: NonZeroU32, [left, right]: [Link; 2]) {
+        let node = &mut self.timeline.nodes[index(place)];
+        (node.left, node.right) = (left, right);
+        self.timeline.update(self.limit, place);
+    }
+}
+
+fn index(place: NonZeroU32) -> usize {
+    place.get() as usize - 1
+}
+
+/// What a run, or a single start, needs before it.
+#[derive(Clone, Copy)]
+enum Needs<'a> {
+    Run(&'a [Credit]),
+    Own(&'a Limit, &'a Start),
+}
+
+impl Needs<'_> {
+    fn of(self, tier: Tier) -> Credit {
+        match self {
+            Needs::Run(needs) => needs[usize::from(tier)],
+            Needs::Own(limit, start) => need(limit, start, tier),
+        }
+    }
+}
+
+/// The range and the threshold of [`Timeline::last_above`].
+struct Search<'a> {
+    limit: &'a Limit,
+    from: Key,
+    end: Option<Key>,
+    threshold: Credit,
+    tier: Tier,
+}
+
+/// The first key after everything that is committed at `time`.
+pub(crate) fn just_after(time: Time) -> Key {
+    Key { at: time + Span::from_nanos(1), serial: 0 }
+}
+
+/// The potential that `start` needs before it beside a newcomer of `tier`.
+fn need(limit: &Limit, start: &Start, tier: Tier) -> Credit {
+    limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
+}
+
+/// The potential needed before `first`, so that `need` is there behind it; infinite if not even a
+/// bucket that runs over meets it.
+fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
+    if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
+}

@@ -1,0 +1,52 @@
+//! Which limits a request needs.
+
+use crate::ids::LimitId;
+use crate::ledger::Bill;
+
+/// The limits of one bill, or of what is blocked: one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LimitSet(u64);
+
+impl LimitSet {
+    pub(crate) fn of(bill: &Bill) -> Self {
+        bill.charged().fold(LimitSet::default(), LimitSet::with)
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, limit: LimitId) -> Self {
+        LimitSet(self.0 | 1 << limit.index())
+    }
+
+    pub(crate) fn has(self, limit: LimitId) -> bool {
+        self.0 & 1 << limit.index() != 0
+    }
+
+    /// The limits that are in both.
+    #[must_use]
+    pub(crate) fn and(self, other: LimitSet) -> Self {
+        LimitSet(self.0 & other.0)
+    }
+
+    /// The limits that are not in `other`.
+    #[must_use]
+    pub(crate) fn without(self, other: LimitSet) -> Self {
+        LimitSet(self.0 & !other.0)
+    }
+
+    /// The limits, by number.
+    pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let number = rest.trailing_zeros() as u8;
+            rest &= rest.wrapping_sub(1);
+            (number < 64).then_some(LimitId(number))
+        })
+    }
+
+    /// Every limit.
+    pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
+
+    pub(crate) fn avoids(self, blocked: LimitSet) -> bool {
+        self.0 & blocked.0 == 0
+    }
+}

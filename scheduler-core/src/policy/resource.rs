@@ -1,0 +1,293 @@
+//! A resource as the core knows it: limits and classes, checked.
+
+use super::checks::check;
+use super::limit::{Limit, parts_per_million};
+use super::limit_set::LimitSet;
+use super::reach::{Reach, joined};
+use super::rules::goes_on_as;
+use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, Start, Unmatched};
+use crate::ids::{ClassId, LimitId, Tier};
+use crate::ledger::Bill;
+use crate::queue::Weight;
+use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One class.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Its name.
+    pub name: Name,
+    /// How long its oldest request waits before it goes ahead of everybody.
+    pub max_starvation: Option<Span>,
+    pub(crate) tier: Tier,
+}
+
+/// One upstream account: its limits and classes. Wrong ones can't be built.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    spec: Arc<ResourceSpec>,
+    limits: Vec<Limit>,
+    classes: Vec<Class>,
+    default_class: ClassId,
+    reach: Reach,
+    /// The same with its limits in shadow mode alone; it has none itself.
+    shadow: Option<Arc<Resource>>,
+}
+
+impl Resource {
+    /// Checks a specification.
+    ///
+    /// # Errors
+    /// The first fault found, with its place.
+    pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
+        check(spec)?;
+        // The buckets of limits that hold nobody up are full at first.
+        let observed = ResourceSpec { start: Start::Full, ..spec.clone() };
+        let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
+        Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
+    }
+
+    /// The resource of a valid specification, with those of its limits that are meant.
+    fn with_limits(spec: ResourceSpec, is_meant: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
+        let classes = spec.classes_or_default();
+        let headrooms = distinct_headrooms(&classes);
+        let limits = spec.limits.iter().filter(|limit| is_meant(limit));
+        let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
+        let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
+        Resource {
+            reach: Reach::new(&limits),
+            limits,
+            classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
+            default_class: ClassId(default.unwrap_or(0) as u8),
+            shadow,
+            spec: Arc::new(spec),
+        }
+    }
+
+    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970: windows begin when clocks on the wall
+    /// say so. Without this, the origin of time is that of the wall clock.
+    #[must_use]
+    pub fn at_unix(self, unix_at_origin: u64) -> Self {
+        let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
+        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
+        Resource { limits, shadow, ..self }
+    }
+
+    /// What the wall clock showed at the origin of time.
+    pub(crate) fn unix_at_origin(&self) -> u64 {
+        self.limits.first().map_or(0, Limit::unix_at_origin)
+    }
+
+    /// The limits that take up room until the call is settled, and how long a lease of each is.
+    pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
+        let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
+        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.spec().period))
+    }
+
+    /// Those charges of a bill that take up room until the call is settled.
+    pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
+        bill.changed(|limit, amount| self.limits[limit.index()].is_until_settled().then_some((limit, amount)))
+    }
+
+    /// The limits that give out so much in a window.
+    pub(crate) fn windowed(&self) -> LimitSet {
+        let windowed = self.limits_by_id().filter(|(_, limit)| limit.is_windowed());
+        windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn spec(&self) -> &ResourceSpec {
+        &self.spec
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.spec.name
+    }
+
+    /// Its limits in shadow mode alone, as a resource of their own.
+    pub(crate) fn shadow(&self) -> &Resource {
+        self.shadow.as_deref().unwrap_or(self)
+    }
+
+    /// Its limits, but for those in shadow mode.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The same with their ids.
+    pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
+        (0..).map(LimitId).zip(&self.limits)
+    }
+
+    /// Its classes, the most urgent first.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The same with their ids.
+    pub(crate) fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
+        (0..).map(ClassId).zip(&self.classes)
+    }
+
+    /// The class of requests that name none.
+    #[must_use]
+    pub fn default_class(&self) -> ClassId {
+        self.default_class
+    }
+
+    /// The largest of a bill's shares of the limits' rates: for how long it takes up the limit that it burdens most.
+    pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
+        let refill = |(id, amount): (LimitId, Amount)| {
+            let rate = self.limits[id.index()].rate();
+            rate.time_to_refill(rate.credit(amount)).since(Time::ORIGIN)
+        };
+        bill.iter().map(refill).max().unwrap_or(Span::ZERO)
+    }
+
+    pub(crate) fn weight(&self, client: &str) -> Weight {
+        let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
+        weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
+    }
+
+    /// The class called `name`.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownClass`], which says what classes there are.
+    pub fn class(&self, name: &str) -> Result<ClassId, Refusal> {
+        match self.classes_by_id().find(|(_, class)| *class.name == *name) {
+            Some((id, _)) => Ok(id),
+            None => Err(Refusal::UnknownClass { known: self.classes.iter().map(|class| class.name.clone()).collect() }),
+        }
+    }
+
+    /// What a call with these labels and of this cost takes from each bucket. A call makes one request unless it says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts, [`Refusal::NeverFits`] for a
+    /// cost above a limit's capacity, [`Refusal::NoLimit`] where no limit is for the call and the resource wants one.
+    pub fn bill<'a>(
+        &self,
+        labels: &Labels<'_>,
+        cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
+    ) -> Result<Bill, Refusal> {
+        self.check_units(cost.clone())?;
+        let mut bill = self.charges(labels, cost.clone());
+        self.check_payable(&bill)?;
+        if !self.spec.learn_costs.is_empty() {
+            bill.kind = Some(joined(&self.spec.learn_costs, labels));
+        }
+        if !self.shadow().limits.is_empty() {
+            bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
+        }
+        let unmatched = bill.reaches_nothing() && bill.shadow.as_deref().is_none_or(Bill::reaches_nothing);
+        match self.spec.unmatched {
+            Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
+            Unmatched::Refuse | Unmatched::Allow => Ok(bill),
+        }
+    }
+
+    /// What a call takes from the limits that are for it, be it more than they hold.
+    fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+        let mut bill = Bill::new();
+        for (limit, key) in self.reach.of(labels) {
+            let unit = &self.limits[limit.index()].spec().unit;
+            let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
+            bill.charge(limit, key, amount_of(unit, cost.clone()).unwrap_or(implied));
+        }
+        bill
+    }
+
+    /// # Errors
+    /// [`Refusal::NeverFits`] for a bill that can't be paid ever.
+    pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
+        let capacity = |limit: LimitId| self.limits[limit.index()].spec().capacity;
+        match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
+            Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
+            None => Ok(()),
+        }
+    }
+
+    /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
+    pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+        bill.changed(|limit, amount| {
+            let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
+            Some((limit, actual.unwrap_or(amount)))
+        })
+    }
+
+    /// The limits that have a bucket for each key.
+    pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
+        self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
+    }
+
+    /// The limit called `name`.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<LimitId> {
+        self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
+    }
+
+    /// Whether nothing but limits differs, so that permits and lines can go on.
+    #[must_use]
+    pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
+        let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
+        rest(self) == rest(other)
+    }
+
+    /// Whether bills of the one are bills of the other.
+    pub(crate) fn charges_as(&self, other: &Resource) -> bool {
+        let (own, others) = (&self.spec.limits, &other.spec.limits);
+        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && goes_on_as(own, other);
+        own.len() == others.len() && own.iter().zip(others).all(is_same)
+    }
+
+    /// Whether a limit counts this unit.
+    #[must_use]
+    pub fn counts(&self, unit: &str) -> bool {
+        self.spec.limits.iter().any(|limit| *limit.unit == *unit)
+    }
+
+    /// # Errors
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
+    pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
+        match cost.find(|(unit, _)| !self.counts(unit)) {
+            Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What its limits count.
+    pub(crate) fn units(&self) -> Vec<Name> {
+        let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
+        units.into_iter().cloned().collect()
+    }
+}
+
+impl Class {
+    fn new(spec: &ClassSpec, headrooms: &[u32]) -> Self {
+        let headroom = parts_per_million(spec.headroom);
+        let tier = headrooms.iter().position(|known| *known == headroom).expect("every headroom has a tier");
+        Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: tier as Tier }
+    }
+}
+
+fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Option<Amount> {
+    cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
+}
+
+/// Tier 0 leaves nothing: it is that of a promoted request.
+fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
+    let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
+    headrooms.collect::<BTreeSet<u32>>().into_iter().collect()
+}

@@ -1,0 +1,7 @@
+//! What people are shown: status, explanations, and limits in shadow mode.
+
+mod explain;
+pub mod report;
+mod shadow;
+
+pub(crate) use shadow::Shadows;

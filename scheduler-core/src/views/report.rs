@@ -1,0 +1,133 @@
+//! How a resource is doing, for people.
+
+use crate::ids::LimitId;
+use crate::ledger::{KeyBucket, Ledger};
+use crate::limits::{Bucket, Credit, Draw};
+use crate::policy::{Class, Limit, Resource};
+use crate::queue::Line;
+use crate::scheduler::Scheduler;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::left::Left;
+use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
+use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::{Span, Time};
+
+impl<R: Clone> Scheduler<R> {
+    /// The limits at `now`.
+    #[must_use]
+    pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
+        self.ledger.advance(now);
+        let mut limits = limits_of(&self.resource, &self.ledger, now);
+        limits.extend(self.shadows.status(now));
+        limits
+    }
+
+    /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
+    /// knows. Others may have it in the next moment: it is news for people, and no promise. `now` must not be before the last event.
+    #[must_use]
+    pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
+        self.ledger.advance(now);
+        let Some(slot) = self.permits.find(id) else { return Vec::new() };
+        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+    }
+
+    /// The classes at `now`, the most urgent first.
+    #[must_use]
+    pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
+        let status = |(line, class): (&Line, &Class)| ClassStatus {
+            name: class.name.clone(),
+            queued: line.waiting() as u64,
+            oldest_ms: line.oldest().map_or(0.0, |oldest| now.since(oldest.arrived).millis()),
+        };
+        self.lines.iter().zip(self.resource.classes()).map(status).collect()
+    }
+
+    /// How far estimates of costs have turned out to be off, by kind of call.
+    #[must_use]
+    pub fn corrections(&self) -> Vec<Correction> {
+        self.estimates.report()
+    }
+
+    /// Totals since this scheduler began.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Notes that the upstream answered a call with 429.
+    pub fn count_upstream_429(&mut self) {
+        self.counters.upstream_429 += 1;
+    }
+
+    /// How many permits are remembered.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// The limit that would delay one request of the default class now, if one would.
+    #[must_use]
+    pub fn limited_by(&self, now: Time) -> Option<LimitId> {
+        let class = self.resource.default_class();
+        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        let behind = self.backlog_through(class);
+        self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
+    }
+}
+
+/// How the limits of a resource are doing; of a limit with keys, how the bucket that has the least is.
+pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+    let lowest = ledger.keys.lowest(now);
+    let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
+        let (spec, book) = (limit.spec(), ledger.book(id));
+        // What was learned of a limit changes how it is kept.
+        let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
+        LimitStatus {
+            name: spec.name.clone(),
+            unit: spec.unit.clone(),
+            algorithm: spec.algorithm.as_str().to_owned(),
+            capacity: spec.capacity.units(),
+            period_ms: spec.period.millis(),
+            margin: limit.margin().units(),
+            level: limit.rate().units(bucket.level(kept, now)),
+            next_free_ms: bucket.next_free(kept, now).since(now).millis(),
+            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            learned: book.learner.report(now),
+            shadow: None,
+        }
+    };
+    resource.limits_by_id().zip(&lowest).map(status).collect()
+}
+
+/// What could be spent at `now`, and how long it takes to fill the bucket up again.
+fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
+    let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
+    let comes_back = full < Time::NEVER && !limit.is_until_settled();
+    Left {
+        limit: Text::from(limit.spec().name.to_string()),
+        unit: Text::from(limit.spec().unit.to_string()),
+        remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
+        reset_ms: comes_back.then(|| full.since(now).millis()),
+    }
+}
+
+/// The resource as configured.
+#[must_use]
+pub fn describe(resource: &Resource) -> ResourceInfo {
+    let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {
+        name: limit.name.clone(),
+        unit: limit.unit.clone(),
+        algorithm: limit.algorithm.as_str().to_owned(),
+        capacity: limit.capacity.units(),
+        period_ms: limit.period.millis(),
+    });
+    ResourceInfo {
+        name: resource.name().clone(),
+        limits: limits.collect(),
+        classes: resource.classes().iter().map(|class| class.name.clone()).collect(),
+        default_class: resource.classes()[resource.default_class().index()].name.clone(),
+    }
+}
