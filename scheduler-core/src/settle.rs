@@ -104,7 +104,7 @@ impl<R: Clone> Scheduler<R> {
     /// Buckets are as if the call of `key` had never been promised.
     pub(crate) fn discharge(&mut self, now: Time, key: Key, bill: &Bill) {
         if key.at > now {
-            self.ledger.withdraw(key, bill);
+            self.ledger.withdraw(now, key, bill);
         } else {
             self.ledger.correct(now, key, bill, &Bill::new(), false);
         }
@@ -161,7 +161,7 @@ impl<R: Clone> Scheduler<R> {
         permit.state = State::Granted(Granted { stage: Stage::Settled, ..granted });
         let bill = Arc::clone(&permit.bill);
         if granted.is_promised(now) {
-            self.ledger.withdraw(granted.key, &bill);
+            self.ledger.withdraw(now, granted.key, &bill);
             let early = Key { at: now, ..granted.key };
             self.ledger.commit(now, early, actual, tier);
             self.ledger.correct(now, early, actual, actual, true);

@@ -163,7 +163,7 @@ impl<R: Clone> Scheduler<R> {
         let limit_of = |known: &KeyBucket| &limits[known.limit.index()];
         let is_told = |known: &&KeyBucket| {
             let limit = limit_of(known);
-            known.page.is_none() && known.bucket.level_when_paid(limit, now) < limit.full()
+            known.page.is_none() && !known.bucket.is_as_new(limit, now)
         };
         let rank = |known: &KeyBucket| {
             let limit = limit_of(known);

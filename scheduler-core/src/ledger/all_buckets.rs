@@ -98,8 +98,7 @@ impl Ledger {
     /// Takes everything that is in stock of the limits that are meant.
     pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
         for Book { bucket, limit, .. } in self.books.iter_mut().filter(|book| is_meant(&book.limit)) {
-            let stock = bucket.level(limit, now).max(Credit::ZERO);
-            bucket.debit(limit, now, stock);
+            bucket.drain(limit, now);
         }
         self.keys.empty(now, is_meant);
         self.changed = true;
@@ -294,9 +293,9 @@ impl Ledger {
     }
 
     /// Takes a promised start back from every bucket of its bill.
-    pub(crate) fn withdraw(&mut self, key: Key, bill: &Bill) {
+    pub(crate) fn withdraw(&mut self, now: Time, key: Key, bill: &Bill) {
         for account in accounts(bill) {
-            let known = self.touch(key.at, account, |bucket, limit| bucket.withdraw(limit, key));
+            let known = self.touch(now, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
         }
     }

@@ -10,7 +10,7 @@ use crate::queue::Gate;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How many buckets are looked at with every event, to forget those that are full.
@@ -67,6 +67,8 @@ pub(crate) struct Keys {
     due: BTreeSet<(Time, Slot)>,
     /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
     far: [BTreeSet<(Time, Slot)>; 2],
+    /// The same by bucket.
+    far_until: BTreeMap<Slot, Time>,
     /// When freezes of buckets end, by what was heard of each.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
@@ -160,11 +162,8 @@ impl Keys {
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
-        let far = &mut self.far[usize::from(limit.lists_keys())];
-        if !far.is_empty()
-            && let Some(paid) = known.far(limit, now)
-        {
-            far.remove(&(paid, slot));
+        if let Some(paid) = self.far_until.remove(&slot) {
+            self.far[usize::from(limit.lists_keys())].remove(&(paid, slot));
         }
         let done = change(&mut known.bucket, limit);
         self.leave_page(slot);
@@ -178,7 +177,10 @@ impl Keys {
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        self.far[usize::from(limit.lists_keys())].extend(known.far(limit, now).map(|paid| (paid, slot)));
+        if let Some(paid) = known.far(limit, now) {
+            self.far[usize::from(limit.lists_keys())].insert((paid, slot));
+            self.far_until.insert(slot, paid);
+        }
         if limit.lists_keys() {
             self.in_use.insert(slot);
         }
@@ -224,8 +226,11 @@ impl Keys {
     /// Buckets of long or of short limits whose promises are paid only beyond what is near, with the time until which their keys are to
     /// be given nothing else, the last first.
     pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        let known = self.far[usize::from(long)].iter().rev().filter_map(|(_, slot)| self.buckets.get(*slot));
-        known.filter_map(move |known| Some((known.far(&self.limits[known.limit.index()], now)?, known)))
+        let known = self.far[usize::from(long)].iter().rev();
+        known.filter_map(move |(paid, slot)| {
+            let known = self.buckets.get(*slot)?;
+            Some((known.far(&self.limits[known.limit.index()], now)?.max(*paid), known))
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
@@ -283,8 +288,9 @@ impl Keys {
             }
         }
         for far in &mut self.far {
-            while far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
+            while let Some((_, slot)) = far.first().copied().filter(|(paid, _)| *paid <= now + NEAR) {
                 far.pop_first();
+                self.far_until.remove(&slot);
             }
         }
         if !self.is_empty() {
@@ -356,8 +362,7 @@ impl Keys {
         let limits = self.limits.clone();
         self.change_all(now, |bucket, index| {
             if is_meant(&limits[index]) {
-                let stock = bucket.level(&limits[index], now).max(Credit::ZERO);
-                bucket.debit(&limits[index], now, stock);
+                bucket.drain(&limits[index], now);
             }
         });
     }
@@ -373,6 +378,7 @@ impl Keys {
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.far = Default::default();
+        self.far_until.clear();
         self.in_use.clear();
         for slot in self.slots() {
             self.get_mut(slot).into_iter().for_each(|known| known.page = None);
@@ -431,6 +437,9 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
+        if let Some(paid) = self.far_until.remove(&slot) {
+            self.far.iter_mut().for_each(|far| _ = far.remove(&(paid, slot)));
+        }
         if let Some(known) = self.buckets.remove(slot) {
             self.live[known.limit.index()] -= 1;
             self.index.remove(&*known.key, slot);

@@ -259,6 +259,12 @@ impl Bucket {
         self.thaw_if(|freeze| freeze.is_over(now));
     }
 
+    /// Takes everything that is in stock. Of windows that is what this one has, whatever is promised in later ones.
+    pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
+        let level = if limit.has_tokens() { self.level(limit, now) } else { self.level_until(limit, now, now) };
+        self.debit(limit, now, level.max(Credit::ZERO));
+    }
+
     /// Takes `credit`. The level may fall below zero.
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
         for_both!(self, kind => kind.debit(limit, now, credit));

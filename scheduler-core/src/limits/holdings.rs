@@ -6,6 +6,7 @@ use super::frame::Frame;
 use super::freeze::Freeze;
 use super::taken::{Block, MOST_BLOCKS, Taken, condensed, heard, told};
 use super::timeline::Key;
+use super::window_start::start_in_window;
 use crate::ids::Tier;
 use crate::policy::{Counting, Limit};
 use rampmeter_protocol::time::{Span, Time};
@@ -473,23 +474,6 @@ impl Holdings {
         });
         std::iter::once((from, first)).chain(changes)
     }
-}
-
-/// The first start from `from` on in its window, of which `held` is taken, or else the window's end. The headroom that it has to leave
-/// melts to nothing towards the end: nobody can use what is left then.
-fn start_in_window(limit: &Limit, frame: &Frame, held: Credit, from: Time, draw: Draw) -> Result<Time, Time> {
-    let window = frame.window(from);
-    let (first, last) = (from.max(window.starts + frame.guard()), window.ends - frame.guard());
-    // What costs more than is given out, margin and all, has a window for itself.
-    let most = limit.full().max(draw.cost) - draw.cost;
-    let (room, headroom) = (most - held, limit.headroom(draw.tier).min(most));
-    let start = if headroom <= room {
-        first
-    } else {
-        // headroom × what is left of the window ≤ room × the whole window
-        first.max(window.ends - room.share_of(headroom, window.length()))
-    };
-    if start < last { Ok(start) } else { Err(window.ends) }
 }
 
 /// When the name of a start at `key` is forgotten that holds something until `until`.

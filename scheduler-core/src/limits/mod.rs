@@ -10,6 +10,7 @@ mod level_history;
 mod taken;
 mod timeline;
 mod token_bucket;
+mod window_start;
 mod withheld;
 
 pub(crate) use bucket::Bucket;

@@ -38,6 +38,7 @@ pub struct Resource {
     reach: Reach,
     /// The same with its limits in shadow mode alone; it has none itself.
     shadow: Option<Arc<Resource>>,
+    unix_at_origin: u64,
 }
 
 impl Resource {
@@ -67,6 +68,7 @@ impl Resource {
             default_class: ClassId(default.unwrap_or(0) as u8),
             shadow,
             spec: Arc::new(spec),
+            unix_at_origin: 0,
         }
     }
 
@@ -76,12 +78,12 @@ impl Resource {
     pub fn at_unix(self, unix_at_origin: u64) -> Self {
         let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
         let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
-        Resource { limits, shadow, ..self }
+        Resource { limits, shadow, unix_at_origin, ..self }
     }
 
     /// What the wall clock showed at the origin of time.
     pub(crate) fn unix_at_origin(&self) -> u64 {
-        self.limits.first().map_or(0, Limit::unix_at_origin)
+        self.unix_at_origin
     }
 
     /// The limits that take up room until the call is settled, and how long a lease of each is.

@@ -162,8 +162,8 @@ impl Line {
 
     pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let Standing { turn, tree, .. } = waiting.standing;
-        self.order.remove(resource, tree, turn);
-        self.places.remove(&(false, tree, waiting.place));
+        let slot = self.places.remove(&(false, tree, waiting.place)).expect("who leaves a line was in it");
+        self.order.remove(resource, tree, turn, slot);
         self.by_urgency.remove(&waiting.urgency());
     }
 

@@ -77,10 +77,10 @@ impl Order {
         self.put_root(needs, root);
     }
 
-    /// Takes out whoever has `turn`.
-    pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn) {
+    /// Takes out the request in `slot`, which has `turn`: another may have an equal one.
+    pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn, slot: Slot) {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
-        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &turn);
+        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &(turn, slot));
         self.nodes.remove(found.expect("who leaves has a turn"));
         self.put_root(needs, root);
     }
@@ -187,10 +187,11 @@ impl Tree<'_> {
 
 impl Nodes for Tree<'_> {
     type Place = Slot;
-    type Key = Turn;
+    type Key = (Turn, Slot);
 
-    fn key(&self, slot: Slot) -> Turn {
-        self.known(slot).entry.turn
+    fn key(&self, slot: Slot) -> (Turn, Slot) {
+        let Entry { turn, slot, .. } = self.known(slot).entry;
+        (turn, slot)
     }
 
     fn priority(&self, slot: Slot) -> u64 {

@@ -60,7 +60,7 @@ impl<R: Clone> Scheduler<R> {
         self.look_at_keys(now);
         // Buckets are again as they were when they were last looked at.
         let noted = std::mem::take(self.ledger.keys.noted_mut());
-        self.release(&holds);
+        self.release(now, &holds);
         *self.ledger.keys.noted_mut() = noted;
         self.ledger.take_change();
         self.next_plan = if self.steps_left == 0 { Some(just_past(now)) } else { self.next_plan_after(now, &holds) };
@@ -220,10 +220,10 @@ impl<R: Clone> Scheduler<R> {
         self.answer(now, slot, waiting.to, granted, now.since(waiting.place.arrived), false);
     }
 
-    fn release(&mut self, holds: &[Hold]) {
+    fn release(&mut self, now: Time, holds: &[Hold]) {
         for hold in holds {
             let bill = &self.permits.get(hold.slot).bill;
-            self.ledger.withdraw(hold.key, bill);
+            self.ledger.withdraw(now, hold.key, bill);
         }
     }
 

@@ -4,7 +4,9 @@ use crate::common::{Said, Wish, World, limit, ms, play, resource, span, ten_per_
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
 
 #[test]
 fn allow_is_now_or_refused_and_says_when_to_return() {
@@ -357,4 +359,25 @@ fn handing_over_sends_everybody_elsewhere() {
         5000 levels                              -> requests=10
         ",
     );
+}
+
+/// A request that took the turn of another and waited for its key since has a turn of its own.
+#[test]
+fn who_comes_back_from_a_gate_takes_no_turn_away() {
+    let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
+    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(4_000)) }]);
+    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+    let mark = world.scheduler.mark(Time::ORIGIN).unwrap();
+    world.handle(Time::ORIGIN, Event::Marked(mark.number));
+    let ask = |world: &mut World, now, id: &'static str, key, mode, max_wait| {
+        world.ask(now, &Wish { labels: vec![("key", key)], max_wait, ..wish(mode, &[]).named(id) });
+    };
+    ask(&mut world, Time::ORIGIN, "used", "two", Mode::Reserve, None);
+    // The mark covers nothing any more, so that requests are held in line.
+    ask(&mut world, ms(3_000), "late", "one", Mode::Wait, Some(span(60_000)));
+    ask(&mut world, ms(3_000), "urgent", "two", Mode::Wait, Some(span(20_000)));
+    world.run_until(ms(4_500));
+    for id in ["late", "urgent"] {
+        assert!(matches!(world.settle(ms(4_500), id, Outcome::Unused), Said::Settled), "{id}");
+    }
 }

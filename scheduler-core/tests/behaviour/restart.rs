@@ -1,6 +1,6 @@
 //! A successor goes on from a snapshot as if nothing had happened.
 
-use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use crate::common::{Said, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -302,7 +302,7 @@ impl Story {
         }
     }
 
-    fn ask(&mut self, pause: u64, wish: &crate::common::Wish<'_>) -> Option<(Time, Said)> {
+    fn ask(&mut self, pause: u64, wish: &Wish<'_>) -> Option<(Time, Said)> {
         self.now += Span::from_nanos(pause);
         let asked = self.world.ask(self.now, wish);
         Some((self.now, self.world.said(asked)?))
@@ -418,4 +418,28 @@ fn a_freeze_is_in_a_mark_within_a_fifth_of_a_second() {
         world = play_on(marked(world, 250), &format!("400 answered a {answer} -> a:settled"));
         assert!(world.scheduler.next_mark() <= Some(ms(450)), "{answer}: {:?}", world.scheduler.next_mark());
     }
+}
+
+/// A promise that no list has room for holds its window through one stop and the next.
+#[test]
+fn what_is_promised_in_a_later_window_of_a_key_outlives_two_stops() {
+    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
+    let window = LimitSpec { algorithm, applies, ..limit("c", 10.0, span(600_000)) };
+    let spec = resource(vec![window, limit("r", 1.0, span(1_500_000))]);
+    let ask = |world: &mut World, now, cost: &[(&'static str, f64)]| {
+        let request = world.ask(now, &Wish { labels: vec![("client", "g")], ..wish(Mode::Reserve, cost) });
+        world.start(request).unwrap()
+    };
+    let mut world = World::new(&spec);
+    ask(&mut world, ms(60_000), &[("c", 0.0), ("r", 1.0)]);
+    let promised = ask(&mut world, ms(60_000), &[("c", 10.0), ("r", 1.0)]);
+    assert!((ms(1_200_000)..ms(1_800_000)).contains(&promised));
+    for stop in [ms(61_000), ms(660_000)] {
+        let snapshot = world.scheduler.snapshot(stop, 0);
+        let resource = Resource::new(&spec).unwrap();
+        world = World::of(Scheduler::restore(resource, 2, stop, stop, &snapshot));
+    }
+    assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) < ms(1_200_000), "its own window is free");
+    assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) >= ms(1_800_000), "the next one is not");
 }

@@ -173,3 +173,26 @@ fn a_crash_leaves_thousands_of_keys_what_they_have() {
         assert!(gets(&mut play, "another", 12), "{algorithm:?}");
     }
 }
+
+/// A key that owes is empty for a successor, also if what it had promised came back.
+#[test]
+fn a_debt_is_known_behind_a_promise_that_was_given_back() {
+    let mut spec = by_the_hour(Algorithm::TokenBucket, 100);
+    spec.limits[2].period = span(100_000);
+    let mut play = Play::new(spec);
+    for (id, units) in [("a", 100.0), ("p", 50.0)] {
+        let mut wish = wish(Mode::Reserve, &[("c", units)]).named(id);
+        wish.labels.push(("client", "x"));
+        let now = play.now;
+        play.leader().world.ask(now, &wish);
+    }
+    play.pass(span(1_000));
+    let now = play.now;
+    let cost = vec![("c".to_owned(), whole(140))];
+    play.leader().world.settle(now, "a", Outcome::Used(cost));
+    play.leader().world.settle(now, "p", Outcome::Unused);
+    play.pass(span(1_000));
+    play.take_over(Span::ZERO, true);
+    play.pass(span(8_000));
+    assert!(!gets(&mut play, "x", 1), "its debt of forty is paid after forty seconds");
+}
