@@ -234,10 +234,11 @@ impl Session {
         self.lane(resource).epoch.is_some_and(|known| epoch < known)
     }
 
-    /// Somebody leads.
+    /// A term has begun. Its epoch may be one that is known: a leader whose store is empty counts from one, and learns of the term before
+    /// by what is asked again.
     fn led(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        let known = self.lane(resource).epoch.replace(epoch);
-        self.hear(now, resource, known != Some(epoch));
+        self.lane(resource).epoch = Some(epoch);
+        self.hear(now, resource, true);
     }
 
     /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.

@@ -229,9 +229,11 @@ fn a_new_leader_is_asked_everything_again() {
         10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
         100 news {"event":"leader","epoch":8,"leader":"b"}
         > 100..120 ask 1: 1 *
-        200 news {"event":"leader","epoch":8,"leader":"b"}
+        # A leader whose store is empty counts from one: its epoch may be one that is known.
+        200 news {"event":"leader","epoch":8,"leader":"c"}
+        > 200..220 ask 2: 1 *
         300 news {"event":"leader","epoch":6,"leader":"a"}
-        400 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
+        400 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
         > 400 granted 1 starts 400ms
         "#,
     );

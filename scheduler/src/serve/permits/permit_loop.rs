@@ -224,8 +224,11 @@ impl PermitLoop {
 
     /// Answers until the orders end or the connection is closed for good.
     pub async fn run(mut self) {
-        if self.leadership == LeadershipState::Sure {
-            self.begin();
+        match self.leadership {
+            LeadershipState::Sure => self.begin(),
+            // Workers that wait for a former leader ask again, within the time that this one listens.
+            LeadershipState::Listening { .. } => self.announce(),
+            LeadershipState::Rechecking | LeadershipState::Clearing { .. } => {}
         }
         loop {
             // 1. Whatever has been promised needs room under a mark; the next one is written ahead of need.
