@@ -181,7 +181,7 @@ impl<R: Clone> Scheduler<R> {
             return LimitSet::default();
         }
         let leases = self.ledger.leases(now, key, &self.permits.get(slot).bill);
-        leases.fold(LimitSet::default(), |shape, (limit, _)| shape.with(limit))
+        leases.map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
     }
 
     /// Whether `id` is known and not given back.

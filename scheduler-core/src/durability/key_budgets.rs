@@ -8,11 +8,11 @@
 use super::allowance::Allowance;
 use super::fence::{Fence, NEAR};
 use super::key_pages::Page;
-use super::snapshot::{KeyMark, KeyMarks, KeyPage, LevelMark, NewPage, signed_nanos};
+use super::snapshot::{KeyMark, KeyMarks, KeyPage, LevelMark, NewPage};
 use crate::collections::Slot;
 use crate::ids::LimitId;
 use crate::ledger::{Bill, HALF, KeyCharge, KeyName, MANY_IN_USE, MOST_ON_PAGE, ROOM, fitting};
-use crate::limits::{Block, Bucket, Credit, Taken};
+use crate::limits::{Block, Bucket, Credit, Taken, distance};
 use crate::policy::{Limit, Resource};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
@@ -195,7 +195,7 @@ impl<R: Clone> Scheduler<R> {
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // As long as the keys of a predecessor are empty, so are those of a successor.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
-        let others_empty_in = empty.max(begins).map(|time| signed_nanos(now, time));
+        let others_empty_in = empty.max(begins).map(|time| distance(now, time));
         KeyMarks { listed, known: known.collect(), others_empty_in, pages }
     }
 

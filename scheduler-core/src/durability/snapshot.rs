@@ -6,7 +6,7 @@ pub use super::learned::{LearnedMark, Policy};
 use super::level_marks::ListedPromises;
 use crate::ids::LimitId;
 use crate::ledger::{Bill, KeyBucket, MOST_AT_STOP, ROOM, fitting, keep_first};
-use crate::limits::{Bucket, Credit, Key, Rate, Withheld};
+use crate::limits::{Bucket, Credit, Key, Rate, Withheld, distance};
 pub use crate::limits::{FreezeMark, Taken, TakenSpan};
 use crate::permits::Granted;
 use crate::permits::Permit;
@@ -267,9 +267,9 @@ impl<R: Clone> Scheduler<R> {
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
         Some(PermitMark {
-            held_until: leases.map(|(id, end)| (name(id), signed_nanos(now, end))).collect(),
+            held_until: leases.map(|(id, end)| (name(id), distance(now, end))).collect(),
             id: permit.id.clone(),
-            start_nanos: signed_nanos(now, key.map_or(now, |key| key.at)),
+            start_nanos: distance(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
             keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
@@ -408,12 +408,6 @@ fn heard(then: Time, rate: &Rate, marks: &[WithheldMark]) -> Withheld {
     let last = steps.iter().map(|(until, _)| *until).max();
     let most = steps.iter().map(|(_, credit)| *credit).max();
     Withheld::new(last.zip(most).into_iter().collect())
-}
-
-pub(crate) fn signed_nanos(now: Time, start: Time) -> i64 {
-    let ahead = i64::try_from(start.since(now).nanos()).unwrap_or(i64::MAX);
-    let behind = i64::try_from(now.since(start).nanos()).unwrap_or(i64::MAX);
-    ahead - behind
 }
 
 pub(crate) fn shifted(time: Time, nanos: i64) -> Time {

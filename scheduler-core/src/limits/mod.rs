@@ -18,7 +18,7 @@ pub(crate) use credit::{Credit, Rate, STEPS};
 pub(crate) use draw::Draw;
 pub(crate) use frame::Frame;
 pub use freeze::FreezeMark;
-pub(crate) use taken::Block;
+pub(crate) use taken::{Block, distance};
 pub use taken::{Taken, TakenSpan};
 pub(crate) use timeline::{Key, just_after};
 pub(crate) use withheld::Withheld;

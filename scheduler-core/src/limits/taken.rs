@@ -82,7 +82,8 @@ pub(crate) fn heard(then: Time, unix_nanos: u64, period: Span, rate: &Rate, take
     taken.spans.iter().map(block).filter(|block| block.from < block.until).collect()
 }
 
-fn distance(now: Time, time: Time) -> i64 {
+/// How far `time` lies ahead of `now` in nanoseconds; negative if it lies behind.
+pub(crate) fn distance(now: Time, time: Time) -> i64 {
     let ahead = i64::try_from(time.since(now).nanos()).unwrap_or(i64::MAX);
     let behind = i64::try_from(now.since(time).nanos()).unwrap_or(i64::MAX);
     ahead - behind

@@ -166,10 +166,10 @@ impl ResourceTask {
         let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
         let announcing =
             limits::effective_limits::keep_announced(self.known, self.limits.for_another(), resource.clone());
-        let tenure =
+        let leader =
             ResourceLeader::new(self.context, resource, configured.reader, kind, self.limits, self.lead, self.stop);
         tokio::select! {
-            ended = tenure.run() => ended,
+            ended = leader.run() => ended,
             () = announcing => Ok(()),
         }
     }

@@ -54,7 +54,7 @@ pub struct Backing {
     pub client: async_nats::Client,
     /// What to ask on it.
     pub subjects: Subjects,
-    /// The resources of this scheduler's configuration, and the ways into the loops of those that it leads.
+    /// The resources of this scheduler's configuration, and the handles of the loops of those that it leads.
     pub led: BTreeMap<Name, LoopWatch>,
     /// Tells that the process stops.
     pub stopping: watch::Receiver<bool>,

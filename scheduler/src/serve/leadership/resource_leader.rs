@@ -39,7 +39,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 /// Orders that may be under way: a report or two, a mark, and the handover.
 pub(crate) const ORDERS: usize = 16;
-/// Letters from this process that may be under way; what is beyond goes over NATS.
+/// Messages from this process that may be under way; what is beyond goes over NATS.
 pub(crate) const INBOUND: usize = 1024;
 
 /// What all leaders of a process share.
@@ -67,7 +67,7 @@ pub struct LeaderContext {
     pub leader: String,
 }
 
-/// One resource's tenure, over all its terms.
+/// Leads one resource, over all terms of this process.
 #[derive(Debug)]
 pub struct ResourceLeader {
     pub(crate) context: LeaderContext,
@@ -86,13 +86,13 @@ pub struct ResourceLeader {
     stop: watch::Receiver<bool>,
 }
 
-/// Shows the ways into the loop of a resource, while this process leads it.
+/// Shows the handle of the loop of a resource, while this process leads it.
 pub type LoopPublisher = watch::Sender<Option<LoopHandle>>;
 
-/// Sees the ways into the loop of a resource.
+/// Sees the handle of the loop of a resource.
 pub type LoopWatch = watch::Receiver<Option<LoopHandle>>;
 
-/// The ways into a loop from its own process.
+/// How a loop is reached from its own process.
 #[derive(Clone, Debug)]
 pub struct LoopHandle {
     /// What it is to do.
@@ -144,7 +144,7 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// A tenure of `resource`, whose limits a provider of the kind `provider` knows and `rules` can change, that ends when `stop` says so.
+    /// A leader of `resource`, whose limits a provider of the kind `provider` knows and `rules` can change, that ends when `stop` says so.
     #[must_use]
     pub fn new(
         context: LeaderContext,

@@ -12,7 +12,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
-/// Asks `provider` as often as `settings` say, and tells whoever leads, until the tenure ends that `led` belongs to.
+/// Asks `provider` as often as `settings` say, and tells the loop that leads, until the process has no more use for `led`.
 pub(crate) async fn keep_asking(
     mut provider: impl Provider,
     settings: ProviderSettings,
