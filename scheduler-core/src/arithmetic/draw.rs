@@ -4,7 +4,7 @@ use super::credit::Credit;
 use crate::ids::Tier;
 /// What one start takes from a bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Draw {
+pub(crate) struct StartCost {
     pub(crate) cost: Credit,
     pub(crate) tier: Tier,
 }

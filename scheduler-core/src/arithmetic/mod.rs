@@ -5,5 +5,5 @@ mod draw;
 mod window_alignment;
 
 pub(crate) use credit::{Credit, Rate, STEPS};
-pub(crate) use draw::Draw;
+pub(crate) use draw::StartCost;
 pub(crate) use window_alignment::WindowAlignment;

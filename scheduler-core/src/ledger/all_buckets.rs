@@ -225,7 +225,7 @@ impl Ledger {
         let (mut agreeing, all) = (0, accounts.clone().count());
         for account in accounts.cycle() {
             let at = self.look(from, account, |bucket, limit| {
-                bucket.earliest(limit, offer.at, limit.draw(account.amount, tier))
+                bucket.earliest(limit, offer.at, limit.start_cost(account.amount, tier))
             });
             if at > offer.at {
                 offer = Offer { at, limited_by: Some(account.limit) };
@@ -259,9 +259,9 @@ impl Ledger {
             return told;
         }
         self.look(now, account, |bucket, limit| {
-            let draw = limit.draw(account.amount, 0);
-            let short = bucket.level_until(limit, now, now) < limit.demand(draw.cost, 0);
-            short.then(|| bucket.earliest(limit, now, draw))
+            let cost = limit.start_cost(account.amount, 0);
+            let short = bucket.level_until(limit, now, now) < limit.demand(cost.credit, 0);
+            short.then(|| bucket.earliest(limit, now, cost))
         })
     }
 
@@ -269,7 +269,7 @@ impl Ledger {
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
             let renew =
-                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.draw(account.amount, 0));
+                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.start_cost(account.amount, 0));
             self.touch(now, account, renew) && fits
         })
     }
@@ -290,7 +290,9 @@ impl Ledger {
 
     pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
-            self.touch(now, account, |bucket, limit| bucket.commit(limit, now, key, limit.draw(account.amount, tier)));
+            self.touch(now, account, |bucket, limit| {
+                bucket.commit(limit, now, key, limit.start_cost(account.amount, tier))
+            });
         }
     }
 
@@ -329,7 +331,7 @@ impl Ledger {
         for account in accounts(bill) {
             let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
             let at = self.look(now, account, |bucket, limit| {
-                bucket.paid_behind(limit, now, behind, limit.draw(account.amount, tier))
+                bucket.paid_behind(limit, now, behind, limit.start_cost(account.amount, tier))
             });
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(account.limit) };
@@ -352,7 +354,7 @@ impl Ledger {
             let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
                 self.touch(now, account, |bucket, limit| {
-                    bucket.promise_again(limit, now, key, limit.draw(account.amount, tier), lease);
+                    bucket.promise_again(limit, now, key, limit.start_cost(account.amount, tier), lease);
                 });
             }
         }

@@ -6,7 +6,7 @@ use super::pending_debits::PendingDebits;
 use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -105,24 +105,31 @@ impl Bucket {
         }
     }
 
-    /// The earliest time from `from` on at which `draw` can be committed. The bucket must be
+    /// The earliest time from `from` on at which `cost` can be committed. The bucket must be
     /// [advanced](Bucket::advance) to now, and `from` must not lie before now.
-    pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
+    pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
         let from = from.max(self.freeze().map_or(Time::ORIGIN, |freeze| freeze.opens()));
-        for_both!(self, kind => kind.earliest(limit, from, draw))
+        for_both!(self, kind => kind.earliest(limit, from, cost))
     }
 
     /// Commits a start at a time that [`Bucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.if_frozen(|freeze| freeze.note_start(key));
-        for_both!(self, kind => kind.commit(limit, now, key, draw));
+        for_both!(self, kind => kind.commit(limit, now, key, cost));
     }
 
     /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw, end: Option<Time>) {
+    pub(crate) fn promise_again(
+        &mut self,
+        limit: &Limit,
+        now: Time,
+        key: StartKey,
+        cost: StartCost,
+        end: Option<Time>,
+    ) {
         match self {
-            Tokens(tokens) => tokens.promise_again(limit, now, key, draw),
-            Counted(counted) => counted.promise_again(limit, key, draw, end),
+            Tokens(tokens) => tokens.promise_again(limit, now, key, cost),
+            Counted(counted) => counted.promise_again(limit, key, cost, end),
         }
     }
 
@@ -154,10 +161,10 @@ impl Bucket {
     }
 
     /// The call of `key` is still in flight. Whether there was room for it to be.
-    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) -> bool {
+    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         match self {
             Tokens(_) => true,
-            Counted(counted) => counted.renew(limit, now, key, draw),
+            Counted(counted) => counted.renew(limit, now, key, cost),
         }
     }
 
@@ -323,11 +330,11 @@ impl Bucket {
 
     /// When its level is above zero, seen from `now`.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
+        self.paid_behind(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
     }
 
-    /// When everything promised, `backlog` and `draw` have been paid.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
-        for_both!(self, kind => kind.paid_behind(limit, now, backlog, draw))
+    /// When everything promised, `backlog` and `cost` have been paid.
+    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        for_both!(self, kind => kind.paid_behind(limit, now, backlog, cost))
     }
 }

@@ -4,7 +4,7 @@ use super::freeze::Freeze;
 use super::timeline::StartKey;
 use super::usage::{MOST_BLOCKS, Usage, UsageBlock, condensed, heard, told};
 use super::window_start::start_in_window;
-use crate::arithmetic::{Credit, Draw, WindowAlignment};
+use crate::arithmetic::{Credit, StartCost, WindowAlignment};
 use crate::ids::Tier;
 use crate::policy::{Counting, Limit};
 use rampmeter_protocol::time::{Span, Time};
@@ -116,19 +116,19 @@ impl CountedBucket {
         told(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
     }
 
-    /// The earliest time from `from` on at which `draw` can be held.
-    pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
+    /// The earliest time from `from` on at which `cost` can be held.
+    pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
         let (mut at, mut held, mut changes) = (from, Credit::ZERO, self.held_from(from).peekable());
         while at < Time::NEVER {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
             let found = match limit.counting() {
-                Counting::Windows(alignment) if held + draw.cost <= limit.full().max(draw.cost) => {
-                    start_in_window(limit, alignment, held, at, draw)
+                Counting::Windows(alignment) if held + cost.credit <= limit.full().max(cost.credit) => {
+                    start_in_window(limit, alignment, held, at, cost)
                 }
-                Counting::Holding(_) if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
-                    self.first_obstacle(limit, at, draw).map_or(Ok(at), Err)
+                Counting::Holding(_) if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
+                    self.first_obstacle(limit, at, cost).map_or(Ok(at), Err)
                 }
                 Counting::Windows(_) | Counting::Holding(_) | Counting::Tokens => {
                     Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time))
@@ -142,54 +142,54 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// The first time after `from` at which too much would be held for those who start then, if `draw` were held from `from` on.
-    fn first_obstacle(&self, limit: &Limit, from: Time, draw: Draw) -> Option<Time> {
+    /// The first time after `from` at which too much would be held for those who start then, if `cost` were held from `from` on.
+    fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
         let until = self.last_rise.min(release(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
         let mut changes = self.held_from(from).take_while(|(time, _)| *time <= until);
         let obstacle = changes.find(|(time, held)| {
             let rises = *held > std::mem::replace(&mut before, *held);
-            rises && self.is_in_the_way(limit, *time, *held, draw)
+            rises && self.is_in_the_way(limit, *time, *held, cost)
         });
         obstacle.map(|(time, _)| time)
     }
 
-    /// Whether those who start at `time` could not if `draw` were held then. Nobody is made to leave more than either has to.
-    fn is_in_the_way(&self, limit: &Limit, time: Time, held: Credit, draw: Draw) -> bool {
+    /// Whether those who start at `time` could not if `cost` were held then. Nobody is made to leave more than either has to.
+    fn is_in_the_way(&self, limit: &Limit, time: Time, held: Credit, cost: StartCost) -> bool {
         let starting = self.held.range(StartKey { at: time, serial: 0 }..=last_at(time));
-        let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(draw.tier);
-        held + draw.cost + limit.headroom(tier) > limit.full()
+        let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(cost.tier);
+        held + cost.credit + limit.headroom(tier) > limit.full()
     }
 
     /// Commits a start at a time that [`CountedBucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.advance(limit, now);
-        self.commit_until(limit, key, draw, self.end(limit, key.at));
+        self.commit_until(limit, key, cost, self.end(limit, key.at));
     }
 
-    fn commit_until(&mut self, limit: &Limit, key: StartKey, draw: Draw, until: Time) {
-        self.hold(limit, key.at, until, draw.cost);
-        self.name(limit, key, draw, until);
+    fn commit_until(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
+        self.hold(limit, key.at, until, cost.credit);
+        self.name(limit, key, cost, until);
     }
 
     /// Commits a start that is held already without a name, if it is known where; what it holds ends at `end`, if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, draw: Draw, end: Option<Time>) {
+    pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| release(limit, key.at));
-        if key.at < self.vague_from && self.at(key.at.max(self.now)) >= draw.cost {
-            self.name(limit, key, draw, until);
+        if key.at < self.vague_from && self.at(key.at.max(self.now)) >= cost.credit {
+            self.name(limit, key, cost, until);
         } else {
-            self.commit_until(limit, key, draw, until);
+            self.commit_until(limit, key, cost, until);
         }
     }
 
     /// Names what is held. Of starts in a fixed window that are past nobody asks by name: there may be millions.
-    fn name(&mut self, limit: &Limit, key: StartKey, draw: Draw, until: Time) {
+    fn name(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
-            self.promised = self.promised.saturating_add(draw.cost);
+            self.promised = self.promised.saturating_add(cost.credit);
         } else if alignment(limit).is_some() {
             return;
         }
-        self.held.insert(key, Holding { cost: draw.cost, tier: draw.tier, until, anew: false });
+        self.held.insert(key, Holding { cost: cost.credit, tier: cost.tier, until, anew: false });
         self.ends.insert((forgotten(limit, key, until), key));
     }
 
@@ -217,12 +217,12 @@ impl CountedBucket {
     /// The call of `key` is still in flight: it holds its cost for a lease from `now` on; if its last one has been over, anew. Whether
     /// there was room for that: of one that is held anew nobody can tell as long as it may be one of those without a name, which are
     /// counted beside it.
-    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) -> bool {
+    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         if !limit.is_until_settled() {
             return true;
         }
         let (before, until) = (self.held.get(&key).copied(), release(limit, now));
-        let holding = before.unwrap_or(Holding { cost: draw.cost, tier: draw.tier, until: self.now, anew: true });
+        let holding = before.unwrap_or(Holding { cost: cost.credit, tier: cost.tier, until: self.now, anew: true });
         if until > holding.until {
             self.ends.remove(&(holding.until, key));
             self.ends.insert((until, key));
@@ -292,9 +292,9 @@ impl CountedBucket {
         limit.full() - held.min().unwrap_or(Credit::ZERO)
     }
 
-    /// When everything promised, `backlog` and `draw` will have started, if all is held to its end.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
-        let owed = backlog + limit.demand(draw.cost, draw.tier);
+    /// When everything promised, `backlog` and `cost` will have started, if all is held to its end.
+    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(alignment) = alignment(limit) {
             return self.paid_by_windows(limit, alignment, now, owed);
         }
@@ -366,7 +366,7 @@ impl CountedBucket {
         for (key, Holding { cost, tier, until, .. }) in &self.held {
             let until =
                 alignment(to).map_or(*until + longer.unwrap_or(Span::ZERO), |alignment| alignment.window(key.at).ends);
-            recast.commit_until(to, *key, Draw { cost: up(*cost), tier: *tier }, until);
+            recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_over) {
             // What was held and is over is not known any more. It is no more than what can have been let in.

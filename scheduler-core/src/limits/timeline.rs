@@ -6,7 +6,7 @@
 //! rest pays. Runs compose, which makes the starts the nodes of a [balanced tree](crate::collections::treap) in
 //! which every question is answered in O(log n).
 
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::collections::Nodes;
 use crate::ids::Tier;
 use crate::policy::Limit;
@@ -219,14 +219,13 @@ impl Timeline {
         base: Credit,
         cap: Credit,
         short: StartKey,
-        newcomer: Draw,
+        newcomer: StartCost,
     ) -> StartKey {
-        let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
         let potential = uncapped.min(cap);
         let end = self.first_gap_above(limit, short, potential, limit.full()).end;
-        let threshold = potential - cost + self.sum_before(short);
-        let search = Search { limit, from: short, end, threshold, tier };
+        let threshold = potential - newcomer.credit + self.sum_before(short);
+        let search = Search { limit, from: short, end, threshold, tier: newcomer.tier };
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
     }
 

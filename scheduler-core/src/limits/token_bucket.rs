@@ -4,7 +4,7 @@ use super::freeze::Freeze;
 use super::level_history::{HighWaterMarks, LevelHistory};
 use super::pending_debits::PendingDebits;
 use super::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -87,13 +87,13 @@ impl TokenBucket {
         self.rest.take_if(|rest| rest.freeze.is_none() && rest.is_empty());
     }
 
-    /// The earliest time from `from` on at which `draw` can be committed. The bucket must be
+    /// The earliest time from `from` on at which `cost` can be committed. The bucket must be
     /// [advanced](TokenBucket::advance) to now, and `from` must not lie before now.
-    pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
-        let most_withheld = limit.full() - limit.demand(draw.cost, draw.tier);
+    pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
+        let most_withheld = limit.full() - limit.demand(cost.credit, cost.tier);
         let mut from = from.max(self.rest().pending_debits.at_most(most_withheld));
         loop {
-            match self.try_from(limit, from, draw) {
+            match self.try_from(limit, from, cost) {
                 Ok(start) | Err(start @ Time::NEVER) => return start,
                 Err(later) => from = later,
             }
@@ -101,20 +101,20 @@ impl TokenBucket {
     }
 
     /// Commits a start at `at`, which [`TokenBucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         let start = PromisedStart {
             key,
-            cost: draw.cost,
-            tier: draw.tier,
+            cost: cost.credit,
+            tier: cost.tier,
             pending_debits: self.rest().pending_debits.at(key.at),
         };
         if key.at <= now { self.spend(limit, start) } else { self.rest_mut().promised.insert(limit, start) }
     }
 
     /// Commits a start that the bucket has paid for already.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
-        self.base += draw.cost;
-        self.commit(limit, now, key, draw);
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
+        self.base += cost.credit;
+        self.commit(limit, now, key, cost);
     }
 
     /// Takes a promised start back; false if it is past or unknown.
@@ -248,17 +248,17 @@ impl TokenBucket {
         self.rest().promised.sum_from(just_after) + self.rest().pending_debits.at(just_after.at)
     }
 
-    /// When everything promised, `backlog` and `draw` have been paid from the refill.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
-        let owed = backlog + limit.demand(draw.cost, draw.tier) - self.level(limit, now);
+    /// When everything promised, `backlog` and `cost` have been paid from the refill.
+    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        let owed = backlog + limit.demand(cost.credit, cost.tier) - self.level(limit, now);
         let refilled = limit.rate().refill(now);
         if owed <= Credit::ZERO { now } else { limit.rate().time_to_refill(refilled + owed) }
     }
 
     /// The first possible start in the gap at `from`, or in the next gap that pays; otherwise a
     /// later time, before which there is none.
-    fn try_from(&self, limit: &Limit, from: Time, draw: Draw) -> Result<Time, Time> {
-        let demand = limit.demand(draw.cost, draw.tier);
+    fn try_from(&self, limit: &Limit, from: Time, cost: StartCost) -> Result<Time, Time> {
+        let demand = limit.demand(cost.credit, cost.tier);
         let promised = &self.rest().promised;
         let mut gap = promised.gap_before(limit, self.base, just_after(from));
         let mut start = pays_at(limit, gap, from, demand);
@@ -270,21 +270,21 @@ impl TokenBucket {
             if start >= end.at {
                 return Err(end.at);
             }
-            self.spares(limit, gap, start, draw)?;
+            self.spares(limit, gap, start, cost)?;
         }
         Ok(start)
     }
 
     /// Whether every start behind one at `start` can still pay; if not, the time from which on to
     /// look again.
-    fn spares(&self, limit: &Limit, gap: Gap, start: Time, draw: Draw) -> Result<(), Time> {
+    fn spares(&self, limit: &Limit, gap: Gap, start: Time, cost: StartCost) -> Result<(), Time> {
         let capped = gap.potential.min(self.cap(limit, start));
         let promised = &self.rest().promised;
-        match promised.first_short(limit, just_after(start), capped - draw.cost, draw.tier) {
+        match promised.first_short(limit, just_after(start), capped - cost.credit, cost.tier) {
             None => Ok(()),
             Some(short) => {
                 let cap = self.cap(limit, short.at);
-                Err(promised.last_short(limit, self.base, cap, short, draw).at)
+                Err(promised.last_short(limit, self.base, cap, short, cost).at)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Where in a window a call may start.
 
-use crate::arithmetic::{Credit, Draw, WindowAlignment};
+use crate::arithmetic::{Credit, StartCost, WindowAlignment};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -11,13 +11,13 @@ pub(super) fn start_in_window(
     alignment: &WindowAlignment,
     held: Credit,
     from: Time,
-    draw: Draw,
+    cost: StartCost,
 ) -> Result<Time, Time> {
     let window = alignment.window(from);
     let (first, last) = (from.max(window.starts + alignment.guard()), window.ends - alignment.guard());
     // What costs more than is given out, margin and all, has a window for itself.
-    let most = limit.full().max(draw.cost) - draw.cost;
-    let (room, headroom) = (most - held, limit.headroom(draw.tier).min(most));
+    let most = limit.full().max(cost.credit) - cost.credit;
+    let (room, headroom) = (most - held, limit.headroom(cost.tier).min(most));
     let start = if headroom <= room {
         first
     } else {

@@ -1,7 +1,7 @@
 //! One policy of a resource.
 
 use super::spec::{Algorithm, Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Draw, Rate, WindowAlignment};
+use crate::arithmetic::{Credit, Rate, StartCost, WindowAlignment};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -205,8 +205,8 @@ impl Limit {
     }
 
     /// What a call takes.
-    pub(crate) fn draw(&self, amount: Amount, tier: Tier) -> Draw {
-        Draw { cost: self.rate.credit(amount), tier }
+    pub(crate) fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
+        StartCost { credit: self.rate.credit(amount), tier }
     }
 
     /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.

@@ -148,9 +148,9 @@ impl<R: Clone> Scheduler<R> {
             let its_tier = self.tier(waiting.class);
             let at = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
             let start = StartKey { at, serial: waiting.arrival.serial };
-            bucket.to_mut().commit(limit, now, start, limit.draw(kept, its_tier));
+            bucket.to_mut().commit(limit, now, start, limit.start_cost(kept, its_tier));
         }
-        bucket.earliest(limit, now, limit.draw(charge.amount, tier))
+        bucket.earliest(limit, now, limit.start_cost(charge.amount, tier))
     }
 
     /// The request for which a key keeps what it needs, if that waits for another key and goes before `position`.

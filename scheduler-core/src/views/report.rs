@@ -1,6 +1,6 @@
 //! How a resource is doing, for people.
 
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::Bucket;
@@ -105,7 +105,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
 
 /// What could be spent at `now`, and how long it takes to fill the bucket up again.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
+    let full = bucket.paid_behind(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
         limit: Text::from(limit.spec().name.to_string()),
