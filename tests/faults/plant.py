@@ -77,7 +77,7 @@ IN_CORE = [
     ("promises of keys are never spent", "keys.rs", "known.bucket.advance(&self.limits[known.limit.index()], now);\n                self.due", "self.due"),
     ("newcomers pass those at a gate", "aside.rs", "gate.is_some_and(|gate| gate.goes_before(stand, starved(&self.resource, now)))\n                || ", "({ let _ = gate; false }) || "),
     ("gates never open again", "aside.rs", "return self.set_alarm(key, just_past(latest));", "return;"),
-    ("a limit that goes on begins anew", "all_buckets.rs", "Some(before) => self.book(*before).under(now, limit),", "Some(_) => Book::new(limit, resource.spec().start, now),"),
+    ("a limit that goes on begins anew", "all_buckets.rs", "Some(before) => self.adaptive(*before).under(now, limit),", "Some(_) => Book::new(limit, resource.spec().start, now),"),
     ("marks of former limits allow more", "fence.rs", "let trusted_from = MarkNumber(before.latest.0 + 1);", "let trusted_from = before.trusted_from;"),
     ("permits keep the places of former limits", "change.rs", "self.permits.change(&succession);", ""),
     ("keys keep the places of former limits", "keys.rs", "known.limit = to;", ""),

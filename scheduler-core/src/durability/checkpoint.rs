@@ -75,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
         let mut held = Backlog::none(&self.resource);
         self.bills_held().for_each(|bill| held.add(&self.resource, bill));
         let at_once = |(id, _)| {
-            let AdaptiveLimit { bucket, limit, .. } = self.ledger.book(id);
+            let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
             let level = self.near_level(now, limit, bucket);
             ImmediateDemand { wanted: held.of(id) + self.startable(id, level), level }
         };

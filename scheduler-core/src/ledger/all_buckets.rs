@@ -69,7 +69,7 @@ impl Ledger {
 
     /// What a bucket says, from `now` on.
     fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let AdaptiveLimit { bucket, limit, .. } = self.book(account.limit);
+        let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
         match account.key {
             None => say(bucket, limit),
             Some(charge) => say(&self.keys.bucket(now, charge), limit),
@@ -110,7 +110,7 @@ impl Ledger {
         self.adaptive_limits.iter()
     }
 
-    pub(crate) fn book(&self, limit: LimitId) -> &AdaptiveLimit {
+    pub(crate) fn adaptive(&self, limit: LimitId) -> &AdaptiveLimit {
         &self.adaptive_limits[limit.index()]
     }
 
@@ -135,7 +135,7 @@ impl Ledger {
             if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
                 self.touch(now, account, |bucket, _| bucket.thaw(key));
             }
-            if self.book(account.limit).slow_start.is_some() {
+            if self.adaptive(account.limit).slow_start.is_some() {
                 self.adaptive_mut(account.limit).note_served(at);
             }
         }
@@ -165,7 +165,7 @@ impl Ledger {
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => self.book(*before).under(now, limit),
+            Some(before) => self.adaptive(*before).under(now, limit),
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
         self.adaptive_limits = limits.map(book).collect();
@@ -185,7 +185,7 @@ impl Ledger {
 
     /// The first limit whose stock has to be proven before this may start.
     pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
-        bill.iter().find(|(id, amount)| !self.book(*id).is_proven(now, *amount)).map(|(id, _)| id)
+        bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
 
     /// Notes that a call was promised a start.
@@ -209,7 +209,7 @@ impl Ledger {
 
     /// The earliest start from `from` on, should all calls in flight be over then.
     pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |account| !self.book(account.limit).limit.is_until_settled()).at
+        self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
     }
 
     /// The limit without keys that can pay for its part only after `latest`.
@@ -253,7 +253,7 @@ impl Ledger {
     /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
     /// takes nothing of what is there until then.
     fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
-        let book = self.book(account.limit);
+        let book = self.adaptive(account.limit);
         let told = book.spent_until(now);
         if told.is_some() || !book.limit.is_quota() {
             return told;
@@ -276,7 +276,7 @@ impl Ledger {
 
     /// Of each limit that the call of `key` holds a place of, when its lease ends.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |account: &Account| self.book(account.limit).limit.is_until_settled();
+        let holding = |account: &Account| self.adaptive(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
             let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
             Some((account.limit, end))
@@ -308,7 +308,7 @@ impl Ledger {
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
         for limit in charged.reached().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
-            let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
+            let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
             if ends || account.amount != actual {
                 self.touch(now, account, |bucket, limit| {
                     let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));

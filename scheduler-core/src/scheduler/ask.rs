@@ -37,10 +37,10 @@ impl<R: Clone> Scheduler<R> {
             return self.refuse(ask.to, ask.id, refusal);
         }
         match ask.mode {
-            Mode::Allow => self.book(now, ask, Span::ZERO),
+            Mode::Allow => self.adaptive(now, ask, Span::ZERO),
             Mode::Reserve => {
                 let latest = ask.max_wait.unwrap_or(MAX_AHEAD).min(MAX_AHEAD);
-                self.book(now, ask, latest);
+                self.adaptive(now, ask, latest);
             }
             Mode::Wait => self.wait(now, ask),
         }
@@ -87,7 +87,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Answers at once, with a start within `latest` that nobody takes away.
-    fn book(&mut self, now: Time, ask: Ask<R>, latest: Span) {
+    fn adaptive(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         let offer = self.offer_behind_queue(now, ask.class, &ask.bill);
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));

@@ -89,7 +89,7 @@ impl<R: Clone> Scheduler<R> {
     /// The limit is corrected that is the most likely to have been in the way.
     fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, limits: &Limits, after: Option<Span>) -> Bill {
         let mut settled = bill.by_key();
-        let slack = |limit: &LimitId| self.ledger.book(*limit).slack(at, bill.get(*limit));
+        let slack = |limit: &LimitId| self.ledger.adaptive(*limit).slack(at, bill.get(*limit));
         let shared = limits.iter().copied().filter(|limit| bill.key_of(*limit).is_none());
         if let Some(limit) = shared.min_by_key(slack) {
             let cost = bill.get(limit);

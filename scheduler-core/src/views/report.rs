@@ -82,7 +82,7 @@ impl<R: Clone> Scheduler<R> {
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
-        let (spec, book) = (limit.spec(), ledger.book(id));
+        let (spec, book) = (limit.spec(), ledger.adaptive(id));
         // What was learned of a limit changes how it is kept.
         let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
         LimitStatus {
