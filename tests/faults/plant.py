@@ -90,7 +90,7 @@ IN_CORE = [
     ("whoever fits later in a window is not told", "pass.rs", "(offer.at < until).then(", "(until < offer.at).then("),
     ("who was passed has not starved", "line.rs", "Some((now, Going::InTurn | Going::Promoted)) = served", "Some((now, _)) = served"),
     ("who waits for a spent quota stands aside", "plan.rs", "if self.turn_away_if_spent(now, slot) {\n            return None;\n        }", ""),
-    ("shadows see nobody", "shadow.rs", "self.shadows.see(now, granted.key, limit, &bill.of_limit(limit), latest);", "let _ = (now, granted.key, limit, latest);"),
+    ("shadows see nobody", "shadow.rs", "self.shadows.note_granted(now, granted.key, limit, &bill.of_limit(limit), latest);", "let _ = (now, granted.key, limit, latest);"),
     ("who waits for its key holds the line", "plan.rs", "if self.stand_aside(now, slot, tier) { None } else { self.start_or_hold(now, slot, tier, going) }", "self.start_or_hold(now, slot, tier, going)"),
     ("binding answers pass those at a gate", "ask.rs", "any(|line| line.waiting() > 0)", "any(|line| !line.is_empty())"),
     ("a successor's keys are full", "snapshot.rs", "(None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),", "(None, Some(_)) => {}"),

@@ -71,7 +71,7 @@ impl ShadowLimits {
     }
 
     /// A call was granted this start and would have come no later than `latest`; `bill` is what one limit would have charged it.
-    pub(crate) fn see(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
+    pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
         let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;
         if self.resource.check_payable(bill).is_err() {

@@ -11,7 +11,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let (State::Granted(granted), Some(bill)) = (&permit.state, &permit.bill.shadow) else { return };
         for limit in bill.reached().limits() {
-            self.shadow_limits.see(now, granted.key, limit, &bill.of_limit(limit), latest);
+            self.shadow_limits.note_granted(now, granted.key, limit, &bill.of_limit(limit), latest);
         }
     }
 }
