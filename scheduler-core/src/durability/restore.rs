@@ -148,7 +148,7 @@ impl<R: Clone> Scheduler<R> {
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, mark, key, &bill);
         if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
-            self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
+            self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
         let slot = self.permits.insert(mark.id.clone(), bill, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));

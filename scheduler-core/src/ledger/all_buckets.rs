@@ -342,7 +342,7 @@ impl Ledger {
 
     /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
     /// the places that its call still holds.
-    pub(crate) fn promise_again(
+    pub(crate) fn restore_promise(
         &mut self,
         now: Time,
         key: StartKey,
@@ -354,7 +354,7 @@ impl Ledger {
             let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
                 self.touch(now, account, |bucket, limit| {
-                    bucket.promise_again(limit, now, key, limit.start_cost(account.amount, tier), lease);
+                    bucket.restore_promise(limit, now, key, limit.start_cost(account.amount, tier), lease);
                 });
             }
         }

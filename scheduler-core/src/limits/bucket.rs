@@ -119,7 +119,7 @@ impl Bucket {
     }
 
     /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
-    pub(crate) fn promise_again(
+    pub(crate) fn restore_promise(
         &mut self,
         limit: &Limit,
         now: Time,
@@ -128,8 +128,8 @@ impl Bucket {
         end: Option<Time>,
     ) {
         match self {
-            Tokens(tokens) => tokens.promise_again(limit, now, key, cost),
-            Counted(counted) => counted.promise_again(limit, key, cost, end),
+            Tokens(tokens) => tokens.restore_promise(limit, now, key, cost),
+            Counted(counted) => counted.restore_promise(limit, key, cost, end),
         }
     }
 

@@ -173,7 +173,7 @@ impl CountedBucket {
     }
 
     /// Commits a start that is held already without a name, if it is known where; what it holds ends at `end`, if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
+    pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| release(limit, key.at));
         if key.at < self.vague_from && self.at(key.at.max(self.now)) >= cost.credit {
             self.name(limit, key, cost, until);

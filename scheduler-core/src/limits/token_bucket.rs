@@ -112,7 +112,7 @@ impl TokenBucket {
     }
 
     /// Commits a start that the bucket has paid for already.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
+    pub(crate) fn restore_promise(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.base += cost.credit;
         self.commit(limit, now, key, cost);
     }
