@@ -319,7 +319,7 @@ impl Ledger {
     }
 
     /// When everything promised, the backlog of each bucket and the bill have been paid; `at_gate` is the backlog of a key.
-    pub(crate) fn paid_behind(
+    pub(crate) fn paid_after(
         &self,
         now: Time,
         backlog: &Backlog,
@@ -331,7 +331,7 @@ impl Ledger {
         for account in accounts(bill) {
             let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
             let at = self.look(now, account, |bucket, limit| {
-                bucket.paid_behind(limit, now, behind, limit.start_cost(account.amount, tier))
+                bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier))
             });
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(account.limit) };

@@ -330,11 +330,11 @@ impl Bucket {
 
     /// When its level is above zero, seen from `now`.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_behind(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
     }
 
     /// When everything promised, `backlog` and `cost` have been paid.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
-        for_both!(self, kind => kind.paid_behind(limit, now, backlog, cost))
+    pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        for_both!(self, kind => kind.paid_after(limit, now, backlog, cost))
     }
 }

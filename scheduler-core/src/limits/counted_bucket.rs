@@ -293,7 +293,7 @@ impl CountedBucket {
     }
 
     /// When everything promised, `backlog` and `cost` will have started, if all is held to its end.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+    pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(alignment) = alignment(limit) {
             return self.paid_by_windows(limit, alignment, now, owed);

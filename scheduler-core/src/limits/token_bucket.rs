@@ -249,7 +249,7 @@ impl TokenBucket {
     }
 
     /// When everything promised, `backlog` and `cost` have been paid from the refill.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+    pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier) - self.level(limit, now);
         let refilled = limit.rate().refill(now);
         if owed <= Credit::ZERO { now } else { limit.rate().time_to_refill(refilled + owed) }

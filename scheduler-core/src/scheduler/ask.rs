@@ -143,7 +143,7 @@ impl<R: Clone> Scheduler<R> {
         let mut behind = Offer { at: now, limited_by: None };
         if self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
             let backlog = self.backlog_through(class);
-            behind = self.ledger.paid_behind(now, &backlog, |charge| self.crowd(charge, class), bill, tier);
+            behind = self.ledger.paid_after(now, &backlog, |charge| self.crowd(charge, class), bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
@@ -268,7 +268,7 @@ impl<R: Clone> Scheduler<R> {
             let QueueDemand { count, backlog } = key_queue.ahead_of(waiting.key_position());
             let at_gate = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
             let (nobody, tier) = (Backlog::none(&self.resource), self.tier(waiting.class));
-            return (count as u64, self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier));
+            return (count as u64, self.ledger.paid_after(now, &nobody, at_gate, &permit.bill, tier));
         }
         let (more_urgent, own) = (self.queues.before(waiting.class), self.queues.class(waiting.class));
         let (count, mut backlog) = own.order().ahead_of(&self.resource, waiting.position.turn);
@@ -282,7 +282,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn expected(&self, now: Time, permit: &Permit<R>, backlog: &Backlog) -> Offer {
         let waiting = permit.waiting();
         let tier = self.tier(waiting.class);
-        let paid = self.ledger.paid_behind(now, backlog, |_| Credit::ZERO, &permit.bill, tier);
+        let paid = self.ledger.paid_after(now, backlog, |_| Credit::ZERO, &permit.bill, tier);
         let turn = self.queues.class(waiting.class).time_until(&waiting.position);
         let own = self.resource.dominant_share(&permit.bill);
         let at = turn.map_or(paid.at, |turn| paid.at.max(now + turn + own));

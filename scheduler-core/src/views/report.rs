@@ -74,7 +74,7 @@ impl<R: Clone> Scheduler<R> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
         let behind = self.backlog_through(class);
-        self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
+        self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
 
 /// What could be spent at `now`, and how long it takes to fill the bucket up again.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let full = bucket.paid_behind(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
+    let full = bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
         limit: Text::from(limit.spec().name.to_string()),
