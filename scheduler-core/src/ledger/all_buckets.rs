@@ -213,7 +213,7 @@ impl Ledger {
     }
 
     /// The limit without keys that can pay for its part only after `latest`.
-    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+    pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let offer = self.search(now, bill, tier, |account| account.key.is_none());
         offer.limited_by.filter(|_| offer.at > latest)
     }
@@ -240,7 +240,7 @@ impl Ledger {
     }
 
     /// Limits whose quota is gone by the upstream's word.
-    pub(crate) fn spent(&self, now: Time) -> LimitSet {
+    pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let spent = self.adaptive_limits.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }

@@ -155,7 +155,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn without_quota(&self, now: Time) -> Option<Slot> {
-        let spent = self.ledger.spent(now);
+        let spent = self.ledger.spent_quotas(now);
         let mut needing = self.queues.classes().iter().flat_map(|queue| queue.needing(spent));
         needing.find(|slot| self.spent_quota(now, &self.permits.get(*slot).bill).is_some())
     }
@@ -190,7 +190,7 @@ impl<R: Clone> Scheduler<R> {
             let keyed = offer.limited_by.filter(|limit| bill.key_of(*limit).is_some());
             // Others have other keys: they are held up by what is shared.
             let any = || bill.iter().next().map(|(id, _)| id);
-            let shared = || self.ledger.shared_beyond(now, bill, tier, latest).or_else(any);
+            let shared = || self.ledger.blocking_shared_limit(now, bill, tier, latest).or_else(any);
             return keyed.and_then(|_| shared()).or(offer.limited_by);
         }
         if let Some(limit) = self.ledger.unproven(now, bill) {
