@@ -208,7 +208,7 @@ impl Ledger {
     }
 
     /// The earliest start from `from` on, should all calls in flight be over then.
-    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+    pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
         self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
     }
 
@@ -246,7 +246,7 @@ impl Ledger {
     }
 
     /// When the last quota can pay for the bill of those that are gone, and which that is.
-    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
+    pub(crate) fn last_spent_quota(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
         accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit))).max()
     }
 
