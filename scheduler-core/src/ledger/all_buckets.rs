@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// What a bucket says, from `now` on.
-    fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+    fn read<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
         let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
         match account.key {
             None => say(bucket, limit),
@@ -77,22 +77,22 @@ impl Ledger {
     }
 
     /// What each bucket of the bill says, from `now` on.
-    pub(crate) fn survey<T>(
+    pub(crate) fn read_each<T>(
         &self,
         now: Time,
         bill: &Bill,
         say: impl Fn(&Bucket, &Limit) -> T,
     ) -> impl Iterator<Item = T> {
-        accounts(bill).map(move |account| self.look(now, account, &say))
+        accounts(bill).map(move |account| self.read(now, account, &say))
     }
 
     /// Changes a bucket.
-    fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+    fn update<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
         let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[account.limit.index()];
         match account.key {
             None => change(bucket, limit),
-            Some(charge) => self.keys.touch(now, charge, change),
+            Some(charge) => self.keys.update(now, charge, change),
         }
     }
 
@@ -132,8 +132,8 @@ impl Ledger {
     /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
     pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
         for account in accounts(bill) {
-            if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
-                self.touch(now, account, |bucket, _| bucket.thaw(key));
+            if self.read(now, account, |bucket, _| bucket.freeze().is_some()) {
+                self.update(now, account, |bucket, _| bucket.thaw(key));
             }
             if self.adaptive(account.limit).slow_start.is_some() {
                 self.adaptive_mut(account.limit).note_served(at);
@@ -143,7 +143,7 @@ impl Ledger {
 
     /// Nobody starts before `until` in the bucket of `limit` that the bill charges. Whether that breaks promises behind `told`.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
-        self.touch(now, Account::of(bill, limit), |bucket, _| {
+        self.update(now, Account::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
             bucket.promises_between(told, until)
         })
@@ -224,7 +224,7 @@ impl Ledger {
         let accounts = accounts(bill).filter(|account| counts(account));
         let (mut agreeing, all) = (0, accounts.clone().count());
         for account in accounts.cycle() {
-            let at = self.look(from, account, |bucket, limit| {
+            let at = self.read(from, account, |bucket, limit| {
                 bucket.earliest(limit, offer.at, limit.start_cost(account.amount, tier))
             });
             if at > offer.at {
@@ -258,7 +258,7 @@ impl Ledger {
         if told.is_some() || !book.limit.is_quota() {
             return told;
         }
-        self.look(now, account, |bucket, limit| {
+        self.read(now, account, |bucket, limit| {
             let cost = limit.start_cost(account.amount, 0);
             let short = bucket.level_until(limit, now, now) < limit.demand(cost.credit, 0);
             short.then(|| bucket.earliest(limit, now, cost))
@@ -270,7 +270,7 @@ impl Ledger {
         accounts(bill).fold(true, |fits, account| {
             let renew =
                 |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.start_cost(account.amount, 0));
-            self.touch(now, account, renew) && fits
+            self.update(now, account, renew) && fits
         })
     }
 
@@ -278,7 +278,7 @@ impl Ledger {
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |account: &Account| self.adaptive(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
-            let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            let end = self.read(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
             Some((account.limit, end))
         })
     }
@@ -290,7 +290,7 @@ impl Ledger {
 
     pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
-            self.touch(now, account, |bucket, limit| {
+            self.update(now, account, |bucket, limit| {
                 bucket.commit(limit, now, key, limit.start_cost(account.amount, tier))
             });
         }
@@ -299,7 +299,7 @@ impl Ledger {
     /// Takes a promised start back from every bucket of its bill.
     pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
         for account in accounts(bill) {
-            let known = self.touch(now, account, |bucket, limit| bucket.withdraw(limit, key));
+            let known = self.update(now, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
         }
     }
@@ -310,7 +310,7 @@ impl Ledger {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
             let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
             if ends || account.amount != actual {
-                self.touch(now, account, |bucket, limit| {
+                self.update(now, account, |bucket, limit| {
                     let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
                     bucket.correct(limit, now, key, (charged, actual), made);
                 });
@@ -330,7 +330,7 @@ impl Ledger {
         let mut latest = Offer { at: now, limited_by: None };
         for account in accounts(bill) {
             let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
-            let at = self.look(now, account, |bucket, limit| {
+            let at = self.read(now, account, |bucket, limit| {
                 bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier))
             });
             if at > latest.at {
@@ -353,7 +353,7 @@ impl Ledger {
         for account in accounts(bill) {
             let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
-                self.touch(now, account, |bucket, limit| {
+                self.update(now, account, |bucket, limit| {
                     bucket.restore_promise(limit, now, key, limit.start_cost(account.amount, tier), lease);
                 });
             }

@@ -144,7 +144,7 @@ impl Keys {
     }
 
     /// Changes the bucket that `charge` is for; it is made where there is none.
-    pub(crate) fn touch<T>(
+    pub(crate) fn update<T>(
         &mut self,
         now: Time,
         charge: &KeyCharge,

@@ -31,7 +31,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
         let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The classes at `now`, the most urgent first.
