@@ -40,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.ledger.keys.empty(now, |_| true);
+        scheduler.ledger.keys.drain(now, |_| true);
         scheduler
     }
 
@@ -48,7 +48,7 @@ impl<R: Clone> Scheduler<R> {
     /// spent, and their debts are debts. Limits of long periods and quotas, which would be empty for too long, keep what they have.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.ledger.empty(now, |limit| !limit.is_long());
+        self.ledger.drain(now, |limit| !limit.is_long());
         self
     }
 

@@ -97,12 +97,13 @@ impl Ledger {
     }
 
     /// Takes everything that is in stock of the limits that are meant.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
-        for AdaptiveLimit { bucket, limit, .. } in self.adaptive_limits.iter_mut().filter(|book| is_meant(&book.limit))
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
+        for AdaptiveLimit { bucket, limit, .. } in
+            self.adaptive_limits.iter_mut().filter(|book| is_selected(&book.limit))
         {
             bucket.drain(limit, now);
         }
-        self.keys.empty(now, is_meant);
+        self.keys.drain(now, is_selected);
         self.changed = true;
     }
 

@@ -356,10 +356,10 @@ impl Keys {
     }
 
     /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let limits = self.limits.clone();
         self.change_all(now, |bucket, index| {
-            if is_meant(&limits[index]) {
+            if is_selected(&limits[index]) {
                 bucket.drain(&limits[index], now);
             }
         });

@@ -61,7 +61,7 @@ impl<R: Clone> Scheduler<R> {
     /// come in again.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
         self.epoch = self.epoch.max(epoch);
-        self.ledger.empty(now, |_| true);
+        self.ledger.drain(now, |_| true);
         self.doubt();
     }
 
