@@ -171,7 +171,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// What a successor is to know of each key of a limit that is not listed, and has this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
-        let fresh = self.ledger.keys.fresh(limit, now);
+        let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource.limits()[limit.index()];
         let (micros, taken) = recorded(limit, &fresh, now, budget);
         LevelSnapshot { limit: limit.spec().name.clone(), micros, taken, learned: None, pending_debits: Vec::new() }

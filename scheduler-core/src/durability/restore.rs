@@ -89,9 +89,9 @@ impl<R: Clone> Scheduler<R> {
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.begin_like(id, was);
+                    self.ledger.keys.set_absent(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
+                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, shifted(then, nanos)),
                 (None, None) => {}
             }
         }

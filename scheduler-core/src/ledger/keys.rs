@@ -88,25 +88,25 @@ impl Keys {
         Keys {
             limits: limits.to_vec(),
             live: vec![0; limits.len()],
-            others: limits.iter().map(|limit| unheard_of(resource, limit, now)).collect(),
+            others: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
             ..Keys::default()
         }
     }
 
     /// Every bucket of `limit` that is not here is like this one.
-    pub(crate) fn begin_like(&mut self, limit: LimitId, bucket: Bucket) {
-        self.others[limit.index()] = bucket;
+    pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
+        self.absent[limit.index()] = bucket;
     }
 
     /// Every bucket of `limit` that is not here may have been used until `empty`, seen from `now`.
-    pub(crate) fn begin_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
-        self.begin_like(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
+    pub(crate) fn set_absent_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
+        self.set_absent(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
     }
 
     /// When every bucket of `limit` that is not here was empty at the latest, unless they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
-        let (bucket, limit) = (self.fresh(limit, now), &self.limits[limit.index()]);
+        let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
@@ -140,7 +140,7 @@ impl Keys {
     /// The bucket of this key, as it is from `now` on.
     pub(crate) fn bucket_of(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
         let known = self.find(limit, key).and_then(|slot| self.get(slot));
-        known.map_or_else(|| Cow::Owned(self.fresh(limit, now)), |known| Cow::Borrowed(&known.bucket))
+        known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
     /// Changes the bucket that `charge` is for; it is made where there is none.
@@ -252,7 +252,7 @@ impl Keys {
     /// The place of the bucket that `charge` is for; it is made where there is none.
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
-            let bucket = self.fresh(charge.limit, now);
+            let bucket = self.absent(charge.limit, now);
             self.insert(KeyBucket {
                 limit: charge.limit,
                 key: (*charge.key).into(),
@@ -314,10 +314,10 @@ impl Keys {
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (self.limits.clone(), resource.limits());
         let others = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
-            Some(from) => self.others_under(now, from, to),
-            None => unheard_of(resource, to, now),
+            Some(from) => self.absent_under(now, from, to),
+            None => initial_absent(resource, to, now),
         });
-        self.others = others.collect();
+        self.absent = others.collect();
         for slot in self.slots() {
             let Some(known) = self.buckets.get_mut(slot) else { continue };
             let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
@@ -335,14 +335,14 @@ impl Keys {
     }
 
     /// A bucket like all of `from` that are not here, under another limit.
-    fn others_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
+    fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
             // Nobody knows what keys have taken that were forgotten a moment ago.
             let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
             return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
-        let mut others = self.fresh(from, now).recast(now, was, to);
+        let mut others = self.absent(from, now).recast(now, was, to);
         others.shed(to, now);
         others
     }
@@ -368,7 +368,7 @@ impl Keys {
     /// Changes every bucket, and those that are not here, by the index of its limit.
     fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
         self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
-        self.others.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
+        self.absent.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
         self.enlist_all(now);
     }
 
@@ -396,8 +396,8 @@ impl Keys {
     }
 
     /// A bucket that is not here.
-    pub(crate) fn fresh(&self, limit: LimitId, now: Time) -> Bucket {
-        let (others, limit) = (&self.others[limit.index()], &self.limits[limit.index()]);
+    pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
+        let (others, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if others.is_as_new(limit, now) {
             return Bucket::new(limit, now, limit.full());
         }
@@ -446,7 +446,7 @@ impl Keys {
 }
 
 /// A bucket that nobody has used.
-fn unheard_of(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
+fn initial_absent(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
     match resource.spec().start {
         StartPolicy::Empty => Bucket::empty_until(limit, now, now),
         StartPolicy::Full | StartPolicy::Unproven => full(limit),
