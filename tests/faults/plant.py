@@ -64,7 +64,7 @@ IN_CORE = [
     ("a line that one client fills", "headcount.rs", "self.0.get(&party).is_none_or(|count| *count < most)", "self.0.get(&party).is_none_or(|_| true)"),
     ("who needs two keys is sent from gate to gate for ever", "aside.rs", "gate.claim = Some((stand, slot));", "let _ = (stand, slot);"),
     ("what a key keeps for one stops all others", "aside.rs", "bucket.to_mut().commit(limit, now, start, limit.start_cost(kept, its_tier));", "let _ = (&mut bucket, start, kept, its_tier);\n            return Time::NEVER;"),
-    ("nothing is noted of keys that change", "keys.rs", "        self.note(slot);\n        self.change_at(now, slot, change)", "        self.change_at(now, slot, change)"),
+    ("nothing is changed of keys that change", "keys.rs", "        self.note_change(slot);\n        self.change_at(now, slot, change)", "        self.change_at(now, slot, change)"),
     ("a changed bucket changes no plan", "all_buckets.rs", "std::mem::take(&mut self.changed)", "{ self.changed = false; false }"),
     ("sets of limits have no bound", "order.rs", "self.roots.len() < MAX_SETS", "true"),
     ("a turn that was not used is lost", "clients.rs", "client.unused.insert(slice.end, slice.begin);", ""),

@@ -63,7 +63,7 @@ pub(crate) struct Keys {
     /// By limit, how many buckets there are.
     live: Vec<usize>,
     /// By limit, a bucket like all that are not here.
-    others: Vec<Bucket>,
+    absent: Vec<Bucket>,
     /// When promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
     /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
@@ -76,7 +76,7 @@ pub(crate) struct Keys {
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
     /// Buckets with gates that have changed since they were last looked at.
-    noted: BTreeSet<Slot>,
+    changed: BTreeSet<Slot>,
     /// Where the sweep goes on.
     swept: usize,
     bound: usize,
@@ -88,7 +88,7 @@ impl Keys {
         Keys {
             limits: limits.to_vec(),
             live: vec![0; limits.len()],
-            others: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
+            absent: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
             ..Keys::default()
         }
@@ -151,7 +151,7 @@ impl Keys {
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
         let slot = self.open(now, charge);
-        self.note(slot);
+        self.note_change(slot);
         self.change_at(now, slot, change)
     }
 
@@ -192,24 +192,24 @@ impl Keys {
     }
 
     /// Notes that the gate of a bucket, if it has one, is to be looked at.
-    pub(crate) fn note(&mut self, slot: Slot) {
+    pub(crate) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
-            self.noted.insert(slot);
+            self.changed.insert(slot);
         }
     }
 
     /// A bucket whose gate is to be looked at.
-    pub(crate) fn take_noted(&mut self) -> Option<Slot> {
-        self.noted.pop_first()
+    pub(crate) fn take_changed(&mut self) -> Option<Slot> {
+        self.changed.pop_first()
     }
 
     /// The buckets whose gates are still to be looked at.
-    pub(crate) fn noted_mut(&mut self) -> &mut BTreeSet<Slot> {
-        &mut self.noted
+    pub(crate) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
+        &mut self.changed
     }
 
     /// Keeps a bucket that requests wait for, and notes its changes; or does so no more.
-    pub(crate) fn keep(&mut self, slot: Slot, is_awaited: bool) {
+    pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
@@ -390,9 +390,9 @@ impl Keys {
     }
 
     /// No request waits for any bucket any more.
-    pub(crate) fn keep_none(&mut self) {
+    pub(crate) fn clear_awaited(&mut self) {
         self.buckets.iter_mut().for_each(|known| known.is_awaited = false);
-        self.noted.clear();
+        self.changed.clear();
     }
 
     /// A bucket that is not here.

@@ -70,7 +70,7 @@ impl<R: Clone> Scheduler<R> {
     /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
     fn clear_queues(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
         let slots = self.queues.by_arrival();
-        self.ledger.keys.keep_none();
+        self.ledger.keys.clear_awaited();
         self.queues = Queues::new(resource, now);
         self.next_plan = None;
         slots

@@ -49,9 +49,9 @@ impl<R: Clone> Scheduler<R> {
         }
         self.look_at_keys(now);
         // Buckets are again as they were when they were last looked at.
-        let noted = std::mem::take(self.ledger.keys.noted_mut());
+        let changed = std::mem::take(self.ledger.keys.changed_mut());
         self.release(now, &holds);
-        *self.ledger.keys.noted_mut() = noted;
+        *self.ledger.keys.changed_mut() = changed;
         self.ledger.take_change();
         self.next_plan = if self.steps_left == 0 { Some(just_past(now)) } else { self.next_plan_after(now, &holds) };
     }

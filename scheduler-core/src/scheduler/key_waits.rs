@@ -43,13 +43,13 @@ impl<R: Clone> Scheduler<R> {
         let queue = self.queues.class_mut(waiting.class);
         queue.leave(&self.resource, waiting, None);
         queue.note_key_wait(slot, waiting, true);
-        self.keys_of(&Arc::clone(&permit.bill)).into_iter().for_each(|key| self.ledger.keys.note(key));
+        self.keys_of(&Arc::clone(&permit.bill)).into_iter().for_each(|key| self.ledger.keys.note_change(key));
         self.permits.get_mut(slot).waiting_mut().at_key = Some(key);
-        self.ledger.keys.keep(key, true);
+        self.ledger.keys.set_awaited(key, true);
         let key_queue = self.queues.keys.open(key);
         key_queue.release(slot);
         key_queue.join(position, slot, cost);
-        self.ledger.keys.note(key);
+        self.ledger.keys.note_change(key);
         true
     }
 
@@ -71,7 +71,7 @@ impl<R: Clone> Scheduler<R> {
         self.queues.strike_off(slot, &waiting, &bill);
         for key in self.keys_of(&bill) {
             self.queues.keys.get_mut(key).into_iter().for_each(|key_queue| key_queue.release(slot));
-            self.ledger.keys.note(key);
+            self.ledger.keys.note_change(key);
         }
         waiting
     }
@@ -80,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn look_at_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
         while self.steps_left > 0
-            && let Some(key) = self.ledger.keys.take_noted().or_else(|| self.next_alarm(latest))
+            && let Some(key) = self.ledger.keys.take_changed().or_else(|| self.next_alarm(latest))
         {
             self.take_step();
             self.look_at_key(now, key, latest);
@@ -93,7 +93,7 @@ impl<R: Clone> Scheduler<R> {
         self.queues.keys.clear_alarm(key);
         let Some((position, first)) = self.first_at(now, key) else {
             let is_awaited = !self.queues.keys.close_deserted(key);
-            return self.ledger.keys.keep(key, is_awaited);
+            return self.ledger.keys.set_awaited(key, is_awaited);
         };
         let permit = self.permits.get(first);
         let limit = self.ledger.keys.get(key).expect("a bucket with a key_queue stays").limit;
@@ -196,7 +196,7 @@ impl<R: Clone> Scheduler<R> {
     fn leave_key_queue(&mut self, key: Slot, slot: Slot, waiting: &Waiting<R>) {
         self.queues.keys.open(key).leave(waiting.key_position());
         self.queues.class_mut(waiting.class).note_key_wait(slot, waiting, false);
-        self.ledger.keys.note(key);
+        self.ledger.keys.note_change(key);
     }
 
     fn next_alarm(&self, latest: Time) -> Option<Slot> {
