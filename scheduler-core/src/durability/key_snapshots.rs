@@ -75,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
             let stored = self.grant_budget.as_ref().map(GrantBudget::confirmed).unwrap_or_default();
             let id = self.ledger.keys.pages.next_id(self.epoch, stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.keys.rest((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.keys.add_page((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -157,12 +157,12 @@ impl<R: Clone> Scheduler<R> {
     /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
         let spent = |page: &Page, (id, limit): (LimitId, &Limit)| {
-            (limit.spec().name.clone(), limit.rate().micros_up(page.spent[id.index()] + allowed(id)))
+            (limit.spec().name.clone(), limit.rate().micros_up(page.granted_since[id.index()] + allowed(id)))
         };
         let long = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
-            age_nanos: now.since(page.taken).nanos(),
+            age_nanos: now.since(page.as_of).nanos(),
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };

@@ -108,7 +108,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(keys) = &page.keys else { return };
         let taken = then - Span::from_nanos(page.age_nanos);
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
-        for (name, micros) in &page.spent {
+        for (name, micros) in &page.granted_since {
             if let Some(limit) = self.resource.limit(name) {
                 let rate = self.resource.limits()[limit.index()].rate();
                 spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));
@@ -126,7 +126,7 @@ impl<R: Clone> Scheduler<R> {
         });
         let restored: Vec<_> = restored.collect();
         let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
-        self.ledger.keys.rest((page.id, taken, spent), slots);
+        self.ledger.keys.add_page((page.id, taken, spent), slots);
     }
 
     /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.

@@ -130,7 +130,7 @@ impl Keys {
     }
 
     /// Notes that these keys are as a page tells that was taken then, but for what each may have been granted since.
-    pub(crate) fn rest(&mut self, (id, taken, spent): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+    pub(crate) fn add_page(&mut self, (id, taken, spent): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
         let number = self.pages.add(id, taken, spent, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);
