@@ -67,13 +67,13 @@ impl AdaptiveLimit {
 
     /// Puts the bucket at a level that somebody knows, without any promise but what is withheld for those of a predecessor.
     pub(crate) fn reset(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
-        self.bucket = Bucket::withholding(&self.limit, now, level, pending_debits).tracked();
+        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).tracked();
         self.slow_start = None;
     }
 
     /// Puts the bucket where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
     pub(crate) fn resume(&mut self, then: Time, taken: &Usage) -> bool {
-        let bucket = Bucket::counted(&self.limit, then, taken);
+        let bucket = Bucket::from_usage(&self.limit, then, taken);
         bucket.map(|bucket| self.bucket = bucket).is_some()
     }
 

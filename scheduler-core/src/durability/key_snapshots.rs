@@ -196,7 +196,7 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
     let unknown = [UsageBlock { from: now, until: now + NEAR, credit: budget }];
     let level = bucket.level_when_paid(limit, now) - budget - late;
-    (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
+    (limit.rate().micros(level), bucket.usage(limit, now, &unknown, now))
 }
 
 /// What is allowed to each key of a limit that is not listed: a call as large as any of late, where that is a small part.

@@ -71,7 +71,7 @@ impl<R: Clone> Scheduler<R> {
     ) -> LevelSnapshot {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
         let (book, rate) = (self.ledger.adaptive(id), limit.rate());
-        let taken = book.bucket.taken(limit, now, &[granted], near);
+        let taken = book.bucket.usage(limit, now, &[granted], near);
         let last = listed.first.unwrap_or(Time::NEVER).min(book.bucket.last_promise().unwrap_or(now));
         let outstanding = |from: Time| {
             let unknown = if from < near { budget } else { Credit::ZERO };

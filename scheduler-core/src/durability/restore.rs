@@ -183,7 +183,7 @@ impl<R: Clone> Scheduler<R> {
 
 /// A bucket of which this is told as it was at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
-    let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
+    let counted = taken.and_then(|taken| Bucket::from_usage(limit, then, taken));
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 

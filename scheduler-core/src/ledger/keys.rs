@@ -37,7 +37,7 @@ pub(crate) struct KeyBucket {
 impl KeyBucket {
     /// When the last promise has started, and what was promised is paid; none where nothing is owed.
     fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
-        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
+        let used = self.bucket.last_promise().max(self.bucket.last_use_ahead(limit, now));
         let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
         owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
     }
@@ -343,7 +343,7 @@ impl Keys {
             return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
         let mut others = self.absent(from, now).recast(now, was, to);
-        others.shed(to, now);
+        others.compact(to, now);
         others
     }
 
@@ -428,7 +428,7 @@ impl Keys {
         let Some(known) = self.buckets.get_mut(slot) else { return false };
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
-        known.bucket.shed(limit, now);
+        known.bucket.compact(limit, now);
         !known.is_awaited && known.bucket.is_as_new(limit, now)
     }
 

@@ -34,11 +34,11 @@ macro_rules! for_both {
 impl Bucket {
     /// A bucket with `level` at `now`. What it was before is unknown.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
-        Bucket::withholding(limit, now, level, PendingDebits::none())
+        Bucket::with_pending(limit, now, level, PendingDebits::none())
     }
 
     /// A bucket that its predecessor may have promised this much of.
-    pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
+    pub(crate) fn with_pending(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         match limit.has_tokens() {
             true => Tokens(TokenBucket::new(limit, now, level, pending_debits)),
             false => Counted(Box::new(CountedBucket::new(limit, now, now, limit.full() - level))),
@@ -96,12 +96,12 @@ impl Bucket {
     }
 
     /// Does without what nobody asks for: a freeze, if nobody has come since that ended.
-    pub(crate) fn shed(&mut self, limit: &Limit, now: Time) {
+    pub(crate) fn compact(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
             self.thaw_if(|freeze| freeze.is_forgotten(now));
         }
         if let Tokens(tokens) = self {
-            tokens.shed();
+            tokens.compact();
         }
     }
 
@@ -286,7 +286,7 @@ impl Bucket {
         if limit.has_tokens() {
             return limit.empty_at(now, self.level_when_paid(limit, now));
         }
-        self.last_promise().max(self.outlasting(limit, now)).unwrap_or(now).max(now)
+        self.last_promise().max(self.last_use_ahead(limit, now)).unwrap_or(now).max(now)
     }
 
     /// The level that a successor is to know at `now`: everything promised is paid, and nothing else is granted until then.
@@ -319,8 +319,8 @@ impl Bucket {
 
     /// Until when it may have been used, as far as that is longer than anybody who comes now can use it; where it counts something
     /// else than tokens.
-    pub(crate) fn outlasting(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.as_counted()?.outlasting(limit, now)
+    pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.as_counted()?.last_use_ahead(limit, now)
     }
 
     /// What a successor that counts all promises as spent has to withhold right after `time`.

@@ -343,7 +343,7 @@ impl CountedBucket {
     }
 
     /// The last time of a start that may be counted, where that is one that is not over when what starts now is.
-    pub(crate) fn outlasting(&self, limit: &Limit, now: Time) -> Option<Time> {
+    pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         let (end, _) = self.steps.last_key_value()?;
         (*end > release(limit, now)).then(|| *end - NANOSECOND)
     }

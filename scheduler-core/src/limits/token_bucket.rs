@@ -83,7 +83,7 @@ impl TokenBucket {
     }
 
     /// Does without what nobody asks for.
-    pub(crate) fn shed(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.rest.take_if(|rest| rest.freeze.is_none() && rest.is_empty());
     }
 
