@@ -15,7 +15,7 @@ use crate::permits::Permits;
 use crate::permits::Stage;
 use crate::permits::State;
 use crate::policy::Resource;
-use crate::queue::{Headcount, Line, News, Place};
+use crate::queue::{Headcount, Hold, Line, News, Place};
 use crate::refusal::Refusal;
 use crate::views::Shadows;
 use rampmeter_protocol::id::PermitId;
@@ -84,6 +84,8 @@ pub struct Scheduler<R> {
     pub(crate) counters: Counters,
     pub(crate) estimates: Estimates,
     pub(crate) next_plan: Option<Time>,
+    /// Starts that are kept free while a plan is made; none between plans.
+    pub(crate) holds: Vec<Hold>,
     /// What the plan that is being made has time for.
     pub(crate) steps_left: usize,
     pub(crate) news: News,
@@ -141,6 +143,7 @@ impl<R: Clone> Scheduler<R> {
             counters: Counters::default(),
             estimates: Estimates::default(),
             next_plan: None,
+            holds: Vec::new(),
             steps_left: 0,
             news: News::new(now),
             handing_over: false,

@@ -295,6 +295,12 @@ impl Bucket {
         for_both!(self, kind => kind.level_until(limit, now, time))
     }
 
+    /// What could be spent now if nothing were held for the starts of `held`.
+    pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = Key>) -> Credit {
+        let held = self.holdings().map_or(Credit::ZERO, |holdings| holdings.held_now_by(limit, now, held));
+        self.level_until(limit, now, now) + held
+    }
+
     /// What is withheld for promises of a predecessor.
     pub(crate) fn withheld(&self) -> &Withheld {
         static NOTHING: Withheld = Withheld::none();

@@ -16,5 +16,5 @@ pub(crate) use gate::{Crowd, Gate};
 pub(crate) use headcount::Headcount;
 pub(crate) use line::{Line, Place, Standing, Waiting};
 pub(crate) use news::News;
-pub(crate) use plan::just_past;
+pub(crate) use plan::{Hold, just_past};
 pub use virtual_time::Weight;
