@@ -181,7 +181,9 @@ impl Holdings {
         let until = end.unwrap_or_else(|| release(limit, key.at));
         if key.at < self.vague_from && self.at(key.at.max(self.now)) >= draw.cost {
             // Under a longer period it ends later than the predecessor told. Of all promises the last is heard of first.
-            self.longer = self.longer.max(until.since(self.nameless_until));
+            if frame(limit).is_none() {
+                self.longer = self.longer.max(until.since(self.nameless_until));
+            }
             self.hold(limit, until - self.longer, until, draw.cost);
             self.name(limit, key, draw, until);
         } else {
