@@ -1,8 +1,9 @@
 //! Who knows an account's limits: the configuration, or a service of the upstream's.
 //!
-//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its settings and of [`ProviderSource`],
-//! and what its table needs in `config/provider.rs`. When it is asked, how it is left alone after failures, who hears of it
-//! and what is made of its answers are the same for all.
+//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its
+//! settings and of [`ProviderSource`], and what its table needs in `config/provider.rs`. When it is
+//! asked, how it is left alone after failures, who hears of it and what is made of its answers are
+//! the same for all.
 //!
 //! * After a failure a provider is left alone for 1 s, doubled up to 60 s, with jitter. The access
 //!   token outlives the term.
@@ -69,7 +70,8 @@ impl Kind {
     /// Makes the provider ready to be asked. Nothing is asked yet.
     ///
     /// # Errors
-    /// If its secrets can't be read, or the system gives no certificates to check an upstream's with.
+    /// If its secrets can't be read, or the system gives no certificates to check an upstream's
+    /// with.
     pub fn open(&self, clock: Clock) -> anyhow::Result<ProviderSource> {
         match self {
             Kind::Static(contract) => Ok(ProviderSource::Static(Static(contract.clone()))),

@@ -7,10 +7,11 @@ use rampmeter_protocol::time::Span;
 
 /// Tells an account's limits, and where it can also what their buckets hold.
 ///
-/// A provider is asked one question at a time, by whoever leads the resource, and keeps between questions what it needs to ask,
-/// such as an access token. A question may be given up at any await. An error says what went wrong, and neither a secret
-/// nor anything else that the other side sent; everything that is believed was checked, so that limits which make no sense
-/// are an error too. Whoever asks keeps the limits that were known before, and asks again later.
+/// A provider is asked one question at a time, by whoever leads the resource, and keeps between
+/// questions what it needs to ask, such as an access token. A question may be given up at any
+/// await. An error says what went wrong, and neither a secret nor anything else that the other side
+/// sent; everything that is believed was checked, so that limits which make no sense are an error
+/// too. Whoever asks keeps the limits that were known before, and asks again later.
 ///
 /// ```
 /// use rampmeter_protocol::{amount::Amount, name::Name, time::Span};

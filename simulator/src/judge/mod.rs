@@ -17,8 +17,9 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::Time;
 
-/// Checks a world that has run under [late binding](crate::strategy::Strategy::LateBinding), against an upstream that enforces just
-/// what is configured, on a network that loses nothing: nobody is answered 429, and [all that holds everywhere](judge_grants).
+/// Checks a world that has run under [late binding](crate::strategy::Strategy::LateBinding),
+/// against an upstream that enforces just what is configured, on a network that loses nothing:
+/// nobody is answered 429, and [all that holds everywhere](judge_grants).
 ///
 /// # Errors
 /// The first violation.
@@ -32,9 +33,9 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     judge_grants(world, outcome)
 }
 
-/// Checks what was granted, whatever network and upstream made of it: nowhere more starts than a limit has for them, no call before
-/// its time, nobody passed by who is less urgent, clients that both wait served evenly, everybody served but for whom a quota was
-/// spent that is never reset.
+/// Checks what was granted, whatever network and upstream made of it: nowhere more starts than a
+/// limit has for them, no call before its time, nobody passed by who is less urgent, clients that
+/// both wait served evenly, everybody served but for whom a quota was spent that is never reset.
 ///
 /// # Errors
 /// The first violation.
