@@ -1,0 +1,168 @@
+//! Imports go one way: between folders downwards, between files never in a circle.
+
+use crate::package::{Edge, packages};
+use rampmeter_tests::repository::files;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The folders of a folder from the top down: each may import those behind it. An import through a
+/// file beside the folders counts like an import.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "scheduler-core/src",
+        &[
+            "scheduler",
+            "views",
+            "durability",
+            "fencing",
+            "queue",
+            "ledger",
+            "adaptation",
+            "limits",
+            "policy",
+            "collections",
+            "arithmetic",
+        ],
+    ),
+    ("scheduler/src", &["commands", "serve", "store", "config", "provider"]),
+    ("scheduler/src/commands", &["bench", "demo", "import", "state"]),
+    ("scheduler/src/serve", &["http", "leadership", "permits", "limits", "messages"]),
+    ("simulator/src", &["judge", "run"]),
+    ("worker-sdk/evalscript/src", &["builtins", "machine", "parser"]),
+    ("worker-sdk/src", &["jobs", "tower", "session"]),
+];
+
+/// What knows no worker: what schedulers and workers share is in `protocol`.
+const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
+
+/// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
+const UPWARDS: &[(&str, &str, &str, &str)] = &[
+    ("scheduler/src", "provider", "config", "a contract writes durations as the configuration does"),
+    ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call back into the script"),
+];
+
+/// Imports without which no circle would be left, and why they may stay: from, to, reason.
+const CIRCLES: &[(&str, &str, &str)] = &[];
+
+#[test]
+fn every_folder_has_its_layer() {
+    let declared = LAYERS
+        .iter()
+        .map(|(folder, layers)| ((*folder).to_owned(), layers.iter().copied().map(str::to_owned).collect()));
+    assert_eq!(folders(), declared.collect());
+}
+
+#[test]
+fn folders_import_downwards() {
+    let edges = all_edges();
+    let mut found = BTreeSet::new();
+    for (folder, layers) in LAYERS {
+        for (importing, imported) in edges.iter().flat_map(|(from, _)| reached(folder, from, &edges)) {
+            let place = |name: &str| layers.iter().position(|layer| *layer == name);
+            if place(&importing) > place(&imported) {
+                found.insert((*folder, importing, imported));
+            }
+        }
+    }
+    let known = UPWARDS.iter().map(|(folder, from, to, _)| (*folder, (*from).to_owned(), (*to).to_owned()));
+    assert_eq!(found, known.collect());
+}
+
+#[test]
+fn files_import_each_other_in_no_circle() {
+    let mut edges = all_edges();
+    for (from, to, _) in CIRCLES {
+        let edge = ((*from).to_owned(), (*to).to_owned());
+        assert!(edges.remove(&edge), "{from} does not import {to}: this exception is not needed");
+    }
+    let circle = circle(&edges);
+    assert!(circle.is_empty(), "a circle of imports: {circle:#?}");
+    for (from, to, _) in CIRCLES {
+        let all: BTreeSet<_> = edges.iter().cloned().chain([((*from).to_owned(), (*to).to_owned())]).collect();
+        assert!(!self::circle(&all).is_empty(), "{from} imports {to} in no circle: this exception is not needed");
+    }
+}
+
+#[test]
+fn the_server_takes_nothing_from_the_sdk() {
+    for folder in SERVER {
+        let found = files(&format!("scheduler/src/{folder}"), "rs");
+        assert!(!found.is_empty(), "{folder}");
+        for file in found {
+            assert!(!file.text.contains("rampmeter_worker_sdk"), "{}", file.path);
+        }
+    }
+}
+
+#[test]
+fn circles_are_found() {
+    let edges =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
+    let line: BTreeSet<Edge> = edges(&[("a", "b"), ("b", "c"), ("a", "c"), ("d", "a")]);
+    assert_eq!(circle(&line), BTreeSet::new());
+    let ring: BTreeSet<Edge> = edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]);
+    assert_eq!(circle(&ring), edges(&[("b", "c"), ("c", "b")]));
+}
+
+fn all_edges() -> BTreeSet<Edge> {
+    packages().iter().flat_map(|(_, package)| package.edges()).collect()
+}
+
+/// The folders that have more than one folder in them, with those.
+fn folders() -> BTreeMap<String, BTreeSet<String>> {
+    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (source, _) in packages() {
+        for file in files(&source, "rs") {
+            let path: Vec<&str> = file.path.split('/').collect();
+            let first = source.split('/').count();
+            for depth in first..path.len() - 1 {
+                folders.entry(path[..depth].join("/")).or_default().insert(path[depth].to_owned());
+            }
+        }
+    }
+    folders.retain(|folder, below| below.remove("bin") | true && below.len() > 1 && !folder.is_empty());
+    folders
+}
+
+/// Which folders of `folder` the file at `from` in one of them needs, through files beside them
+/// too.
+fn reached(folder: &str, from: &str, edges: &BTreeSet<Edge>) -> Vec<(String, String)> {
+    let Some(importing) = layer(folder, from) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(file) = open.pop() {
+        for (_, to) in edges.iter().filter(|(from, _)| from == file) {
+            match layer(folder, to) {
+                Some(imported) if imported != importing => found.push((importing.clone(), imported)),
+                None if to.starts_with(folder) && seen.insert(to) => open.push(to),
+                Some(_) | None => {}
+            }
+        }
+    }
+    found
+}
+
+/// The folder directly below `folder` that has the file.
+fn layer(folder: &str, file: &str) -> Option<String> {
+    let (layer, _) = file.strip_prefix(folder)?.strip_prefix('/')?.split_once('/')?;
+    Some(layer.to_owned())
+}
+
+/// The imports that are part of a circle: what is imported needs the importing file again.
+fn circle(edges: &BTreeSet<Edge>) -> BTreeSet<Edge> {
+    let mut needed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (from, to) in edges {
+        needed.entry(from).or_default().push(to);
+    }
+    edges.iter().filter(|(from, to)| needs(&needed, to, from)).cloned().collect()
+}
+
+fn needs(needed: &BTreeMap<&str, Vec<&str>>, from: &str, to: &str) -> bool {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(file) = open.pop() {
+        let next = needed.get(file).into_iter().flatten();
+        open.extend(next.filter(|next| seen.insert(**next)));
+    }
+    from != to && seen.contains(to)
+}
