@@ -10,9 +10,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "scheduler-core/src",
         &[
-            "scheduler",
             "views",
             "durability",
+            "scheduler",
             "fencing",
             "queue",
             "ledger",
@@ -36,12 +36,103 @@ const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
 const UPWARDS: &[(&str, &str, &str, &str)] = &[
+    ("scheduler-core/src", "arithmetic", "policy", "windows are aligned as the policy says"),
+    ("scheduler-core/src", "ledger", "views", "shadow limits are shown like others"),
     ("scheduler/src", "provider", "config", "a contract writes durations as the configuration does"),
-    ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call back into the script"),
+    ("scheduler/src/serve", "limits", "leadership", "a leader without limits waits for its first contract"),
+    ("scheduler/src/serve", "limits", "permits", "the permit loop takes changes of limits itself"),
+    ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script"),
 ];
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
-const CIRCLES: &[(&str, &str, &str)] = &[];
+const CIRCLES: &[(&str, &str, &str)] = &[
+    (
+        "scheduler-core/src/durability/level_snapshots.rs",
+        "scheduler-core/src/durability/snapshot.rs",
+        "a snapshot consists of level snapshots",
+    ),
+    (
+        "scheduler-core/src/durability/record_space.rs",
+        "scheduler-core/src/durability/snapshot.rs",
+        "the space is counted in entries of a snapshot",
+    ),
+    ("scheduler-core/src/ledger/key_pages.rs", "scheduler-core/src/ledger/keys.rs", "a page is a page of keys"),
+    (
+        "scheduler-core/src/ledger/shadow_limits.rs",
+        "scheduler-core/src/views/report.rs",
+        "shadow limits are shown like others",
+    ),
+    ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
+    (
+        "scheduler-core/src/policy/rules.rs",
+        "scheduler-core/src/policy/resource.rs",
+        "a succession compares two resources",
+    ),
+    (
+        "scheduler-core/src/queue/fair_order.rs",
+        "scheduler-core/src/queue/class_queue.rs",
+        "the order names places in the queue",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/delivery.rs",
+        "the scheduler has the state of deliveries",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/held_answers.rs",
+        "the scheduler has the answers that wait",
+    ),
+    (
+        "scheduler-core/src/scheduler/permits.rs",
+        "scheduler-core/src/scheduler/dispatch.rs",
+        "a permit knows how it was committed",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/limits/effective_limits.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/limits/provider_news.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/handover.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/leadership_state.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/purging.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/undelivered.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    ("worker-sdk/src/client.rs", "worker-sdk/src/builder.rs", "`Client::builder` begins with its builder"),
+    (
+        "worker-sdk/src/jobs/queue.rs",
+        "worker-sdk/src/jobs/queue_builder.rs",
+        "`Queue::builder` begins with its builder",
+    ),
+    (
+        "worker-sdk/src/jobs/queue.rs",
+        "worker-sdk/src/jobs/worker.rs",
+        "`Queue::worker` leads to the worker of the queue",
+    ),
+    ("worker-sdk/src/permit.rs", "worker-sdk/src/request_future.rs", "a permit that became void asks for another"),
+    ("worker-sdk/src/resource.rs", "worker-sdk/src/acquire.rs", "`Resource::acquire` begins a request to the resource"),
+    ("worker-sdk/src/resource.rs", "worker-sdk/src/run.rs", "`Resource::run` makes a call on the resource"),
+];
 
 #[test]
 fn every_folder_has_its_layer() {

@@ -4,7 +4,11 @@ use crate::package::packages;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that types of several files have, and why: the package's sources, the name, the reason.
-const SHARED: &[(&str, &str, &str)] = &[];
+const SHARED: &[(&str, &str, &str)] = &[
+    ("protocol/src", "Status", "that of a resource, and the field `status` of an answer on the wire"),
+    ("worker-sdk/src", "Lost", "a lane lease, and a scheduler"),
+    ("worker-sdk/src", "Terms", "those of middleware, and those of an answer"),
+];
 
 #[test]
 fn a_type_name_occurs_once_in_a_package() {
