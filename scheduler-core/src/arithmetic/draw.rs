@@ -5,6 +5,6 @@ use crate::ids::Tier;
 /// What one start takes from a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartCost {
-    pub(crate) cost: Credit,
+    pub(crate) credit: Credit,
     pub(crate) tier: Tier,
 }

@@ -108,7 +108,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(keys) = &page.keys else { return };
         let taken = then - Span::from_nanos(page.age_nanos);
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
-        for (name, micros) in &page.granted_since {
+        for (name, micros) in &page.spent {
             if let Some(limit) = self.resource.limit(name) {
                 let rate = self.resource.limits()[limit.index()].rate();
                 spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));

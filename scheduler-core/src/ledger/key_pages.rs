@@ -37,9 +37,9 @@ const SPARSE_PART: usize = 4;
 pub(crate) struct Page {
     pub(crate) id: PageId,
     /// When its keys were as it tells.
-    pub(crate) taken: Time,
+    pub(crate) as_of: Time,
     /// What may have been granted to each of its keys since then by those that led before, by limit.
-    pub(crate) spent: Vec<Credit>,
+    pub(crate) granted_since: Vec<Credit>,
     /// All keys that it tells of, and how many of them have not left.
     keys: Vec<Slot>,
     live: usize,
@@ -47,7 +47,8 @@ pub(crate) struct Page {
 
 impl Page {
     fn is_sparse(&self) -> bool {
-        self.live < self.keys.len().div_ceil(SPARSE_PART) || self.spent.iter().any(|spent| *spent > Credit::ZERO)
+        self.live < self.keys.len().div_ceil(SPARSE_PART)
+            || self.granted_since.iter().any(|granted| *granted > Credit::ZERO)
     }
 }
 
@@ -79,11 +80,11 @@ impl KeyPages {
     }
 
     /// A page of these keys, as the store has it or is to have it.
-    pub(crate) fn add(&mut self, id: PageId, taken: Time, spent: Vec<Credit>, keys: Vec<Slot>) -> PageNumber {
+    pub(crate) fn add(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) -> PageNumber {
         self.written += 1;
         let number = PageNumber(NonZeroU32::new(self.written).expect("it was counted up"));
         let live = keys.len();
-        self.pages.insert(number, Page { id, taken, spent, keys, live });
+        self.pages.insert(number, Page { id, as_of, granted_since, keys, live });
         number
     }
 
@@ -130,8 +131,8 @@ impl Keys {
     }
 
     /// Notes that these keys are as a page tells that was taken then, but for what each may have been granted since.
-    pub(crate) fn add_page(&mut self, (id, taken, spent): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
-        let number = self.pages.add(id, taken, spent, keys.clone());
+    pub(crate) fn add_page(&mut self, (id, as_of, granted_since): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+        let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);
             self.get_mut(slot).expect("a key of a page is known").page = Some(number);

@@ -54,7 +54,7 @@ impl Bucket {
     }
 
     /// A bucket of which its predecessor has told; none where the limit's buckets hold tokens.
-    pub(crate) fn counted(limit: &Limit, then: Time, taken: &Usage) -> Option<Self> {
+    pub(crate) fn from_usage(limit: &Limit, then: Time, taken: &Usage) -> Option<Self> {
         (!limit.has_tokens()).then(|| Counted(Box::new(CountedBucket::of(limit, then, taken))))
     }
 
@@ -82,8 +82,8 @@ impl Bucket {
 
     /// What a successor has to know of one without tokens: what is taken, what else may be granted, and that calls may be renewed
     /// until `renewed`.
-    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Option<Usage> {
-        Some(self.as_counted()?.taken(limit, now, unknown, renewed))
+    pub(crate) fn usage(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Option<Usage> {
+        Some(self.as_counted()?.usage(limit, now, unknown, renewed))
     }
 
     /// Whether it is as a new one that is full.
@@ -299,6 +299,12 @@ impl Bucket {
     /// that can be spent until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         for_both!(self, kind => kind.level_until(limit, now, time))
+    }
+
+    /// What could be spent now if nothing were held for the starts of `held`.
+    pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
+        let held = self.as_counted().map_or(Credit::ZERO, |counted| counted.held_now_by(limit, now, held));
+        self.level_until(limit, now, now) + held
     }
 
     /// What is withheld for promises of a predecessor.

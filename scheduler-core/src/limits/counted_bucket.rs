@@ -42,9 +42,13 @@ pub(crate) struct CountedBucket {
     held: BTreeMap<StartKey, Holding>,
     /// Until when something may be held by calls whose names are not known.
     nameless_until: Time,
+    /// How much longer starts hold something than a predecessor told.
+    longer: Span,
     /// From here on, what is told of as held once may be held in each of several windows.
     vague_from: Time,
-    /// What is held now by all calls.
+    /// What is held now by all calls. The sum saturates at 2¹²⁵ and counts too little after that. Commits stay within a full bucket, so
+    /// only debits get there: 1 176 of them in one period, each of 10⁹ units and a period of 366 days, the largest cost (2¹¹⁴·⁸).
+    /// The upstream has served a thousand times its largest limit then, and this limit protects nothing.
     total: Credit,
     /// By how much that changes, and when.
     steps: BTreeMap<Time, Credit>,
@@ -108,7 +112,7 @@ impl CountedBucket {
     }
 
     /// What a successor has to know, with all that may be granted meanwhile, and calls that may be renewed until `renewed`.
-    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Usage {
+    pub(crate) fn usage(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Usage {
         let renewable = limit.is_until_settled() && renewed > now;
         let mut blocks = condensed(self.blocks(limit, renewable.then(|| release(limit, renewed))));
         let unknown = unknown.iter().filter(|granted| granted.credit > Credit::ZERO);
@@ -176,6 +180,11 @@ impl CountedBucket {
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| release(limit, key.at));
         if key.at < self.vague_from && self.at(key.at.max(self.now)) >= cost.credit {
+            // Under a longer period it ends later than the predecessor told. Of all promises the last is heard of first.
+            if alignment(limit).is_none() {
+                self.longer = self.longer.max(until.since(self.nameless_until));
+            }
+            self.hold(limit, until - self.longer, until, cost.credit);
             self.name(limit, key, cost, until);
         } else {
             self.commit_until(limit, key, cost, until);
@@ -292,7 +301,14 @@ impl CountedBucket {
         limit.full() - held.min().unwrap_or(Credit::ZERO)
     }
 
-    /// When everything promised, `backlog` and `cost` will have started, if all is held to its end.
+    /// What is held now by those starts of `keys` that are ahead: in windows, of this one.
+    pub(crate) fn held_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
+        let is_now = |key: &StartKey| alignment(limit).is_some_and(|alignment| alignment.window(now).has(key.at));
+        let held = keys.filter(is_now).filter_map(|key| self.held.get(&key));
+        held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
+    }
+
+    /// When everything promised, `backlog` and `draw` will have started, if all is held to its end.
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(alignment) = alignment(limit) {
