@@ -1,4 +1,7 @@
 //! All buckets of a resource, and starts that suit every one of them.
+//!
+//! The search for a start goes round the buckets: each moves the time to its own next possibility,
+//! until all agree on one time.
 
 use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
@@ -10,7 +13,7 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
-/// A start that every bucket of its bill can pay, and the limit that kept it from being earlier.
+/// A start that every bucket of a bill can pay, and the limit that moved it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) at: Time,
@@ -18,22 +21,22 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// The refusal of one that can't wait so long.
+    /// The refusal of a request that can't wait so long.
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
         match self.limited_by {
-            // What others wait for may be all that is left of a quota that is never reset.
+            // What is left of a quota that is never reset may be promised to waiting requests.
             Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
             limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
         }
     }
 }
 
-/// The buckets. All or nothing: what is not committed changes none of them.
+/// The buckets. A start is committed in all buckets of its bill or in none.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
     pub(crate) keys: Keys,
-    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    /// Whether a change may let a waiting request start earlier or later.
     changed: bool,
 }
 
@@ -42,7 +45,7 @@ pub(crate) struct Ledger {
 struct Account<'a> {
     limit: LimitId,
     amount: Amount,
-    /// The key, if the limit has a bucket for each.
+    /// The key, if the limit has a bucket for each key.
     key: Option<&'a KeyCharge>,
 }
 
@@ -52,7 +55,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// All that a bill charges.
+/// All buckets that a bill charges.
 fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
     let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
     let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
@@ -60,33 +63,32 @@ fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
 }
 
 impl Ledger {
-    /// Buckets of a store that never knew the resource.
+    /// The buckets of a resource that the store does not know.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let adaptive_limits =
             resource.limits().iter().map(|limit| AdaptiveLimit::new(limit, resource.spec().start, now));
         Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
-    /// What a bucket says, from `now` on.
-    fn read<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+    /// What a bucket answers, from `now` on.
+    fn read<T>(&self, now: Time, account: Account, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
         let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
         match account.key {
-            None => say(bucket, limit),
-            Some(charge) => say(&self.keys.bucket(now, charge), limit),
+            None => answer(bucket, limit),
+            Some(charge) => answer(&self.keys.bucket(now, charge), limit),
         }
     }
 
-    /// What each bucket of the bill says, from `now` on.
+    /// What each bucket of the bill answers, from `now` on.
     pub(crate) fn read_each<T>(
         &self,
         now: Time,
         bill: &Bill,
-        say: impl Fn(&Bucket, &Limit) -> T,
+        answer: impl Fn(&Bucket, &Limit) -> T,
     ) -> impl Iterator<Item = T> {
-        accounts(bill).map(move |account| self.read(now, account, &say))
+        accounts(bill).map(move |account| self.read(now, account, &answer))
     }
 
-    /// Changes a bucket.
     fn update<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
         let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[account.limit.index()];
@@ -96,10 +98,10 @@ impl Ledger {
         }
     }
 
-    /// Takes everything that is in stock of the limits that are meant.
+    /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         for AdaptiveLimit { bucket, limit, .. } in
-            self.adaptive_limits.iter_mut().filter(|book| is_selected(&book.limit))
+            self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(&adaptive.limit))
         {
             bucket.drain(limit, now);
         }
@@ -125,12 +127,12 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Whether anything has changed since this was last asked.
+    /// Whether such a change was noted since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
+    /// Notes that a call which started at `at` was served: this ends freezes and proves stock.
     pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
         for account in accounts(bill) {
             if self.read(now, account, |bucket, _| bucket.freeze().is_some()) {
@@ -142,7 +144,8 @@ impl Ledger {
         }
     }
 
-    /// Nobody starts before `until` in the bucket of `limit` that the bill charges. Whether that breaks promises behind `told`.
+    /// No call starts before `until` in the bucket of `limit` that the bill charges. Returns
+    /// whether that breaks promises after `told`.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
         self.update(now, Account::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
@@ -150,41 +153,41 @@ impl Ledger {
         })
     }
 
-    /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
+    /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        self.adaptive_limits.iter().filter_map(|book| book.estimator.next_review()).min()
+        self.adaptive_limits.iter().filter_map(|adaptive| adaptive.estimator.next_review()).min()
     }
 
-    /// Keeps limits as what was learned of them says now.
+    /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
-        for book in &mut self.adaptive_limits {
-            self.changed |= book.review(now);
+        for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.review(now);
         }
     }
 
-    /// Goes on under other limits: those that go on keep their buckets.
+    /// Continues under other limits; those that go on keep their buckets.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
-        let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
+        let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
             Some(before) => self.adaptive(*before).under(now, limit),
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
-        self.adaptive_limits = limits.map(book).collect();
+        self.adaptive_limits = limits.map(adaptive).collect();
         self.keys.change(now, resource, succession);
     }
 
-    /// The wall clock showed something else at the origin of time.
+    /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        self.adaptive_limits.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, unix_at_origin));
         self.keys.anchor(now, unix_at_origin);
     }
 
-    /// Whether there is stock that is not proven yet.
+    /// Whether some stock is not proven yet.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.adaptive_limits.iter().any(|book| book.slow_start.is_some())
+        self.adaptive_limits.iter().any(|adaptive| adaptive.slow_start.is_some())
     }
 
-    /// The first limit whose stock has to be proven before this may start.
+    /// The first limit whose stock has to be proven before this bill may start.
     pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
         bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
@@ -199,7 +202,7 @@ impl Ledger {
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
-        self.adaptive_limits.iter_mut().for_each(|book| book.advance(now));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.advance(now));
         self.keys.advance(now);
     }
 
@@ -208,12 +211,13 @@ impl Ledger {
         self.search(from, bill, tier, |_| true)
     }
 
-    /// The earliest start from `from` on, should all calls in flight be over then.
+    /// The earliest start from `from` on if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
         self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
     }
 
-    /// The limit without keys that pays for its part last, if that is after `latest`, whatever the others do.
+    /// The limit without keys that pays its part last, if that is after `latest`, whatever the
+    /// other limits do.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let account = Account::of(bill, limit);
@@ -223,7 +227,7 @@ impl Ledger {
         last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 
-    /// The earliest start that all buckets can pay which count: each moves it to its own next possibility until none does.
+    /// The earliest start that all selected buckets can pay.
     fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Account) -> bool) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
         let accounts = accounts(bill).filter(|account| counts(account));
@@ -244,14 +248,14 @@ impl Ledger {
         offer
     }
 
-    /// Limits whose quota is gone by the upstream's word.
+    /// Quotas that are spent by the upstream's word.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
-        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// When the last quota can pay for the bill of those that are gone, and which that is. What is held for the starts of `held` may
-    /// come back.
+    /// The spent quota that can pay the bill last, and when it can. What the starts of `held` hold
+    /// may come back.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,
@@ -262,12 +266,12 @@ impl Ledger {
         accounts(bill).filter_map(reset).max()
     }
 
-    /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
-    /// takes nothing of what is there until then.
+    /// When a quota can pay that is spent by the upstream's word, or has too little left. Promises
+    /// after the quota's next reset take nothing of what it has until then.
     fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
-        let book = self.adaptive(account.limit);
-        let told = book.spent_until(now);
-        if told.is_some() || !book.limit.is_quota() {
+        let adaptive = self.adaptive(account.limit);
+        let told = adaptive.spent_until(now);
+        if told.is_some() || !adaptive.limit.is_quota() {
             return told;
         }
         self.read(now, account, |bucket, limit| {
@@ -277,7 +281,8 @@ impl Ledger {
         })
     }
 
-    /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
+    /// Extends the leases of the call of `key`; false if another call may have been promised its
+    /// place.
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
             let renew =
@@ -286,7 +291,7 @@ impl Ledger {
         })
     }
 
-    /// Of each limit that the call of `key` holds a place of, when its lease ends.
+    /// The ends of the leases of the call of `key`, with their limits.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |account: &Account| self.adaptive(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
@@ -295,7 +300,7 @@ impl Ledger {
         })
     }
 
-    /// When the last lease of the call of `key` ends, or else its start.
+    /// When the last lease of the call of `key` ends; its start if it has none.
     pub(crate) fn end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
@@ -316,7 +321,8 @@ impl Ledger {
         }
     }
 
-    /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
+    /// Corrects what the call of `key` took, from `charged` to `actual`; `made` tells whether the
+    /// call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
         for limit in charged.reached().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
@@ -330,18 +336,19 @@ impl Ledger {
         }
     }
 
-    /// When everything promised, the backlog of each bucket and the bill have been paid; `at_gate` is the backlog of a key.
+    /// When everything promised, the backlog of each bucket and the bill have been paid.
+    /// `key_backlog` gives the backlog of a key.
     pub(crate) fn paid_after(
         &self,
         now: Time,
         backlog: &Backlog,
-        at_gate: impl Fn(&KeyCharge) -> Credit,
+        key_backlog: impl Fn(&KeyCharge) -> Credit,
         bill: &Bill,
         tier: Tier,
     ) -> Offer {
         let mut latest = Offer { at: now, limited_by: None };
         for account in accounts(bill) {
-            let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
+            let behind = account.key.map_or_else(|| backlog.of(account.limit), &key_backlog);
             let at = self.read(now, account, |bucket, limit| {
                 bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier))
             });
@@ -352,8 +359,8 @@ impl Ledger {
         latest
     }
 
-    /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
-    /// the places that its call still holds.
+    /// Commits a start that the levels have already paid for, with its known leases. A past start
+    /// keeps the places that its call still holds.
     pub(crate) fn restore_promise(
         &mut self,
         now: Time,

@@ -1,6 +1,11 @@
 //! Buckets by key.
+//!
+//! A key has a bucket while it differs from a key that was never used. Each event sweeps two
+//! buckets, so that forgetting costs no event much. Sets order the buckets by their next event: the
+//! next promise, the end of a freeze, and the time at which a far debt is paid. A debt is far if it
+//! is paid later than [`NEAR`] after now; checkpoints list these.
 
-use super::key_pages::{KeyPages, PageNumber};
+use super::key_pages::{KeyPages, PageId, PageNumber};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -12,70 +17,74 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How far behind the taking of a checkpoint starts are near: a store that is silent for a moment stops nobody.
+/// Starts up to this long after a checkpoint are near, so that a short silence of the store stops
+/// no request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
-/// How many buckets are looked at with every event, to forget those that are full.
-const SWEEP: usize = 2;
-/// How many more are looked at before a new key is refused.
-const SEARCH: usize = 64;
-/// Buckets that are looked at to tell people of the lowest, which takes less than a millisecond.
-const MOST_SHOWN: usize = 4_000;
+/// Buckets that each event looks at, to forget those that are full.
+const SWEPT_BY_EVENT: usize = 2;
+/// Buckets that are looked at before a new key is refused.
+const SWEPT_FOR_ROOM: usize = 64;
+/// Buckets that are looked at for the lowest level, which takes less than a millisecond.
+const MAX_SHOWN: usize = 4_000;
 
 /// The bucket of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
-    /// Shared with nobody, so that it needs no counts.
+    /// Not shared, so it needs no reference counts.
     pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
     /// Whether requests wait for this very bucket.
     pub(crate) is_awaited: bool,
-    /// The page that tells of it as it is.
+    /// The page whose record of the bucket is up to date.
     pub(crate) page: Option<PageNumber>,
 }
 
 impl KeyBucket {
-    /// When the last promise has started, and what was promised is paid; none where nothing is owed.
+    /// When the last promise has started and all debts are paid; none if nothing is owed.
     fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
         let used = self.bucket.last_promise().max(self.bucket.last_use_ahead(limit, now));
         let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
         owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
     }
 
-    /// The same where that is beyond what is near.
+    /// The same, if that is far.
     fn far(&self, limit: &Limit, now: Time) -> Option<Time> {
         self.paid(limit, now).filter(|paid| *paid > now + NEAR)
     }
 
-    /// Until when nobody starts, by the upstream's own word.
+    /// When the freeze ends; the origin of time without a freeze.
     pub(crate) fn frozen_until(&self) -> Time {
         self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
     }
 }
 
-/// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
+/// All buckets that differ from an absent key's: a bucket is made by its first charge, and
+/// forgotten once it is full.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
     buckets: Slab<KeyBucket>,
-    /// By key: buckets of different limits stand beside each other.
+    /// By key: buckets of different limits share a key.
     index: Index,
-    /// By limit, how many buckets there are.
-    live: Vec<usize>,
-    /// By limit, a bucket like all that are not here.
+    /// The number of buckets, by limit.
+    counts: Vec<usize>,
+    /// The bucket of every key without one, by limit.
     absent: Vec<Bucket>,
-    /// When promises of buckets start.
+    /// When the promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
+    /// When far debts are paid, as of each bucket's last change: of short limits, and of limits
+    /// whose keys checkpoints list.
     far: [BTreeSet<(Time, Slot)>; 2],
     /// The same by bucket.
     far_until: BTreeMap<Slot, Time>,
-    /// When freezes of buckets end, by what was heard of each.
+    /// When freezes end; some entries are outdated.
     frozen: BTreeSet<(Time, Slot)>,
-    /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
+    /// Buckets of limits whose keys checkpoints list, without those that a page records as they
+    /// are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Buckets with gates that have changed since they were last looked at.
+    /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
     /// Where the sweep goes on.
     swept: usize,
@@ -87,24 +96,24 @@ impl Keys {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
-            live: vec![0; limits.len()],
+            counts: vec![0; limits.len()],
             absent: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
             ..Keys::default()
         }
     }
 
-    /// Every bucket of `limit` that is not here is like this one.
+    /// Every key of `limit` without a bucket has this one.
     pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
 
-    /// Every bucket of `limit` that is not here may have been used until `empty`, seen from `now`.
+    /// Every key of `limit` without a bucket may have been used until `empty`, seen from `now`.
     pub(crate) fn set_absent_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
         self.set_absent(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
     }
 
-    /// When every bucket of `limit` that is not here was empty at the latest, unless they are full.
+    /// When every key of `limit` without a bucket was empty at the latest; none if they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
@@ -114,9 +123,9 @@ impl Keys {
         self.buckets.len() == 0
     }
 
-    /// How many buckets of `limit` are not full, as far as is known.
+    /// How many keys of `limit` have buckets.
     pub(crate) fn live(&self, limit: LimitId) -> usize {
-        self.live[limit.index()]
+        self.counts[limit.index()]
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
@@ -132,7 +141,6 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    /// The bucket that `charge` is for, as it is from `now` on.
     pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
         self.bucket_of(now, charge.limit, &charge.key)
     }
@@ -143,7 +151,7 @@ impl Keys {
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
-    /// Changes the bucket that `charge` is for; it is made where there is none.
+    /// Changes the bucket that `charge` is for, and makes it if there is none.
     pub(crate) fn update<T>(
         &mut self,
         now: Time,
@@ -167,7 +175,7 @@ impl Keys {
         done
     }
 
-    /// Notes what a bucket is to be found by.
+    /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
         let Some(known) = self.buckets.get(slot) else { return };
         let limit = &self.limits[known.limit.index()];
@@ -182,7 +190,7 @@ impl Keys {
         }
     }
 
-    /// Buckets that are frozen, with the ends of their freezes, the last first.
+    /// Frozen buckets and the ends of their freezes, the last first.
     pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         while self.frozen.first().is_some_and(|(until, _)| *until < now) {
             self.frozen.pop_first();
@@ -191,32 +199,31 @@ impl Keys {
         self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
     }
 
-    /// Notes that the gate of a bucket, if it has one, is to be looked at.
+    /// Notes that the key queue of a bucket, if it has one, is to be looked at.
     pub(crate) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.changed.insert(slot);
         }
     }
 
-    /// A bucket whose gate is to be looked at.
+    /// A bucket whose key queue is to be looked at.
     pub(crate) fn take_changed(&mut self) -> Option<Slot> {
         self.changed.pop_first()
     }
 
-    /// The buckets whose gates are still to be looked at.
     pub(crate) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
         &mut self.changed
     }
 
-    /// Keeps a bucket that requests wait for, and notes its changes; or does so no more.
+    /// Requests wait for a bucket, which is kept and whose changes are noted; or wait no more.
     pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
 
-    /// Buckets of long or of short limits whose promises are paid only beyond what is near, with the time until which their keys are to
-    /// be given nothing else, the last first.
+    /// Buckets with far debts, of limits whose keys checkpoints list (`long`) or not. Each has the
+    /// time until which its key is to be given nothing else, the last first.
     pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let known = self.far[usize::from(long)].iter().rev();
         known.filter_map(move |(paid, slot)| {
@@ -229,7 +236,7 @@ impl Keys {
         self.buckets.iter()
     }
 
-    /// So many keys that are in use, at `most`. Those that are full are so no more.
+    /// At `most` so many keys that are in use; those that are full are so no more.
     pub(crate) fn used(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
@@ -242,24 +249,22 @@ impl Keys {
         used
     }
 
-    /// Puts the bucket of a key where its predecessor says that it was at `then`.
+    /// Gives a key the bucket that its predecessor had at `then`.
     pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.open(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
-    /// The place of the bucket that `charge` is for; it is made where there is none.
+    /// The place of the bucket that `charge` is for, which is made if there is none.
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
-            let bucket = self.absent(charge.limit, now);
-            self.insert(KeyBucket {
-                limit: charge.limit,
-                key: (*charge.key).into(),
-                bucket,
-                is_awaited: false,
-                page: None,
-            })
+            let (limit, key) = (charge.limit, (*charge.key).into());
+            let bucket = self.absent(limit, now);
+            let slot = self.buckets.insert(KeyBucket { limit, key, bucket, is_awaited: false, page: None });
+            self.index.insert(&*charge.key, slot);
+            self.counts[limit.index()] += 1;
+            slot
         })
     }
 
@@ -268,7 +273,7 @@ impl Keys {
         if self.buckets.len() < self.bound || self.find(charge.limit, &charge.key).is_some() {
             return true;
         }
-        self.sweep(now, SEARCH);
+        self.sweep(now, SWEPT_FOR_ROOM);
         self.buckets.len() < self.bound
     }
 
@@ -292,15 +297,16 @@ impl Keys {
             }
         }
         if !self.is_empty() {
-            self.sweep(now, SWEEP);
+            self.sweep(now, SWEPT_BY_EVENT);
         }
     }
 
-    /// By limit, the bucket with the least level, as far as buckets are looked at: those that owe something first.
+    /// By limit, the bucket with the lowest level among those that are looked at: those that owe
+    /// something first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
-        for known in owing.chain(self.buckets.iter()).take(MOST_SHOWN) {
+        for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
             if least.is_none_or(|(least, _)| level < least) {
@@ -310,14 +316,14 @@ impl Keys {
         lowest.into_iter().map(|least| least.map(|(_, known)| known)).collect()
     }
 
-    /// Goes on under other limits: buckets of those that are gone are forgotten.
+    /// Continues under other limits: buckets of limits that are gone are forgotten.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (self.limits.clone(), resource.limits());
-        let others = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
+        let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
             Some(from) => self.absent_under(now, from, to),
             None => initial_absent(resource, to, now),
         });
-        self.absent = others.collect();
+        self.absent = absent.collect();
         for slot in self.slots() {
             let Some(known) = self.buckets.get_mut(slot) else { continue };
             let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
@@ -329,25 +335,25 @@ impl Keys {
             }
             known.limit = to;
         }
-        self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
+        self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
         self.limits = after.to_vec();
         self.enlist_all(now);
     }
 
-    /// A bucket like all of `from` that are not here, under another limit.
+    /// The bucket of absent keys of `from`, under another limit.
     fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
-            // Nobody knows what keys have taken that were forgotten a moment ago.
+            // Keys that were forgotten a moment ago may have used the longer period.
             let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
             return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
-        let mut others = self.absent(from, now).recast(now, was, to);
-        others.compact(to, now);
-        others
+        let mut absent = self.absent(from, now).recast(now, was, to);
+        absent.compact(to, now);
+        absent
     }
 
-    /// The wall clock showed something else at the origin of time.
+    /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let before = self.limits.clone();
         self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
@@ -355,7 +361,7 @@ impl Keys {
         self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
-    /// Takes everything that is in stock.
+    /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let limits = self.limits.clone();
         self.change_all(now, |bucket, index| {
@@ -365,14 +371,14 @@ impl Keys {
         });
     }
 
-    /// Changes every bucket, and those that are not here, by the index of its limit.
+    /// Changes every bucket, and those of absent keys, by the index of its limit.
     fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
         self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
         self.absent.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
         self.enlist_all(now);
     }
 
-    /// Notes anew what all buckets are to be found by. No page tells of any of them as it is any more.
+    /// Enters all buckets anew; no page records any of them as it is.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.far = Default::default();
@@ -395,23 +401,43 @@ impl Keys {
         self.changed.clear();
     }
 
-    /// A bucket that is not here.
+    /// The bucket of a key without one.
     pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
-        let (others, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
-        if others.is_as_new(limit, now) {
+        let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
+        if absent.is_as_new(limit, now) {
             return Bucket::new(limit, now, limit.full());
         }
-        let mut bucket = others.clone();
+        let mut bucket = absent.clone();
         bucket.advance(limit, now);
         bucket
     }
 
-    fn insert(&mut self, bucket: KeyBucket) -> Slot {
-        self.live[bucket.limit.index()] += 1;
-        let slot = self.buckets.insert(bucket);
-        let known = self.buckets.get(slot).expect("it was put there");
-        self.index.insert(&*known.key, slot);
-        slot
+    /// Takes the keys of a sparse page into use, so that checkpoints list them again.
+    pub(crate) fn reuse_sparse_page(&mut self) {
+        let Some((number, slots)) = self.pages.sparse() else { return };
+        for slot in slots {
+            if self.get(slot).is_some_and(|known| known.page == Some(number)) {
+                self.leave_page(slot);
+                self.in_use.insert(slot);
+            }
+        }
+    }
+
+    /// Notes that these keys are as a page records them, which has this time and these grants
+    /// since.
+    pub(crate) fn add_page(&mut self, (id, as_of, granted_since): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+        let number = self.pages.add(id, as_of, granted_since, keys.clone());
+        for slot in keys {
+            self.in_use.remove(&slot);
+            self.get_mut(slot).expect("a key of a page is known").page = Some(number);
+        }
+    }
+
+    /// Notes that a key differs from the record of its page.
+    pub(crate) fn leave_page(&mut self, slot: Slot) {
+        if let Some(number) = self.get_mut(slot).and_then(|known| known.page.take()) {
+            self.pages.leave(number);
+        }
     }
 
     fn sweep(&mut self, now: Time, count: usize) {
@@ -439,20 +465,16 @@ impl Keys {
             self.far.iter_mut().for_each(|far| _ = far.remove(&(paid, slot)));
         }
         if let Some(known) = self.buckets.remove(slot) {
-            self.live[known.limit.index()] -= 1;
+            self.counts[known.limit.index()] -= 1;
             self.index.remove(&*known.key, slot);
         }
     }
 }
 
-/// A bucket that nobody has used.
+/// The bucket of a key that was never used.
 fn initial_absent(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
     match resource.spec().start {
         StartPolicy::Empty => Bucket::empty_until(limit, now, now),
-        StartPolicy::Full | StartPolicy::Unproven => full(limit),
+        StartPolicy::Full | StartPolicy::Unproven => Bucket::new(limit, Time::ORIGIN, limit.full()),
     }
-}
-
-fn full(limit: &Limit) -> Bucket {
-    Bucket::new(limit, Time::ORIGIN, limit.full())
 }
