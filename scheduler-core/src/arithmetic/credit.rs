@@ -52,15 +52,13 @@ impl Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
-    /// How many times `each`, which is above zero, goes into this; rounded up, zero if this is
-    /// negative.
+    /// How many times `each`, which is above zero, goes into this; rounded up.
     pub(crate) fn over(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// The part of `span` that this is of `whole`, rounded down. `whole` is above zero and no less
-    /// than this.
+    /// The part of `span` that this is of `whole`, which is no less and above zero; rounded down.
     pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
         const FINE: u32 = 30;
         const COARSE: u32 = 40;

@@ -13,8 +13,7 @@ pub(crate) struct WindowAlignment {
     length: Span,
     /// The wall clock at the origin of time, in nanoseconds since 1970.
     unix_at_origin: u64,
-    /// How far starts stay away from a window's ends: calls arrive later than they start, and
-    /// clocks differ.
+    /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
     guard: Span,
 }
 
@@ -60,7 +59,7 @@ impl WindowAlignment {
             Some(Alignment::Month(zone)) => calendar(unix, zone, month),
         };
         // A time that no calendar has lies in one window for ever.
-        let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.at(at)));
+        let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.time_of(at)));
         Window { starts, ends }
     }
 
@@ -68,8 +67,7 @@ impl WindowAlignment {
         self.guard
     }
 
-    /// Times before the origin become the origin.
-    fn at(&self, unix: u128) -> Time {
+    fn time_of(&self, unix: u128) -> Time {
         Time::from_nanos(u64::try_from(unix.saturating_sub(u128::from(self.unix_at_origin))).unwrap_or(u64::MAX))
     }
 }

@@ -4,12 +4,11 @@ use super::slab::Slot;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// Sixty-four shards: growing one takes a millisecond; growing a whole index would stop all
-/// requests for a tenth of a second.
+/// Growing one of 64 shards takes a millisecond; growing a whole index would take a tenth of a
+/// second.
 const SHARD_BITS: u32 = 6;
 
-/// A hash table of slots, in shards. It keeps a part of each hash beside the slot, so that growing
-/// reads nothing else.
+/// Slots by a hash. A part of each hash stands beside its slot, so that growing reads no values.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     shards: Vec<HashTable<(u32, Slot)>>,

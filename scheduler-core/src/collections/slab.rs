@@ -9,8 +9,7 @@ pub(crate) struct Slot(NonZeroU32);
 /// Values in one chunk.
 const CHUNK: usize = 256;
 
-/// Values that keep their place until they are removed. It grows by chunks, so that it never copies
-/// a value.
+/// Values that keep their place until they are removed. Chunks grow without copying a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Vec<Option<T>>>,
@@ -25,7 +24,6 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Puts a value into a free place.
     pub(crate) fn insert(&mut self, value: T) -> Slot {
         self.len += 1;
         if let Some(slot) = self.free.pop() {

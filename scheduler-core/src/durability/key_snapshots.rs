@@ -178,7 +178,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.keys.bucket_of(now, *limit, key)
+        self.ledger.keys.bucket(now, *limit, key)
     }
 }
 

@@ -45,7 +45,6 @@ pub(crate) struct Ledger {
 struct Account<'a> {
     limit: LimitId,
     amount: Amount,
-    /// The key, if the limit has a bucket for each key.
     key: Option<&'a KeyCharge>,
 }
 
@@ -55,7 +54,6 @@ impl<'a> Account<'a> {
     }
 }
 
-/// All buckets that a bill charges.
 fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
     let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
     let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
@@ -63,7 +61,6 @@ fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
 }
 
 impl Ledger {
-    /// The buckets of a resource that the store does not know.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let adaptive_limits =
             resource.limits().iter().map(|limit| AdaptiveLimit::new(limit, resource.spec().start, now));
@@ -75,7 +72,7 @@ impl Ledger {
         let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
         match account.key {
             None => answer(bucket, limit),
-            Some(charge) => answer(&self.keys.bucket(now, charge), limit),
+            Some(charge) => answer(&self.keys.bucket(now, charge.limit, &charge.key), limit),
         }
     }
 
@@ -122,12 +119,11 @@ impl Ledger {
         &mut self.adaptive_limits[limit.index()]
     }
 
-    /// Notes a change that may let a waiting request start earlier or later.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
     }
 
-    /// Whether such a change was noted since the last call.
+    /// Whether anything was noted to have changed since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -144,8 +140,7 @@ impl Ledger {
         }
     }
 
-    /// No call starts before `until` in the bucket of `limit` that the bill charges. Returns
-    /// whether that breaks promises after `told`.
+    /// No call starts before `until`. Returns whether that breaks promises after `told`.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
         self.update(now, Account::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
@@ -182,7 +177,6 @@ impl Ledger {
         self.keys.anchor(now, unix_at_origin);
     }
 
-    /// Whether some stock is not proven yet.
     pub(crate) fn is_doubted(&self) -> bool {
         self.adaptive_limits.iter().any(|adaptive| adaptive.slow_start.is_some())
     }
@@ -192,7 +186,6 @@ impl Ledger {
         bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
 
-    /// Notes that a call was promised a start.
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
         for (id, _) in bill.iter() {
             if let Some(slow_start) = &mut self.adaptive_limits[id.index()].slow_start {
@@ -216,8 +209,7 @@ impl Ledger {
         self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
     }
 
-    /// The limit without keys that pays its part last, if that is after `latest`, whatever the
-    /// other limits do.
+    /// The limit without keys that pays its part last, if that is after `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let account = Account::of(bill, limit);
@@ -254,8 +246,7 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// The spent quota that can pay the bill last, and when it can. What the starts of `held` hold
-    /// may come back.
+    /// The spent quota that pays the bill last. What the starts of `held` hold may come back.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,
@@ -266,8 +257,8 @@ impl Ledger {
         accounts(bill).filter_map(reset).max()
     }
 
-    /// When a quota can pay that is spent by the upstream's word, or has too little left. Promises
-    /// after the quota's next reset take nothing of what it has until then.
+    /// When a quota can pay that is spent by the upstream's word, or has too little left until its
+    /// reset.
     fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(account.limit);
         let told = adaptive.spent_until(now);
@@ -281,8 +272,7 @@ impl Ledger {
         })
     }
 
-    /// Extends the leases of the call of `key`; false if another call may have been promised its
-    /// place.
+    /// Extends the call's leases; false if another call may have been promised its place.
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
             let renew =
@@ -321,8 +311,7 @@ impl Ledger {
         }
     }
 
-    /// Corrects what the call of `key` took, from `charged` to `actual`; `made` tells whether the
-    /// call was made.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
         for limit in charged.reached().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
@@ -336,8 +325,8 @@ impl Ledger {
         }
     }
 
-    /// When everything promised, the backlog of each bucket and the bill have been paid.
-    /// `key_backlog` gives the backlog of a key.
+    /// When all promises, the backlogs of buckets and of the bill's keys, and the bill have been
+    /// paid.
     pub(crate) fn paid_after(
         &self,
         now: Time,
@@ -396,7 +385,6 @@ impl Backlog {
         }
     }
 
-    /// Makes this what `bill` takes, and nothing else.
     pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
         self.0.fill(Credit::ZERO);
         self.add(resource, bill);

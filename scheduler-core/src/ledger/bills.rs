@@ -9,8 +9,7 @@ const MIN_ROOM: usize = 1024;
 /// There is too much room if less than one place in this many is in use.
 const SPARSE: usize = 8;
 
-/// Bills in use. Calls have few different costs: a permit that points at a shared bill takes a
-/// third less memory than one with its own.
+/// Bills in use. Calls have few different costs, so shared bills save a third of a permit's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     kept: HashSet<Arc<Bill>>,

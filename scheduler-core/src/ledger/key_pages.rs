@@ -14,8 +14,7 @@ use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-/// Where the store keeps a page. Terms share no places, and a place is used again once no
-/// checkpoint names its content.
+/// Where the store keeps a page. A place is used again once no checkpoint names its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageId {
     /// The epoch of its writer.

@@ -17,8 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Starts up to this long after a checkpoint are near, so that a short silence of the store stops
-/// no request.
+/// Starts this soon after a checkpoint are near: a short silence of the store stops no request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
 /// Buckets that each event looks at, to forget those that are full.
 const SWEPT_BY_EVENT: usize = 2;
@@ -59,8 +58,7 @@ impl KeyBucket {
     }
 }
 
-/// All buckets that differ from an absent key's: a bucket is made by its first charge, and
-/// forgotten once it is full.
+/// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
@@ -73,20 +71,17 @@ pub(crate) struct Keys {
     absent: Vec<Bucket>,
     /// When the promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// When far debts are paid, as of each bucket's last change: of short limits, and of limits
-    /// whose keys checkpoints list.
+    /// When far debts are paid: of short limits, and of limits whose keys checkpoints list.
     far: [BTreeSet<(Time, Slot)>; 2],
     /// The same by bucket.
     far_until: BTreeMap<Slot, Time>,
     /// When freezes end; some entries are outdated.
     frozen: BTreeSet<(Time, Slot)>,
-    /// Buckets of limits whose keys checkpoints list, without those that a page records as they
-    /// are.
+    /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
-    /// Where the sweep goes on.
     swept: usize,
     bound: usize,
 }
@@ -119,11 +114,6 @@ impl Keys {
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.buckets.len() == 0
-    }
-
-    /// How many keys of `limit` have buckets.
     pub(crate) fn live(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
@@ -141,12 +131,8 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
-        self.bucket_of(now, charge.limit, &charge.key)
-    }
-
     /// The bucket of this key, as it is from `now` on.
-    pub(crate) fn bucket_of(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
         let known = self.find(limit, key).and_then(|slot| self.get(slot));
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
@@ -206,7 +192,6 @@ impl Keys {
         }
     }
 
-    /// A bucket whose key queue is to be looked at.
     pub(crate) fn take_changed(&mut self) -> Option<Slot> {
         self.changed.pop_first()
     }
@@ -222,8 +207,8 @@ impl Keys {
         }
     }
 
-    /// Buckets with far debts, of limits whose keys checkpoints list (`long`) or not. Each has the
-    /// time until which its key is to be given nothing else, the last first.
+    /// Buckets with far debts and when these are paid, the last first; of listed (`long`) keys or
+    /// others.
     pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let known = self.far[usize::from(long)].iter().rev();
         known.filter_map(move |(paid, slot)| {
@@ -296,13 +281,12 @@ impl Keys {
                 self.far_until.remove(&slot);
             }
         }
-        if !self.is_empty() {
+        if self.buckets.len() > 0 {
             self.sweep(now, SWEPT_BY_EVENT);
         }
     }
 
-    /// By limit, the bucket with the lowest level among those that are looked at: those that owe
-    /// something first.
+    /// By limit, the bucket with the lowest level of those that are looked at, debtors first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
@@ -395,13 +379,11 @@ impl Keys {
         places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    /// No request waits for any bucket any more.
     pub(crate) fn clear_awaited(&mut self) {
         self.buckets.iter_mut().for_each(|known| known.is_awaited = false);
         self.changed.clear();
     }
 
-    /// The bucket of a key without one.
     pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
         let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if absent.is_as_new(limit, now) {
@@ -423,8 +405,7 @@ impl Keys {
         }
     }
 
-    /// Notes that these keys are as a page records them, which has this time and these grants
-    /// since.
+    /// Notes that a page records these keys as they are, but for grants since then.
     pub(crate) fn add_page(&mut self, (id, as_of, granted_since): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {

@@ -37,8 +37,7 @@ impl ShadowLimits {
         self.ledger.advance(now);
     }
 
-    /// Continues with the shadow limits of another resource; those that go on keep what they
-    /// measured.
+    /// Continues with the shadow limits of another resource; those that go on keep their tallies.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
         let after = resource.shadow().clone();
         let succession = Succession::between(&self.resource, &after);
@@ -72,8 +71,8 @@ impl ShadowLimits {
         limits.zip(&self.tallies).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
     }
 
-    /// A call was granted this start and would have come no later than `latest`; `bill` is the
-    /// charge of one limit.
+    /// Charges `bill` to one limit for a call with this start that would not have waited beyond
+    /// `latest`.
     pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
         let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;

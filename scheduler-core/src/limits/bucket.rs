@@ -87,7 +87,6 @@ impl Bucket {
         Some(self.as_counted()?.usage(limit, now, grants, renewed))
     }
 
-    /// Whether it equals a new, full bucket.
     pub(crate) fn is_as_new(&self, limit: &Limit, now: Time) -> bool {
         self.freeze().is_none() && self.is_unused(limit, now)
     }
@@ -120,8 +119,7 @@ impl Bucket {
         for_both!(self, kind => kind.commit(limit, now, key, cost));
     }
 
-    /// Commits a start that the level has already paid for; its lease ends at `end`, if that is
-    /// known.
+    /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
     pub(crate) fn restore_promise(
         &mut self,
         limit: &Limit,
@@ -147,8 +145,7 @@ impl Bucket {
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Corrects the cost of the call of `key` from `charged` to `actual`; `made` tells whether the
-    /// call was made.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(
         &mut self,
         limit: &Limit,
@@ -284,8 +281,7 @@ impl Bucket {
         for_both!(self, kind => kind.level(limit, now))
     }
 
-    /// When a bucket of tokens was or will be empty to have this level; until when any other may
-    /// have been used.
+    /// When tokens at this level would be none; until when any other bucket may have been used.
     pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
         if limit.has_tokens() {
             return limit.empty_at(now, self.level_when_paid(limit, now));
@@ -293,15 +289,13 @@ impl Bucket {
         self.last_promise().max(self.last_use_ahead(limit, now)).unwrap_or(now).max(now)
     }
 
-    /// The level that a successor is told at `now`: every promise is paid, and nothing else is
-    /// granted before.
+    /// The level for a successor: all promises are paid, and nothing else is granted before.
     pub(crate) fn level_when_paid(&self, limit: &Limit, now: Time) -> Credit {
         let level = self.level(limit, now);
         self.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
     }
 
-    /// What could be spent at `now` if every promise until `time` were paid now; without tokens,
-    /// the most that can be spent at once until then.
+    /// The level if promises until `time` were paid now; without tokens, the highest until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         for_both!(self, kind => kind.level_until(limit, now, time))
     }
@@ -312,7 +306,6 @@ impl Bucket {
         self.level_until(limit, now, now) + held
     }
 
-    /// What a predecessor may have promised.
     pub(crate) fn pending_debits(&self) -> &PendingDebits {
         static NOTHING: PendingDebits = PendingDebits::none();
         self.tokens().map_or(&NOTHING, TokenBucket::pending_debits)
@@ -327,8 +320,7 @@ impl Bucket {
         for_both!(self, kind => kind.last_promise())
     }
 
-    /// The last use that may still count when a call that starts now no longer does; none for
-    /// tokens.
+    /// The last use that may outlast whatever starts now; none for tokens.
     pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         self.as_counted()?.last_use_ahead(limit, now)
     }

@@ -89,8 +89,7 @@ impl CountedBucket {
         CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until: counted_until(limit, last), credit }])
     }
 
-    /// Continues a predecessor's usage at `then`. Fixed windows follow the wall clock; everything
-    /// else follows elapsed time.
+    /// Continues a predecessor's usage. Fixed windows follow the wall clock, all else elapsed time.
     pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
         let here = limit.unix_at_origin().saturating_add(then.nanos());
         let unix = alignment(limit).map_or(usage.unix_nanos, |_| here);
@@ -151,8 +150,7 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// The first time after `from` at which usage would keep other calls from starting, if `cost`
-    /// were held from `from` on.
+    /// The first time after `from` at which `cost`, held from `from` on, would block starts.
     fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
         let until = self.last_rise.min(counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
@@ -164,8 +162,7 @@ impl CountedBucket {
         obstacle.map(|(time, _)| time)
     }
 
-    /// Whether `cost` would keep calls from starting at `time`. These leave the smaller headroom of
-    /// their own tier and of the newcomer's.
+    /// Whether `cost` would block starts at `time`, which leave the smaller of both headrooms.
     fn blocks_starts_at(&self, limit: &Limit, time: Time, held: Credit, cost: StartCost) -> bool {
         let starting = self.calls.range(StartKey { at: time, serial: 0 }..=last_key_at(time));
         let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(cost.tier);
@@ -186,8 +183,7 @@ impl CountedBucket {
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period a call ends later than the predecessor told. The last promise
-            // is restored first.
+            // A longer period ends later than was told. The last promise is restored first.
             if alignment(limit).is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
@@ -198,8 +194,8 @@ impl CountedBucket {
         }
     }
 
-    /// Lists a call by its start. Past starts of fixed windows are not listed: there may be
-    /// millions, and no question names them.
+    /// Lists a call by its start. Of fixed windows past starts are not listed: there may be
+    /// millions.
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
             self.promised = self.promised.saturating_add(cost.credit);
@@ -251,8 +247,7 @@ impl CountedBucket {
         before.is_some() && (holding.revived && self.now < self.anonymous_until || fits())
     }
 
-    /// A call in flight ends with its correction. What a call left unused in a window that has
-    /// ended is lost.
+    /// A call in flight ends with its correction. What is left of a window that has ended is lost.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
         if limit.is_until_settled() {
             self.remove_call(limit, key);
@@ -385,8 +380,8 @@ impl CountedBucket {
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {
-            // Usage that is over counts again in a longer window, but is not known any more. It is
-            // at most what the former limit can have admitted.
+            // Usage that is over but counts again is unknown: the former limit has admitted no
+            // more.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
             recast.hold(to, now, last + longer, unknown.max(Credit::ZERO));
@@ -406,8 +401,7 @@ impl CountedBucket {
         anonymous
     }
 
-    /// Usage by time, if all listed calls hold at least until `renewed`; by window, as far as
-    /// blocks suffice.
+    /// Usage by time, and by window, if all listed calls hold at least until `renewed`.
     fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
         let (mut from, mut held) = (self.now, self.total);
@@ -441,8 +435,7 @@ impl CountedBucket {
         steps
     }
 
-    /// Changes what is held in this time, as far as it is ahead; of fixed windows, in each that it
-    /// meets.
+    /// Changes what is held in this time, as far as it is ahead, and in all fixed windows it meets.
     fn hold(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;

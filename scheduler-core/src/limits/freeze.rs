@@ -6,8 +6,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
 
-/// No call starts before the end of the freeze. Then one call starts, the probe; the others follow
-/// once the upstream has not refused the probe.
+/// No call starts before its end. Then one call starts, the probe; others follow if it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,

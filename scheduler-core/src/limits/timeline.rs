@@ -48,8 +48,7 @@ type Link = Option<NonZeroU32>;
 struct Run {
     /// The cost of all its starts.
     sum: Credit,
-    /// The maximum, over its starts, of refill until then + pending debits then − cost of earlier
-    /// starts.
+    /// The maximum over its starts: refill and pending debits until then, less the cost before.
     peak: Credit,
 }
 
@@ -166,8 +165,8 @@ impl Timeline {
         gap
     }
 
-    /// The first gap in which the level passes `level`, or else the last one. The search begins in
-    /// the gap before `from`, which has this potential.
+    /// The first gap from that before `from` on in which the level passes `level`; else the last
+    /// gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, 0, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
@@ -179,8 +178,7 @@ impl Timeline {
         Gap { potential, end: end.map(|start| start.key) }
     }
 
-    /// The first start from `from` on that lacks what it needs beside a newcomer of `tier` that
-    /// leaves `potential` before it.
+    /// The first start from `from` on that lacks what it needs beside a newcomer of `tier`.
     pub(crate) fn first_short(
         &self,
         limit: &Limit,
@@ -198,9 +196,8 @@ impl Timeline {
         short.map(|start| start.key)
     }
 
-    /// The last start that a newcomer of this cost can't be put ahead of, from `short` on until the
-    /// bucket runs over; `short` is one. Until then no refill is lost, so none makes up for the
-    /// newcomer. `cap` is the highest possible potential before `short`.
+    /// The last start that `newcomer` can't be put ahead of, from `short` on until the bucket runs
+    /// over. `cap` is the highest possible potential before `short`.
     pub(crate) fn last_short(
         &self,
         limit: &Limit,
@@ -267,8 +264,8 @@ impl Timeline {
         self.seek(limit, tier, node.right, None, holds)
     }
 
-    /// The last start in the search's range whose need, seen from the beginning of the timeline, is
-    /// above the threshold. `before` is the cost of all starts left of `link`.
+    /// The last start in the range whose need, seen from the first start, is above the threshold.
+    /// `before` is the cost of all starts left of `link`.
     fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<StartKey> {
         let node = self.node(link)?;
         let key = node.start.key;
@@ -393,8 +390,7 @@ fn need(limit: &Limit, start: &PromisedStart, tier: Tier) -> Credit {
     limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
 }
 
-/// The potential needed before `first` to leave `need` after it; infinite if not even a full bucket
-/// can leave that.
+/// The potential needed before `first` to leave `need` after it; infinite if a full bucket can't.
 fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
     if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
 }

@@ -245,8 +245,7 @@ impl TokenBucket {
         Ok(start)
     }
 
-    /// Whether every promise after a start at `start` can still be paid; otherwise the time at
-    /// which the search goes on.
+    /// Whether a start leaves enough for every later promise; otherwise when the search goes on.
     fn check_later_starts(&self, limit: &Limit, gap: Gap, start: Time, cost: StartCost) -> Result<(), Time> {
         let capped = gap.potential.min(self.cap(limit, start));
         let promised = &self.extra().promised;

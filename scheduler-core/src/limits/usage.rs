@@ -27,8 +27,8 @@ pub struct Usage {
     pub unix_nanos: u64,
     /// What is used, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
-    /// Whether more may be used than is known. Then everything counts as used for as long as a call
-    /// that starts at the snapshot counts.
+    /// Whether more may be used than is known. Then everything counts as used by a call at the
+    /// snapshot.
     pub doubted: bool,
 }
 

@@ -141,7 +141,7 @@ impl<R: Clone> Scheduler<R> {
     /// The earliest start of a request that stands so which the bucket of a key can pay, beside what it keeps for another.
     fn earliest_of_key(&self, now: Time, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
         let limit = &self.resource.limits()[charge.limit.index()];
-        let mut bucket = self.ledger.keys.bucket(now, charge);
+        let mut bucket = self.ledger.keys.bucket(now, charge.limit, &charge.key);
         let key = self.ledger.keys.find(charge.limit, &charge.key);
         if let Some(holder) = key.and_then(|key| self.kept_before(now, position, key)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
