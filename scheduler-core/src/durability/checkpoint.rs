@@ -53,9 +53,9 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // One more than are listed says how long the others wait.
-        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far_debts(now, false).take(MOST_FAR + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
+            far.extend(self.ledger.keys.far_debts(now, true).take(MOST_FAR + 1));
             keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let mark = |(until, known): &(Time, &KeyBucket)| {

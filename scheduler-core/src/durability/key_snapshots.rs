@@ -37,7 +37,7 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut wanted = self.wanted_of_keys();
-        let used = self.ledger.keys.used(now, MOST_LOOKED_AT);
+        let used = self.ledger.keys.keys_in_use(now, MOST_LOOKED_AT);
         let are_all = used.len() == self.ledger.keys.in_use.len();
         let latest = self.grant_budget.as_ref().and_then(GrantBudget::key_budgets);
         for name in used {
@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
     pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let used = self.ledger.keys.used(now, usize::MAX);
+        let used = self.ledger.keys.keys_in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.turn_pages(now, usize::MAX, &mut used)
     }

@@ -98,7 +98,7 @@ impl<R: Clone> Scheduler<R> {
         marks.pages.iter().for_each(|page| self.restore_page(then, page));
         for mark in &marks.listed {
             if let Some((limit, was)) = self.key_bucket_of(then, mark) {
-                self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
+                self.ledger.keys.restore(limit, mark.key.as_str().into(), then, was);
             }
         }
     }
@@ -125,7 +125,8 @@ impl<R: Clone> Scheduler<R> {
             Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
         });
         let restored: Vec<_> = restored.collect();
-        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
+        let slots =
+            restored.into_iter().map(|(limit, key, was)| self.ledger.keys.restore(limit, key, then, was)).collect();
         self.ledger.keys.add_page((page.id, taken, spent), slots);
     }
 

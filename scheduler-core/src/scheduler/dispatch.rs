@@ -254,7 +254,7 @@ impl<R: Clone> Scheduler<R> {
         let promotions = self.promotions().map(|(at, ..)| at);
         let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
-        let slow_start = (self.ledger.is_doubted() && !holds.is_empty()).then_some(now + LOOK);
+        let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + LOOK);
         starts.chain(promotions).chain(key_queue).chain(deadline).chain(slow_start).filter(|at| *at > now).min()
     }
 }

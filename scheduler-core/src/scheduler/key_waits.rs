@@ -35,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
     /// Sends a request from the line of its class to the gate of a key that holds it up. False if none does.
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
         let Some(charge) = self.blocking_key(now, slot, tier).cloned() else { return false };
-        let key = self.ledger.keys.open(now, &charge);
+        let key = self.ledger.keys.find_or_insert(now, &charge);
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
         let position = waiting.key_position();
@@ -80,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn look_at_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
         while self.steps_left > 0
-            && let Some(key) = self.ledger.keys.take_changed().or_else(|| self.next_alarm(latest))
+            && let Some(key) = self.ledger.keys.changed_mut().pop_first().or_else(|| self.next_alarm(latest))
         {
             self.take_step();
             self.look_at_key(now, key, latest);

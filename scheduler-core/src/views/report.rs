@@ -94,7 +94,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: bucket.next_free(kept, now).since(now).millis(),
-            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             learned: book.estimator.report(now),
             shadow: None,
