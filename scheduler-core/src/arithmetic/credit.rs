@@ -44,7 +44,7 @@ impl Credit {
     }
 
     /// One part of `parts` equal ones, rounded down.
-    pub(crate) fn part(self, parts: u64) -> Credit {
+    pub(crate) fn divided_by(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
     }
 
@@ -53,7 +53,7 @@ impl Credit {
     }
 
     /// How many times `each`, which is above zero, goes into this; rounded up.
-    pub(crate) fn over(self, each: Credit) -> u64 {
+    pub(crate) fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }

@@ -201,5 +201,5 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
 
 /// What is allowed to each key of a limit that is not listed: a call as large as any of late, where that is a small part.
 fn small((limit, largest): (&Limit, &Credit)) -> Credit {
-    if *largest <= limit.full().part(SMALL_PART) { *largest } else { Credit::ZERO }
+    if *largest <= limit.full().divided_by(SMALL_PART) { *largest } else { Credit::ZERO }
 }

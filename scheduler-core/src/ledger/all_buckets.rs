@@ -177,7 +177,7 @@ impl Ledger {
         self.keys.anchor(now, unix_at_origin);
     }
 
-    pub(crate) fn is_doubted(&self) -> bool {
+    pub(crate) fn has_unproven(&self) -> bool {
         self.adaptive_limits.iter().any(|adaptive| adaptive.slow_start.is_some())
     }
 

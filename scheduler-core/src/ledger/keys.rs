@@ -48,7 +48,7 @@ impl KeyBucket {
     }
 
     /// The same, if that is far.
-    fn far(&self, limit: &Limit, now: Time) -> Option<Time> {
+    fn far_debt_until(&self, limit: &Limit, now: Time) -> Option<Time> {
         self.paid(limit, now).filter(|paid| *paid > now + NEAR)
     }
 
@@ -114,7 +114,7 @@ impl Keys {
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    pub(crate) fn live(&self, limit: LimitId) -> usize {
+    pub(crate) fn count(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
 
@@ -144,7 +144,7 @@ impl Keys {
         charge: &KeyCharge,
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
-        let slot = self.open(now, charge);
+        let slot = self.find_or_insert(now, charge);
         self.note_change(slot);
         self.change_at(now, slot, change)
     }
@@ -167,7 +167,7 @@ impl Keys {
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        if let Some(paid) = known.far(limit, now) {
+        if let Some(paid) = known.far_debt_until(limit, now) {
             self.far[usize::from(limit.lists_keys())].insert((paid, slot));
             self.far_until.insert(slot, paid);
         }
@@ -192,10 +192,7 @@ impl Keys {
         }
     }
 
-    pub(crate) fn take_changed(&mut self) -> Option<Slot> {
-        self.changed.pop_first()
-    }
-
+    /// Buckets whose key queues are to be looked at.
     pub(crate) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
         &mut self.changed
     }
@@ -209,11 +206,11 @@ impl Keys {
 
     /// Buckets with far debts and when these are paid, the last first; of listed (`long`) keys or
     /// others.
-    pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(crate) fn far_debts(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let known = self.far[usize::from(long)].iter().rev();
         known.filter_map(move |(paid, slot)| {
             let known = self.buckets.get(*slot)?;
-            Some((known.far(&self.limits[known.limit.index()], now)?.max(*paid), known))
+            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(*paid), known))
         })
     }
 
@@ -222,7 +219,7 @@ impl Keys {
     }
 
     /// At `most` so many keys that are in use; those that are full are so no more.
-    pub(crate) fn used(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+    pub(crate) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
             let known = self.buckets.get(slot).expect("a key in use is known");
@@ -235,14 +232,14 @@ impl Keys {
     }
 
     /// Gives a key the bucket that its predecessor had at `then`.
-    pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
-        let slot = self.open(then, &KeyCharge { limit, key, amount: Amount::ZERO });
+    pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
+        let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
     /// The place of the bucket that `charge` is for, which is made if there is none.
-    pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
+    pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());
             let bucket = self.absent(limit, now);
@@ -319,7 +316,7 @@ impl Keys {
             }
             known.limit = to;
         }
-        self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
+        self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.count(limit))).collect();
         self.limits = after.to_vec();
         self.enlist_all(now);
     }

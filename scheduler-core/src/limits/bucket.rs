@@ -62,7 +62,7 @@ impl Bucket {
     /// The same bucket, which remembers its levels to compare them with the upstream's reports.
     pub(crate) fn tracked(mut self) -> Self {
         if let Tokens(tokens) = &mut self {
-            tokens.track();
+            tokens.extra_mut();
         }
         self
     }

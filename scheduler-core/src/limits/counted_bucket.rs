@@ -315,7 +315,7 @@ impl CountedBucket {
         if let Some(alignment) = alignment(limit) {
             return self.paid_by_windows(limit, alignment, now, owed);
         }
-        let rounds = owed.over(limit.full()).saturating_sub(1);
+        let rounds = owed.div_ceil(limit.full()).saturating_sub(1);
         let rest = owed - limit.full().times(rounds);
         let fits = |(_, held): &(Time, Credit)| *held + rest <= limit.full();
         let at = self.held_from(now).find(fits).map_or(Time::NEVER, |(time, _)| time);
@@ -336,7 +336,7 @@ impl CountedBucket {
             owed -= room;
             at = alignment.window(at).ends;
         }
-        let more = owed.over(limit.full()).saturating_sub(1);
+        let more = owed.div_ceil(limit.full()).saturating_sub(1);
         at + Span::from_nanos(limit.spec().period.nanos().saturating_mul(more))
     }
 

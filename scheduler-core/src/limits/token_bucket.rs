@@ -28,7 +28,7 @@ pub(crate) struct TokenBucket {
 
 /// All state of a bucket but what was spent.
 #[derive(Clone, Debug, Default)]
-struct Extra {
+pub(super) struct Extra {
     promised: Timeline,
     pending_debits: PendingDebits,
     levels: LevelHistory,
@@ -64,10 +64,6 @@ impl TokenBucket {
             extra.promised.insert(limit, PromisedStart { key, cost: Credit::ZERO, tier: 0, pending_debits: credit });
         }
         extra.pending_debits = pending_debits;
-    }
-
-    pub(crate) fn track(&mut self) {
-        self.extra_mut();
     }
 
     pub(crate) fn is_unused(&self, limit: &Limit, now: Time) -> bool {
@@ -262,7 +258,8 @@ impl TokenBucket {
         self.extra.as_deref().unwrap_or(&NO_EXTRA)
     }
 
-    fn extra_mut(&mut self) -> &mut Extra {
+    /// State that is kept from now on; with it, past levels are remembered.
+    pub(super) fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
 

@@ -95,7 +95,7 @@ impl Limit {
     /// The same limit, as the upstream turns out to keep it: it refills slower, by [so many steps](crate::limits::credit::Rate), and
     /// of what a full bucket holds `short` is not there.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
-        let full = (self.full - short).max(self.full.part(LEAST_BURST_PART));
+        let full = (self.full - short).max(self.full.divided_by(LEAST_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 

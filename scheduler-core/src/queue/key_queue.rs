@@ -34,7 +34,7 @@ impl QueueDemand {
     }
 
     fn half(self) -> Self {
-        QueueDemand { count: self.count / 2, backlog: self.backlog.part(2) }
+        QueueDemand { count: self.count / 2, backlog: self.backlog.divided_by(2) }
     }
 }
 
