@@ -10,7 +10,6 @@ const MOST_WORDS: usize = 25;
 
 /// Folders with comments that are still wider.
 const STILL_WIDE: &[&str] = &[
-    "",
     "protocol/nats/src",
     "protocol/src",
     "scheduler-core/src",
