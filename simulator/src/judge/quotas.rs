@@ -9,8 +9,8 @@ use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// With what others had been granted in this period, a refused request would have taken too much.
-/// What others waited for is no reason: they may never take it.
+/// With what other requests were granted in this period, a refused request would have taken too
+/// much. What other requests wait for is no reason: they may never take it.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -50,8 +50,8 @@ struct Period<'a> {
 }
 
 impl Period<'_> {
-    /// Whether it takes part of what there is: it was granted that for this period or a later one.
-    /// What came back at the same time may have come back after the refusal.
+    /// Whether a request takes part of the quota: it was granted a start in this period or a later
+    /// one. What came back at the same time may have come back after the refusal.
     fn counts(&self, request: &Request) -> bool {
         let kept = request.returned.is_none_or(|returned| returned >= self.at);
         kept && request.granted.is_some_and(|granted| granted.at <= self.at && self.reaches(granted.start))
