@@ -1,7 +1,9 @@
 //! The running scheduler: threads for permits, up to one for each core, and two for everything else.
 //!
-//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`] says what counts,
-//! [`http`] and [`discovery`] show it to others.
+//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`] says
+//! which limits count, [`http`] and [`discovery`] show it to others. A folder imports only from
+//! folders to its right: leadership, permits, limits and messages; http imports from all but
+//! leadership.
 
 pub mod discovery;
 pub mod health;
@@ -11,6 +13,8 @@ pub mod limits;
 pub mod messages;
 pub mod metrics;
 pub mod permits;
+mod resource_task;
+pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
 use crate::connection::{connect, connect_noting};
@@ -19,17 +23,18 @@ use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
 use anyhow::{Context, anyhow};
 use discovery::Announcement;
-use health::{Duty, Health};
+use health::Health;
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
+use leadership::context::LeaderContext;
 use leadership::peers::Peers;
-use leadership::resource_leader::{LeaderContext, LoopPublisher, LoopWatch, Reporter, ResourceLeader, stopped};
 use limits::effective_limits::EffectiveLimits;
+use permits::loop_handle::Reporter;
 use permits::permit_thread::PermitThreads;
-use permits::stall_detector::ProcessWatch;
+use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::resource::Resource;
+use resource_task::ResourceTask;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -101,13 +106,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let (mut leaders, mut reporters) = (JoinSet::new(), Vec::new());
     for (configured, provider) in config.resources.into_iter().zip(providers) {
         let (lead, led) = watch::channel(None);
-        reporters.push(Reporter(led.clone()));
+        reporters.push(Reporter::new(led.clone()));
         if let Some(backing) = &mut backing {
             backing.led.insert(configured.name().clone(), led.clone());
         }
         let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
         let (context, known) = (context.clone(), announcement.known());
-        let task = ResourceTask { context, known, lead, led, limits, stop: stopping.clone() };
+        let task = ResourceTask::new(context, known, (lead, led), limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }
     let pages = Pages { health: health.clone(), reporters, rules, client };
@@ -124,12 +129,12 @@ fn permit_threads(resources: usize) -> usize {
     resources.clamp(1, cores)
 }
 
-/// What the HTTP front asks on: a connection of its own, as any client has.
+/// What the HTTP front uses: a connection of its own, as any client has.
 async fn backing(
     config: &Config,
     leader: &str,
     clock: Clock,
-    stopping: watch::Receiver<bool>,
+    stopping: stop::Stop,
 ) -> anyhow::Result<Backing> {
     let client = connect(&config.nats, &format!("{leader}-http")).await?;
     Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
@@ -139,58 +144,6 @@ async fn backing(
 fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
     let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
     kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
-}
-
-/// Everything for one resource, from its first limits to its last handover.
-struct ResourceTask {
-    context: LeaderContext,
-    known: discovery::Known,
-    lead: LoopPublisher,
-    led: LoopWatch,
-    limits: EffectiveLimits,
-    stop: watch::Receiver<bool>,
-}
-
-impl ResourceTask {
-    /// Returns when the process stops.
-    async fn run(mut self, configured: Configured, mut provider: Option<ProviderSource>) -> anyhow::Result<()> {
-        let mut stop = self.stop.clone();
-        let resource = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => return Ok(()),
-            resource = self.resource(&configured, &mut provider) => resource,
-        };
-        if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            tokio::spawn(limits::provider_watch::keep_asking(provider, settings, self.context.clock, self.led));
-        }
-        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let announcing =
-            limits::effective_limits::keep_announced(self.known, self.limits.for_another(), resource.clone());
-        let leader =
-            ResourceLeader::new(self.context, resource, configured.reader, kind, self.limits, self.lead, self.stop);
-        tokio::select! {
-            ended = leader.run() => ended,
-            () = announcing => Ok(()),
-        }
-    }
-
-    /// The resource with the limits of the rules, or else of the file, or else of its provider.
-    async fn resource(&mut self, configured: &Configured, provider: &mut Option<ProviderSource>) -> Resource {
-        let health = self.context.health.clone();
-        self.limits.until_known(|reason| health.set(configured.name(), Duty::Troubled { reason })).await;
-        let resource = loop {
-            if let Some(resource) = self.limits.resource() {
-                break resource;
-            }
-            let provider = provider.as_mut().expect("the configuration refuses a resource without limits and provider");
-            tokio::select! {
-                () = self.limits.changed() => {}
-                resource = limits::first_limits::wait_for(configured, provider, &self.context) => self.limits.provided(&resource),
-            }
-        };
-        self.known.set(&resource);
-        resource
-    }
 }
 
 impl Running {
@@ -207,12 +160,12 @@ impl Running {
         }
     }
 
-    /// Returns if something ends that should go on: this process serves no longer as it should, and is to be replaced.
+    /// Returns if something ends that should go on. This process is to be replaced then.
     pub async fn broken(&mut self) -> anyhow::Error {
         self.work.broken().await
     }
 
-    /// Hands every resource over: ready goes off, who waits is sent elsewhere, state is written.
+    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is written.
     ///
     /// # Errors
     /// If that takes longer than 5 s.
@@ -264,16 +217,16 @@ mod tests {
     use tokio::sync::mpsc;
 
     /// Why work is broken that has these leaders, on threads that go on.
-    async fn broken(tenure: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
+    async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
         let (_goes_on, ends) = mpsc::unbounded_channel();
         let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
         work.leaders.spawn(std::future::pending());
-        work.leaders.spawn(tenure);
+        work.leaders.spawn(leader);
         work.broken().await.to_string()
     }
 
     #[tokio::test]
-    async fn work_is_broken_when_a_tenure_ends_or_panics() {
+    async fn work_is_broken_when_a_leader_ends_or_panics() {
         assert_eq!(broken(async { Err(anyhow!("its loop has ended")) }).await, "its loop has ended");
         assert_eq!(broken(async { Ok(()) }).await, "a resource is not led any more");
         assert!(broken(async { panic!("a bug") }).await.contains("a bug"));

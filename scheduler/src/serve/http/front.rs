@@ -4,8 +4,8 @@ use super::batch::Batch;
 use super::conversation::Conversation;
 use super::element::{Answered, Ask, Outcome, refuse};
 use super::front_client::FrontClient;
-use crate::serve::leadership::resource_leader::stopped;
 use crate::serve::messages::inbound::Endpoint;
+use crate::serve::stop::{Stop, stopped};
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -21,13 +21,12 @@ use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::watch;
 
 /// Whom HTTP clients ask.
 #[derive(Debug)]
 pub(super) struct Front {
     front_client: FrontClient,
-    stopping: watch::Receiver<bool>,
+    stopping: Stop,
     ids: Ids,
 }
 
@@ -39,7 +38,7 @@ struct Ids {
 }
 
 impl Front {
-    pub(super) fn new(front_client: FrontClient, stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(front_client: FrontClient, stopping: Stop) -> Self {
         Front { front_client, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
     }
 

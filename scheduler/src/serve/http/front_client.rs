@@ -1,6 +1,6 @@
 //! Asking whoever leads: over NATS, as any other client does, or this very process.
 
-use crate::serve::leadership::resource_leader::LoopWatch;
+use crate::serve::permits::loop_handle::LoopWatch;
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
 use anyhow::Context;
 use async_nats::Client;

@@ -18,7 +18,7 @@ mod reading;
 mod token;
 
 use crate::config::HttpSettings;
-use crate::serve::leadership::resource_leader::LoopWatch;
+use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};

@@ -1,7 +1,7 @@
 //! Health, readiness and metrics over HTTP.
 
 use crate::serve::health::Health;
-use crate::serve::leadership::resource_leader::Reporter;
+use crate::serve::permits::loop_handle::Reporter;
 use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
 use crate::serve::leadership::peers::Peers;
-use crate::serve::leadership::resource_leader::stopped;
+use crate::serve::stop::stopped;
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;

@@ -2,6 +2,7 @@
 
 pub mod effective_limits;
 pub(crate) mod first_limits;
-pub(crate) mod provider_news;
-pub(crate) mod provider_watch;
+pub(crate) mod limit_change;
+pub(crate) mod limit_sources;
+pub mod provider_view;
 pub mod rulebook;

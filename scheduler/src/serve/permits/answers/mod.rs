@@ -1,0 +1,6 @@
+//! The core of one resource, its answers, and their way out.
+
+pub(crate) mod core_driver;
+pub(crate) mod delivery;
+pub mod tally;
+pub(crate) mod undelivered;
