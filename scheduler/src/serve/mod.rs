@@ -130,12 +130,7 @@ fn permit_threads(resources: usize) -> usize {
 }
 
 /// What the HTTP front uses: a connection of its own, as any client has.
-async fn backing(
-    config: &Config,
-    leader: &str,
-    clock: Clock,
-    stopping: stop::Stop,
-) -> anyhow::Result<Backing> {
+async fn backing(config: &Config, leader: &str, clock: Clock, stopping: stop::Stop) -> anyhow::Result<Backing> {
     let client = connect(&config.nats, &format!("{leader}-http")).await?;
     Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
 }

@@ -7,7 +7,8 @@ use rampmeter_scheduler_core::durability::snapshot::{LearnedMark, Policy};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
-/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths, lengths of time in nanoseconds.
+/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths,
+/// lengths of time in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LearnedRecord {
     unit: Name,
@@ -42,7 +43,7 @@ impl LearnedRecord {
         }
     }
 
-    /// None where it was learned of what this build learns nothing of.
+    /// Nothing if it was learned of a policy that this build learns nothing of.
     pub(super) fn mark(&self) -> Option<LearnedMark> {
         let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
         let policy = Policy {

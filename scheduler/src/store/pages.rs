@@ -44,7 +44,8 @@ impl Store {
         Ok(page)
     }
 
-    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one, does not name.
+    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one,
+    /// does not name.
     ///
     /// # Errors
     /// If the store can't be read or written.

@@ -1,4 +1,4 @@
-//! What is written, apart from the core's types so that each can change alone.
+//! The records as they are written, apart from the core's types, so that each can change alone.
 
 use super::envelope;
 use super::learned::LearnedRecord;
@@ -18,15 +18,16 @@ use std::collections::BTreeMap;
 pub struct StateRecord {
     /// Grows with every change of leader.
     pub epoch: u64,
-    /// Who wrote this.
+    /// The scheduler that has written this.
     pub leader: String,
-    /// Drawn anew for each term: after a power loss a revision can come twice, and this tells whose it is.
+    /// Drawn anew for each term: after a power loss a revision can come twice, and the nonce tells
+    /// the terms apart.
     pub nonce: u64,
-    /// The number of the mark that this is, within the term.
+    /// The number of the checkpoint that this is, within the term.
     pub mark: u64,
-    /// Whether its writer grants nothing any more: anybody may go on.
+    /// Whether its writer grants nothing any more: any scheduler may go on.
     pub released: bool,
-    /// Who is to go on first, where its writer knows.
+    /// The scheduler that is to go on first, if the writer knows one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub successor: Option<String>,
     /// When it was written.
@@ -35,17 +36,18 @@ pub struct StateRecord {
     pub permit_parts: usize,
     /// All buckets without keys.
     pub levels: Vec<LevelRecord>,
-    /// Those of keys.
+    /// The buckets of keys.
     #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
     pub keys: KeysRecord,
-    /// What the upstream has asked to wait with: limit, key, until when in nanoseconds from the writing on, and whether that is a
-    /// spent quota.
+    /// Freezes of the upstream: limit, key, end in nanoseconds from the writing on, and whether it
+    /// is a spent quota.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<(Name, Option<String>, u64, bool)>,
-    /// The edition of the rules under which it was written; 0 where there were none.
+    /// The edition of the rules under which it was written; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
-    /// The server that held the store at the writing, by an id that is new with every start of it; unknown in a cluster.
+    /// The server that held the store at the writing, by an id that is new with every start of it.
+    /// Unknown in a cluster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
 }
@@ -55,13 +57,15 @@ pub struct StateRecord {
 pub struct KeysRecord {
     /// Limit, key and level in millionths, everything promised paid.
     listed: Vec<(Name, String, i64)>,
-    /// By limit and key, what is taken of those that count something else than tokens.
+    /// By limit and key, what is taken of limits that count something else than tokens.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     taken: Vec<(Name, String, TakenRecord)>,
-    /// Of limits all of whose keys are known, the level of each key that is not listed, and what is taken of it.
+    /// For limits all of whose keys are known: the level of each key that is not listed, and what
+    /// is taken of it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     known: Vec<(Name, i64, Option<TakenRecord>)>,
-    /// In how many nanoseconds from the writing on the others are empty; full where this is left out.
+    /// In how many nanoseconds from the writing on all other keys are empty. They are full if this
+    /// is left out.
     others_empty_in: Option<i64>,
     /// Where more keys are known.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -76,13 +80,14 @@ pub struct LevelRecord {
     micros: i64,
     /// What may still be granted, in millionths.
     budget: u64,
-    /// Until when, in nanoseconds from the writing on, how many millionths are withheld for promises.
+    /// How many millionths are withheld for promises, and until when, in nanoseconds from the
+    /// writing on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     withheld: Vec<(u64, u64)>,
-    /// What is taken, where the limit counts something else than tokens.
+    /// What is taken, if the limit counts something else than tokens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     taken: Option<TakenRecord>,
-    /// What was learned of how its upstream keeps it, if that is anything.
+    /// What was learned of the upstream's side of this limit, if anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     learned: Option<LearnedRecord>,
 }
@@ -90,9 +95,9 @@ pub struct LevelRecord {
 /// What is taken of a limit that counts something else than tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TakenRecord {
-    /// Wall time of the writing, by the writer's reckoning.
+    /// Wall time of the writing, by the writer's clock.
     unix_nanos: u64,
-    /// From when on, until when, in nanoseconds from the writing on, and how many millionths.
+    /// Beginning and end in nanoseconds from the writing on, and how many millionths.
     spans: Vec<(i64, i64, u64)>,
 }
 
@@ -118,7 +123,7 @@ pub struct PermitRecord {
     /// By limit and key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     keyed: Vec<(Name, String, u64)>,
-    /// By limit, when the lease of a place ends that its call holds, in nanoseconds from the writing on.
+    /// By limit, the end of the lease of the call in flight, in nanoseconds from the writing on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     held_until: Vec<(Name, i64)>,
     fate: FateRecord,
@@ -133,7 +138,7 @@ enum FateRecord {
 }
 
 impl StateRecord {
-    /// The pages that it names.
+    /// The pages that this record names.
     pub(super) fn pages(&self) -> &[PageRecord] {
         &self.keys.pages
     }
@@ -156,8 +161,9 @@ impl StateRecord {
         }
     }
 
-    /// A snapshot for a successor that knows only that there were later records: debts are remembered, stock is not, and what
-    /// could be granted under this record counts as granted once more.
+    /// A snapshot for a successor that knows only that there were later records. Debts are
+    /// remembered and stock is not. What could be granted under this record counts as granted once
+    /// more.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
@@ -268,7 +274,7 @@ impl KeysRecord {
     }
 }
 
-/// Somebody may have taken more.
+/// An unknown leader may have taken more.
 fn doubted(taken: Taken) -> Taken {
     Taken { doubted: true, ..taken }
 }
@@ -278,7 +284,7 @@ fn is_zero(revision: &u64) -> bool {
     *revision == 0
 }
 
-/// What is too low for 64 bits is as low as can be.
+/// A value that is too low for 64 bits is as low as can be.
 fn saturated(micros: i128) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MIN)
 }
@@ -302,7 +308,8 @@ impl LevelRecord {
         self.budget
     }
 
-    /// The core's levels as they are written, with what may still be granted by limit, if anything may.
+    /// The core's levels as they are written, with what may still be granted by limit, if anything
+    /// may.
     #[must_use]
     pub fn all_of(marks: &[LevelMark], budget: &[u64]) -> Vec<Self> {
         let budget = budget.iter().copied().chain(std::iter::repeat(0));
@@ -378,7 +385,7 @@ mod tests {
     use super::*;
     use crate::store::moment::BootTime;
 
-    /// What is damaged, or older than it should be, leaves debts and lessons to a successor, and no stock.
+    /// A record that is damaged or too old leaves debts and lessons to a successor, and no stock.
     #[test]
     fn a_successor_without_stock_has_learned_as_much() {
         let level = r#"{"limit":"per-minute","micros":9000000,"budget":300000,"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3,"kept_back":0,"stock":7500000,"burst":0}}"#;

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whom HTTP clients ask.
+/// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
     front_client: FrontClient,
@@ -136,7 +136,7 @@ pub(super) fn one(answered: Answered) -> Response {
     (status, [json()], headers, answered.text).into_response()
 }
 
-/// The response to an array: each element says for itself how it went.
+/// The response to an array: each element has a status of its own.
 fn many(answers: &[Answered]) -> Response {
     let texts: Vec<&str> = answers.iter().map(|answered| answered.text.as_str()).collect();
     ([json()], format!("[{}]", texts.join(","))).into_response()
@@ -146,12 +146,12 @@ fn json() -> (header::HeaderName, HeaderValue) {
     (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
 }
 
-/// The protocol's number of a refusal.
+/// The protocol's number of a refusal, which is a status of HTTP.
 pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
 }
 
-/// `Retry-After`, where coming back is of use.
+/// `Retry-After`, if coming back is of use.
 fn retry_after(after: Option<Span>) -> HeaderMap {
     after.map(|after| (header::RETRY_AFTER, HeaderValue::from(whole_seconds(after)))).into_iter().collect()
 }

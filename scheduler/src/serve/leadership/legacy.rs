@@ -67,7 +67,11 @@ impl Legacy {
         })
     }
 
-    async fn inherited(state: &ResourceState, record: Box<StateRecord>, revision: Revision) -> Result<Self, StoreError> {
+    async fn inherited(
+        state: &ResourceState,
+        record: Box<StateRecord>,
+        revision: Revision,
+    ) -> Result<Self, StoreError> {
         let (store, name) = (&state.context().store, state.name());
         let permits = store.read_permits(name, &record).await?;
         let pages = store.read_pages(name, &record).await?;

@@ -271,7 +271,8 @@ impl ResourceLeader {
     ) -> Result<(), Superseded> {
         let (mut told, mut complained) = (false, false);
         loop {
-            let reason = match told_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut told).await {
+            let reason = match told_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut told).await
+            {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Superseded) => return Err(Superseded),
                 Err(StoreError::Unavailable(reason)) => reason,

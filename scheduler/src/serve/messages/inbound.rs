@@ -78,11 +78,7 @@ impl Endpoints {
 
     /// A message that came in over NATS.
     pub(crate) fn inbound(&self, message: Message) -> Inbound {
-        Inbound {
-            reply: self.reply(message.reply),
-            endpoint: self.endpoint(message.subject),
-            payload: message.payload,
-        }
+        Inbound { reply: self.reply(message.reply), endpoint: self.endpoint(message.subject), payload: message.payload }
     }
 
     /// Where an answer goes, if it may go to `reply`: no message makes a loop write to a subject of

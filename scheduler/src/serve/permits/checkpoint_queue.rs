@@ -33,3 +33,33 @@ impl CheckpointQueue {
         self.writing = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Moment;
+    use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
+    use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+
+    fn pending(number: u64) -> PendingCheckpoint {
+        let checkpoint = Mark { number: MarkNumber(number), state: Snapshot::default(), budget: Vec::new() };
+        PendingCheckpoint { checkpoint, epoch: 1, moment: Moment { unix_ms: 0, boot: None }, rules: 0 }
+    }
+
+    #[test]
+    fn one_checkpoint_is_under_way_at_a_time() {
+        let (leader, mut taken) = mpsc::channel(1);
+        let mut queue = CheckpointQueue::new(leader);
+        let wanted = Some(Time::ORIGIN);
+        assert_eq!((queue.next(None), queue.next(wanted)), (None, wanted));
+        queue.push(pending(1));
+        assert_eq!(queue.next(wanted), None, "it is being written");
+        assert_eq!(taken.try_recv().unwrap().checkpoint.number, MarkNumber(1));
+        assert_eq!(queue.next(wanted), None, "the store has not answered");
+        queue.note_written();
+        assert_eq!(queue.next(wanted), wanted);
+        drop(taken);
+        queue.push(pending(2));
+        assert_eq!(queue.next(wanted), wanted, "no leader has taken it");
+    }
+}

@@ -34,3 +34,19 @@ impl LeaderAnnouncement {
         News::Leader { epoch, leader: self.leader.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_opens_once_and_is_announced_in_each_epoch() {
+        let (open, mut opened) = oneshot::channel();
+        let mut announcement = LeaderAnnouncement::new("a".to_owned(), open);
+        assert!(opened.try_recv().is_err());
+        announcement.open();
+        assert_eq!(opened.try_recv(), Ok(()));
+        announcement.open();
+        assert_eq!(announcement.news(7), News::Leader { epoch: 7, leader: "a".to_owned() });
+    }
+}

@@ -27,13 +27,7 @@ impl ResponseReader {
     }
 
     /// What the upstream's answer to the call of `id` tells.
-    pub(crate) fn hear(
-        &mut self,
-        now: Time,
-        tally: &mut Tally,
-        id: &PermitId,
-        response: &Response<'_>,
-    ) -> Observation {
+    pub(crate) fn hear(&mut self, now: Time, tally: &mut Tally, id: &PermitId, response: &Response<'_>) -> Observation {
         let heard = self.reader.read(response, unix_ms());
         tally.answers.count(response.status);
         for header in heard.unreadable {
