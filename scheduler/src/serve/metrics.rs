@@ -3,8 +3,8 @@
 use crate::logging;
 use crate::serve::health::{Duty, Health};
 use crate::serve::limits::rulebook::Rulebook;
+use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
-use crate::serve::permits::order::Report;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

@@ -1,9 +1,9 @@
-//! The running scheduler: threads for permits, up to one for each core, and two for everything else.
+//! The running scheduler: up to one thread for permits on each core, and two threads for all else.
 //!
-//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`] says
-//! which limits count, [`http`] and [`discovery`] show it to others. A folder imports only from
-//! folders to its right: leadership, permits, limits and messages; http imports from all but
-//! leadership.
+//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`]
+//! says which limits count, [`http`] and [`discovery`] show it to others. Imports go one way: from
+//! leadership to permits, and from permits to limits and messages. Http imports from all of them
+//! but leadership.
 
 pub mod discovery;
 pub mod health;
@@ -13,7 +13,6 @@ pub mod limits;
 pub mod messages;
 pub mod metrics;
 pub mod permits;
-mod resource_task;
 pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
@@ -27,14 +26,15 @@ use health::Health;
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
 use leadership::context::LeaderContext;
+use leadership::peer_discovery::keep_calling;
 use leadership::peers::Peers;
+use leadership::resource_task::ResourceTask;
 use limits::effective_limits::EffectiveLimits;
 use permits::loop_handle::Reporter;
-use permits::permit_thread::PermitThreads;
+use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use resource_task::ResourceTask;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -46,7 +46,8 @@ use tokio::task::JoinSet;
 /// How long a graceful stop may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands over.
+/// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands
+/// over.
 pub struct Running {
     stop: watch::Sender<bool>,
     work: Work,
@@ -58,13 +59,13 @@ pub struct Running {
 /// Starts serving everything in `config`.
 ///
 /// # Errors
-/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is taken.
+/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is
+/// taken.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     let socket = Socket::bind(config.http.clone()).await?;
     let leader = process_name();
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
-    let nats_prefix = nats.prefix.clone();
     let clock = Clock::start();
     let denials = Denials::default();
     let client = connect_noting(&denials, &nats, &leader).await?;
@@ -76,11 +77,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
         Some(_) | None => None,
     };
-    let connecting = |number| {
-        let (nats, name) = (nats.clone(), format!("{leader}-permits-{number}"));
-        async move { connect(&nats, &name).await }
-    };
-    let (permits, permits_ended) = PermitThreads::start(permit_threads(config.resources.len()), connecting).await?;
+    let (permits, permits_ended) = start_threads(&config, &leader).await?;
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
@@ -88,9 +85,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let announcement = Announcement::start(client.clone(), subjects.clone(), leader.clone(), known).await?;
     let peers = Arc::new(Peers::new(&leader));
-    let calling =
-        leadership::peer_discovery::keep_calling(client.clone(), nats_prefix, peers.clone(), clock, stopping.clone());
-    tokio::spawn(calling);
+    tokio::spawn(keep_calling(client.clone(), nats.prefix, peers.clone(), clock, stopping.clone()));
     let context = LeaderContext {
         client: client.clone(),
         denials,
@@ -105,14 +100,14 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let (mut leaders, mut reporters) = (JoinSet::new(), Vec::new());
     for (configured, provider) in config.resources.into_iter().zip(providers) {
-        let (lead, led) = watch::channel(None);
+        let (publisher, led) = watch::channel(None);
         reporters.push(Reporter::new(led.clone()));
         if let Some(backing) = &mut backing {
             backing.led.insert(configured.name().clone(), led.clone());
         }
         let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
-        let (context, known) = (context.clone(), announcement.known());
-        let task = ResourceTask::new(context, known, (lead, led), limits, stopping.clone());
+        let known = announcement.known();
+        let task = ResourceTask::new(context.clone(), known, (publisher, led), limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }
     let pages = Pages { health: health.clone(), reporters, rules, client };
@@ -121,6 +116,15 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         None => None,
     };
     Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, http })
+}
+
+/// Starts the threads for permits, each with a connection of its own.
+async fn start_threads(config: &Config, leader: &str) -> anyhow::Result<(PermitThreads, Ended)> {
+    let connecting = |number| {
+        let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
+        async move { connect(&nats, &name).await }
+    };
+    PermitThreads::start(permit_threads(config.resources.len()), connecting).await
 }
 
 /// A thread for each resource, but no more than can run at a time.
@@ -160,7 +164,8 @@ impl Running {
         self.work.broken().await
     }
 
-    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is written.
+    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is
+    /// written.
     ///
     /// # Errors
     /// If that takes longer than 5 s.
@@ -178,7 +183,7 @@ impl Running {
 /// All that goes on until the process is to stop.
 struct Work {
     leaders: JoinSet<anyhow::Result<()>>,
-    permits_ended: permits::permit_thread::Ended,
+    permits_ended: Ended,
 }
 
 impl Work {
@@ -214,7 +219,7 @@ mod tests {
     /// Why work is broken that has these leaders, on threads that go on.
     async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
         let (_goes_on, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
         work.leaders.spawn(std::future::pending());
         work.leaders.spawn(leader);
         work.broken().await.to_string()
@@ -230,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn work_is_broken_when_a_permit_thread_ends() {
         let (end, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
         work.leaders.spawn(std::future::pending());
         end.send(()).unwrap();
         assert_eq!(work.broken().await.to_string(), "a permit thread has ended");

@@ -39,7 +39,8 @@ impl Store {
         let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
         let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_marks());
         if page.is_none() {
-            tracing::error!(%resource, ?id, "a page of keys is missing or damaged; its limits' keys start empty");
+            let page = page_key(resource, id);
+            tracing::error!(%resource, page, "a page of keys is missing or damaged; its limits' keys start empty");
         }
         Ok(page)
     }

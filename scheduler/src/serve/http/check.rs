@@ -71,13 +71,21 @@ impl Check {
         }
     }
 
+    /// What becomes of calls while no scheduler answers.
+    fn fallback(&self) -> &'static str {
+        match self.settings.on_unavailable {
+            OnUnavailable::Refuse => "refused",
+            OnUnavailable::Allow => "let through uncounted",
+        }
+    }
+
     fn tell(&self, is_alone: bool) {
         if self.is_alone.swap(is_alone, Ordering::Relaxed) == is_alone {
             return;
         }
-        let (resource, policy) = (&self.settings.resource, self.settings.on_unavailable);
+        let resource = &self.settings.resource;
         match is_alone {
-            true => tracing::warn!(%resource, on_unavailable = ?policy, "no scheduler answers what proxies ask"),
+            true => tracing::warn!(%resource, "no scheduler answers what proxies ask; calls are {}", self.fallback()),
             false => tracing::info!(%resource, "a scheduler answers what proxies ask"),
         }
     }

@@ -18,8 +18,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A leader that has not answered for so long is replaced. A leader that was merely slow loses
 /// nothing but the lead.
 const SILENT_FOR: Span = Span::from_millis(700);
-/// A leader that answers but writes no checkpoint for so long is replaced, because it can't reach the
-/// store. An election of the store's own leader takes less.
+/// A leader that answers but writes no checkpoint for so long is replaced, because it can't reach
+/// the store. An election of the store's own leader takes less.
 const LEASE: Span = Span::from_secs(12);
 /// How long a resource is left to the scheduler that its last leader has named.
 const COURTESY: Span = Span::from_millis(500);
@@ -173,7 +173,8 @@ impl<'a> Failover<'a> {
         self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LEASE)
     }
 
-    /// Waits for the next probe, or for a change of the record. Whether another scheduler leads now.
+    /// Waits for the next probe, or for a change of the record. Whether another scheduler leads
+    /// now.
     async fn pause(&mut self, watch: &mut Option<kv::Watch>) -> bool {
         let news = async {
             match watch {

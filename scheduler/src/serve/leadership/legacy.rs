@@ -8,6 +8,7 @@ use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::Start;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// What to go on from.
@@ -101,7 +102,8 @@ impl Legacy {
     pub(crate) fn restore(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
         let core = match self {
             Legacy::None => {
-                tracing::info!(resource = %resource.name(), start = ?resource.spec().start, "the store does not know the resource");
+                let start = start_text(resource.spec().start);
+                tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
                 Scheduler::new(resource, 1, now)
             }
             Legacy::Latest(inherited) => {
@@ -126,6 +128,14 @@ impl Inherited {
     fn restore(self, resource: Resource, epoch: u64, now: Time) -> Scheduler<ReplyTo> {
         let snapshot = self.record.snapshot(&self.permits, self.pages);
         Scheduler::restore(resource, epoch, now, now - self.there_for, &snapshot)
+    }
+}
+
+fn start_text(start: Start) -> &'static str {
+    match start {
+        Start::Full => "its buckets start full",
+        Start::Unproven => "its buckets start full and are drawn on with care",
+        Start::Empty => "its buckets start empty",
     }
 }
 

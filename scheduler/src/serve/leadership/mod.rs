@@ -12,5 +12,6 @@ pub mod peers;
 pub(crate) mod provider_watch;
 pub mod resource_leader;
 pub(crate) mod resource_state;
+pub(crate) mod resource_task;
 pub(crate) mod state_writer;
 pub(crate) mod store_clock;

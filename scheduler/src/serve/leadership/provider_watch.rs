@@ -1,13 +1,14 @@
 //! Asking a provider while this process leads the resource.
 //!
-//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate. What
-//! a provider needs for its questions, such as an access token, is kept from one term to the next.
+//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate.
+//! What a provider needs for its questions, such as an access token, is kept from one term to the
+//! next.
 
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, ProviderSettings};
 use crate::serve::limits::provider_view::ProviderNews;
+use crate::serve::permits::answers::order::Order;
 use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
-use crate::serve::permits::order::Order;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;

@@ -12,8 +12,8 @@ use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::leadership::state_writer::StateWriter;
 use crate::serve::leadership::store_clock;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
+use crate::serve::permits::answers::order::{Order, PendingCheckpoint};
 use crate::serve::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
-use crate::serve::permits::order::{Order, PendingCheckpoint};
 use crate::serve::permits::permit_loop::Parts;
 use crate::serve::permits::permit_thread::RunningLoop;
 use crate::serve::stop::{Stop, stopped};
@@ -75,8 +75,8 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// A leader of `resource`. `limits` can change its limits, `led` shows its loop, and `stop` ends
-    /// it.
+    /// A leader of `resource`. `limits` can change its limits, `led` shows its loop, and `stop`
+    /// ends it.
     #[must_use]
     pub fn new(
         context: LeaderContext,
@@ -146,7 +146,8 @@ impl ResourceLeader {
         let now = self.state.now();
         // Windows are cut by the store's clock, and from here on time goes on as it does.
         let resource = self.resource.clone().at_unix(unix_at_origin);
-        // To restore a long record takes time, in which checkpoints and probes of other resources go on.
+        // To restore a long record takes time, in which checkpoints and probes of other resources
+        // go on.
         let mut core = tokio::task::spawn_blocking(move || legacy.restore(resource, now)).await?;
         let checkpoint = core.mark(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;

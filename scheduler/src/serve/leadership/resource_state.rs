@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_store_is_trusted_as_far_as_it_was_watched() {
-        // The server now, the one at the writing, the one at the beginning of this process; whether the record is the latest.
+        // The server now, the one at the writing, the one at the beginning of this process; whether
+        // the record is the latest.
         let table = [
             (Some("b"), Some("b"), Some("b"), true),
             (Some("b"), Some("a"), Some("b"), false),

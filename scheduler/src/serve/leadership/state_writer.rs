@@ -1,7 +1,7 @@
 //! Writing the state record of one term, by compare-and-set.
 
 use crate::serve::leadership::resource_state::ResourceState;
-use crate::serve::permits::order::{Handover, PendingCheckpoint};
+use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
 use crate::store::{
     Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, freezes_of,
 };
@@ -101,7 +101,8 @@ impl StateWriter {
     /// Writes a record over the one that is ours.
     async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
         let connects = state.connects();
-        // After a power loss a revision can come twice: on another connection than before it proves nothing.
+        // After a power loss a revision can come twice: on another connection than before it proves
+        // nothing.
         if self.connects != Some(connects) {
             self.find_own(state).await?;
             self.connects = Some(connects);

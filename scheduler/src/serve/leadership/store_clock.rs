@@ -4,7 +4,7 @@
 //! clock again when its own wall clock has parted from that, as after a suspend or a step. It also
 //! reads it once a minute, because the store's clock may have been set.
 
-use crate::serve::permits::order::Order;
+use crate::serve::permits::answers::order::Order;
 use crate::store::Store;
 use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
 use rampmeter_protocol::lateness::LATENESS;
@@ -28,8 +28,8 @@ struct WallClocks {
     read: Time,
 }
 
-/// Tells the loop when the store's clock has shown something else than `unix` at the origin of time,
-/// for as long as the loop takes orders.
+/// Tells the loop when the store's clock has shown something else than `unix` at the origin of
+/// time, for as long as the loop takes orders.
 pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<Order>, unix: u64) {
     let mut clocks = WallClocks { store: unix, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
     let mut news = true;
@@ -59,8 +59,8 @@ pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::
 }
 
 impl WallClocks {
-    /// Whether the store's clock is to be read again at `now`, if this machine's clock showed `own` at
-    /// the origin of time.
+    /// Whether the store's clock is to be read again at `now`, if this machine's clock showed `own`
+    /// at the origin of time.
     fn are_due(&self, now: Time, own: u64) -> bool {
         differ(own, self.own) || now.since(self.read) >= READ
     }

@@ -68,7 +68,8 @@ impl EffectiveLimits {
         Some(resource)
     }
 
-    /// What changes if other rules count than before. `present` has the limits that counted until now.
+    /// What changes if other rules count than before. `present` has the limits that counted until
+    /// now.
     pub(crate) fn take(&mut self, present: &Resource) -> Option<NewRules> {
         let (limits, in_force) = self.look();
         let news = in_force != self.in_force;

@@ -75,9 +75,9 @@ impl ProviderView {
         self.keep_to_contract(present)
     }
 
-    /// What the last contract changes in `present`. Limits take the capacity that the contract gives
-    /// for their unit and period; all other limits stay. The upstream's own word on its limits is
-    /// true, whatever the rules say.
+    /// What the last contract changes in `present`. Limits take the capacity that the contract
+    /// gives for their unit and period; all other limits stay. The upstream's own word on its
+    /// limits is true, whatever the rules say.
     pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<LimitChange> {
         let contract = self.contract.as_ref()?;
         let changed = new_limits(present.limits(), contract);

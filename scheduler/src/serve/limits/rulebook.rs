@@ -129,7 +129,8 @@ impl Rulebook {
             );
         }
         let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
-        tracing::info!(revision, ?resources, "rules count in place of the configuration's limits");
+        let resources = resources.join(", ");
+        tracing::info!(revision, resources, "rules count in place of the configuration's limits");
         self.revision = revision;
         self.rules = Arc::new(rules);
     }

@@ -1,6 +1,6 @@
 //! Checkpoints on their way from a permit loop to the store.
 
-use crate::serve::permits::order::PendingCheckpoint;
+use crate::serve::permits::answers::order::PendingCheckpoint;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 

@@ -1,7 +1,7 @@
 //! How the rest of the process reaches a permit loop.
 
 use crate::serve::messages::inbound::Inbound;
-use crate::serve::permits::order::{Order, PendingCheckpoint, Report};
+use crate::serve::permits::answers::order::{Order, PendingCheckpoint, Report};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 

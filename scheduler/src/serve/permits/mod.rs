@@ -1,7 +1,8 @@
 //! Answering requests for permits: one loop for each resource that this process leads.
 //!
 //! [`permit_loop`] runs the parts: `incoming` reads messages, `answers` drives the core and writes
-//! answers, `watch` tells whether this loop still leads, and `term_guard` keeps answers back if not.
+//! answers, `watch` tells whether this loop still leads, and `term_guard` keeps answers back if
+//! not.
 
 pub(crate) mod alarm;
 pub mod answers;
@@ -9,7 +10,6 @@ pub(crate) mod checkpoint_queue;
 pub(crate) mod incoming;
 pub(crate) mod leader_announcement;
 pub mod loop_handle;
-pub mod order;
 pub mod permit_loop;
 pub mod permit_thread;
 pub(crate) mod term_guard;

@@ -1,5 +1,6 @@
 //! The threads on which permit loops run. Each has a connection of its own, so that neither KV nor
-//! HTTP delays an answer. A resource shares its thread only if there are more resources than threads.
+//! HTTP delays an answer. A resource shares its thread only if there are more resources than
+//! threads.
 
 use crate::connection::round_trip;
 use crate::serve::permits::permit_loop::{Parts, PermitLoop};

@@ -3,8 +3,8 @@
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::{ReplyTo, refusal};
 use crate::serve::permits::answers::delivery::Delivery;
+use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
 use crate::serve::permits::answers::tally::Tally;
-use crate::serve::permits::order::{Handover, PendingCheckpoint, Report};
 use crate::store::{MAX_PERMITS, Moment};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::event::Event as News;

@@ -2,5 +2,6 @@
 
 pub(crate) mod core_driver;
 pub(crate) mod delivery;
+pub mod order;
 pub mod tally;
 pub(crate) mod undelivered;

@@ -1,7 +1,7 @@
 //! All that comes in for a permit loop.
 
 use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
-use crate::serve::permits::order::Order;
+use crate::serve::permits::answers::order::Order;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::name::Name;

@@ -1,5 +1,5 @@
-//! A permit loop's messages to itself. If none comes in any more, the loop must not lead. While they
-//! are late, answers are late too, and waiting requests are granted nothing.
+//! A permit loop's messages to itself. If none comes in any more, the loop must not lead. While
+//! they are late, answers are late too, and waiting requests are granted nothing.
 
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};

@@ -1,11 +1,11 @@
 //! Telling a process that was stopped, or a machine that slept, from a permit loop that was busy.
 //!
 //! Only the first two need doubt, because answers of such a process may be of any age. A busy loop
-//! goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants until
-//! its next checkpoint fails is within checkpoints that the store held. Those starts lie at most
-//! 2.5 s behind their checkpoint, by a clock that the loop reads for every message. The successor
-//! counts all of that as spent until then. So an early takeover costs a change of leader and no
-//! token.
+//! goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants
+//! until its next checkpoint fails is within checkpoints that the store held. Those starts lie at
+//! most 2.5 s behind their checkpoint, by a clock that the loop reads for every message. The
+//! successor counts all of that as spent until then. So an early takeover costs a change of leader
+//! and no token.
 
 use crate::store::boot_ms;
 use rampmeter_protocol::clock::Clock;
@@ -68,8 +68,8 @@ impl ProcessWatch {
         self.stamp.store(now.nanos(), Ordering::Release);
     }
 
-    /// Whether the process has not run since the last stamp. A loop may be awake before the watching
-    /// thread is.
+    /// Whether the process has not run since the last stamp. A loop may be awake before the
+    /// watching thread is.
     fn is_stale(&self, now: Time) -> bool {
         now.since(Time::from_nanos(self.stamp.load(Ordering::Acquire))) > STANDSTILL
     }
