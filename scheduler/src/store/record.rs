@@ -8,7 +8,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+    DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, Usage,
+    UsageSpan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,14 +103,14 @@ struct TakenRecord {
 }
 
 impl TakenRecord {
-    fn of(taken: &Taken) -> Self {
-        let span = |span: &TakenSpan| (span.from_nanos, span.until_nanos, span.micros);
+    fn of(taken: &Usage) -> Self {
+        let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
         TakenRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
     }
 
-    fn taken(&self) -> Taken {
-        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| TakenSpan { from_nanos, until_nanos, micros };
-        Taken { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
+    fn taken(&self) -> Usage {
+        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
     }
 }
 
@@ -151,12 +152,12 @@ impl StateRecord {
     /// The core's snapshot of this record, these permits, and the keys of the pages that it names.
     #[must_use]
     pub fn snapshot(&self, permits: &[PermitRecord], pages: StoredPages) -> Snapshot {
-        let levels = self.levels.iter().map(|level| level.mark(i128::from(level.micros)));
+        let levels = self.levels.iter().map(|level| level.snapshot(i128::from(level.micros)));
         Snapshot {
             levels: levels.collect(),
-            keys: self.keys.marks(pages),
-            freezes: self.freeze_marks(),
-            permits: permits.iter().map(PermitRecord::mark).collect(),
+            keys: self.keys.snapshot(pages),
+            freezes: self.freeze_snapshots(),
+            permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
     }
@@ -167,45 +168,51 @@ impl StateRecord {
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
-            let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
-            LevelMark { taken: mark.taken.map(doubted), ..mark }
+            let snapshot = level.snapshot(i128::from(level.micros).min(0) - i128::from(level.budget));
+            LevelSnapshot { taken: snapshot.taken.map(doubted), ..snapshot }
         };
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
-            keys: self.keys.cautious_marks(pages),
-            freezes: self.freeze_marks(),
+            keys: self.keys.cautious(pages),
+            freezes: self.freeze_snapshots(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
     }
 
-    fn freeze_marks(&self) -> Vec<FreezeMark> {
-        let mark = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeMark {
+    fn freeze_snapshots(&self) -> Vec<FreezeSnapshot> {
+        let snapshot = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeSnapshot {
             limit: limit.clone(),
             key: key.clone(),
             nanos: *nanos,
             spent: *spent,
         };
-        self.freezes.iter().map(mark).collect()
+        self.freezes.iter().map(snapshot).collect()
     }
 }
 
 /// How freezes are written.
 #[must_use]
-pub fn freezes_of(marks: &[FreezeMark]) -> Vec<(Name, Option<String>, u64, bool)> {
-    marks.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), mark.nanos, mark.spent)).collect()
+pub fn freezes_of(snapshots: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
+    snapshots
+        .iter()
+        .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), snapshot.nanos, snapshot.spent))
+        .collect()
 }
 
 impl KeysRecord {
     /// How they are written.
     #[must_use]
-    pub fn of(marks: &KeyMarks) -> Self {
-        let listed = marks.listed.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), saturated(mark.micros)));
-        let taken = marks.listed.iter().filter_map(|mark| {
-            let taken = mark.taken.as_ref()?;
-            Some((mark.limit.clone(), mark.key.clone(), TakenRecord::of(taken)))
+    pub fn of(snapshots: &KeysSnapshot) -> Self {
+        let listed = snapshots
+            .listed
+            .iter()
+            .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), saturated(snapshot.micros)));
+        let taken = snapshots.listed.iter().filter_map(|snapshot| {
+            let taken = snapshot.taken.as_ref()?;
+            Some((snapshot.limit.clone(), snapshot.key.clone(), TakenRecord::of(taken)))
         });
-        let known = marks.known.iter().map(|others| {
+        let known = snapshots.known.iter().map(|others| {
             let taken = others.taken.as_ref().map(TakenRecord::of);
             (others.limit.clone(), saturated(others.micros), taken)
         });
@@ -213,19 +220,19 @@ impl KeysRecord {
             listed: listed.collect(),
             taken: taken.collect(),
             known: known.collect(),
-            others_empty_in: marks.others_empty_in,
-            pages: marks.pages.iter().map(PageRecord::of).collect(),
+            others_empty_in: snapshots.others_empty_in,
+            pages: snapshots.pages.iter().map(PageRecord::of).collect(),
         }
     }
 
     /// How the keys of a page are written.
-    pub(super) fn listing(keys: &[KeyMark]) -> Self {
-        KeysRecord::of(&KeyMarks { listed: keys.to_vec(), ..KeyMarks::default() })
+    pub(super) fn listing(keys: &[KeySnapshot]) -> Self {
+        KeysRecord::of(&KeysSnapshot { listed: keys.to_vec(), ..KeysSnapshot::default() })
     }
 
     /// The keys that are listed.
-    pub(super) fn listed_marks(&self) -> Vec<KeyMark> {
-        self.marks(StoredPages::new()).listed
+    pub(super) fn listed_keys(&self) -> Vec<KeySnapshot> {
+        self.snapshot(StoredPages::new()).listed
     }
 
     /// Limits, keys and levels in millionths, as far as they are listed.
@@ -239,34 +246,34 @@ impl KeysRecord {
     }
 
     /// Debts are remembered, stock is not.
-    fn cautious_marks(&self, pages: StoredPages) -> KeyMarks {
-        let mut marks = self.marks(pages);
-        let on_pages = marks.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
-        for mark in marks.listed.iter_mut().chain(on_pages) {
-            (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
+    fn cautious(&self, pages: StoredPages) -> KeysSnapshot {
+        let mut snapshots = self.snapshot(pages);
+        let on_pages = snapshots.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
+        for snapshot in snapshots.listed.iter_mut().chain(on_pages) {
+            (snapshot.micros, snapshot.taken) = (snapshot.micros.min(0), snapshot.taken.take().map(doubted));
         }
-        KeyMarks { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
+        KeysSnapshot { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..snapshots }
     }
 
-    fn marks(&self, pages: StoredPages) -> KeyMarks {
+    fn snapshot(&self, pages: StoredPages) -> KeysSnapshot {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &TakenRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
-        let mark = |(limit, key, micros): &(Name, String, i64)| KeyMark {
+        let snapshot = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
             taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
         };
-        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelMark {
+        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelSnapshot {
             limit: limit.clone(),
             micros: i128::from(*micros),
             taken: taken.as_ref().map(TakenRecord::taken),
             learned: None,
-            withheld: Vec::new(),
+            pending_debits: Vec::new(),
         };
-        KeyMarks {
-            listed: self.listed.iter().map(mark).collect(),
+        KeysSnapshot {
+            listed: self.listed.iter().map(snapshot).collect(),
             known: self.known.iter().map(known).collect(),
             others_empty_in: self.others_empty_in,
             pages: self.pages.iter().zip(keys).map(|(page, keys)| page.page(keys)).collect(),
@@ -275,8 +282,8 @@ impl KeysRecord {
 }
 
 /// An unknown leader may have taken more.
-fn doubted(taken: Taken) -> Taken {
-    Taken { doubted: true, ..taken }
+fn doubted(taken: Usage) -> Usage {
+    Usage { doubted: true, ..taken }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -311,47 +318,47 @@ impl LevelRecord {
     /// The core's levels as they are written, with what may still be granted by limit, if anything
     /// may.
     #[must_use]
-    pub fn all_of(marks: &[LevelMark], budget: &[u64]) -> Vec<Self> {
+    pub fn all_of(snapshots: &[LevelSnapshot], budget: &[u64]) -> Vec<Self> {
         let budget = budget.iter().copied().chain(std::iter::repeat(0));
-        marks.iter().zip(budget).map(|(mark, budget)| LevelRecord::of(mark, budget)).collect()
+        snapshots.iter().zip(budget).map(|(snapshot, budget)| LevelRecord::of(snapshot, budget)).collect()
     }
 
-    fn of(mark: &LevelMark, budget: u64) -> Self {
+    fn of(snapshot: &LevelSnapshot, budget: u64) -> Self {
         LevelRecord {
-            limit: mark.limit.clone(),
-            micros: saturated(mark.micros),
+            limit: snapshot.limit.clone(),
+            micros: saturated(snapshot.micros),
             budget,
-            withheld: mark.withheld.iter().map(|step| (step.nanos, step.micros)).collect(),
-            taken: mark.taken.as_ref().map(TakenRecord::of),
-            learned: mark.learned.as_ref().map(LearnedRecord::of),
+            withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
+            taken: snapshot.taken.as_ref().map(TakenRecord::of),
+            learned: snapshot.learned.as_ref().map(LearnedRecord::of),
         }
     }
 
-    fn mark(&self, micros: i128) -> LevelMark {
-        let step = |(nanos, micros): &(u64, u64)| WithheldMark { nanos: *nanos, micros: *micros };
+    fn snapshot(&self, micros: i128) -> LevelSnapshot {
+        let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(TakenRecord::taken);
-        let learned = self.learned.as_ref().and_then(LearnedRecord::mark);
-        let withheld = self.withheld.iter().map(step).collect();
-        LevelMark { limit: self.limit.clone(), micros, taken, learned, withheld }
+        let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
+        let pending_debits = self.withheld.iter().map(step).collect();
+        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
     }
 }
 
 impl PermitRecord {
     /// How a permit is written.
     #[must_use]
-    pub fn of(mark: &PermitMark) -> Self {
+    pub fn of(snapshot: &PermitSnapshot) -> Self {
         PermitRecord {
-            id: mark.id.clone(),
-            start_nanos: mark.start_nanos,
-            class: mark.class.clone(),
-            bill: mark.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
-            keyed: mark
+            id: snapshot.id.clone(),
+            start_nanos: snapshot.start_nanos,
+            class: snapshot.class.clone(),
+            bill: snapshot.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
+            keyed: snapshot
                 .keyed
                 .iter()
                 .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
                 .collect(),
-            held_until: mark.held_until.clone(),
-            fate: match mark.fate {
+            held_until: snapshot.held_until.clone(),
+            fate: match snapshot.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
                 Fate::Returned => FateRecord::Returned,
@@ -359,12 +366,12 @@ impl PermitRecord {
         }
     }
 
-    fn mark(&self) -> PermitMark {
+    fn snapshot(&self) -> PermitSnapshot {
         let charge = |(limit, micros): &(Name, u64)| Some((limit.clone(), Amount::from_micros(*micros).ok()?));
         let key_charge = |(limit, key, micros): &(Name, String, u64)| {
             Some((limit.clone(), key.clone(), Amount::from_micros(*micros).ok()?))
         };
-        PermitMark {
+        PermitSnapshot {
             id: self.id.clone(),
             start_nanos: self.start_nanos,
             class: self.class.clone(),

@@ -8,7 +8,7 @@ use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::Start;
+use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// What to go on from.
@@ -131,11 +131,11 @@ impl Inherited {
     }
 }
 
-fn start_text(start: Start) -> &'static str {
+fn start_text(start: StartPolicy) -> &'static str {
     match start {
-        Start::Full => "its buckets start full",
-        Start::Unproven => "its buckets start full and are drawn on with care",
-        Start::Empty => "its buckets start empty",
+        StartPolicy::Full => "its buckets start full",
+        StartPolicy::Unproven => "its buckets start full and are drawn on with care",
+        StartPolicy::Empty => "its buckets start empty",
     }
 }
 

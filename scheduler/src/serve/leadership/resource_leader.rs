@@ -149,13 +149,13 @@ impl ResourceLeader {
         // To restore a long record takes time, in which checkpoints and probes of other resources
         // go on.
         let mut core = tokio::task::spawn_blocking(move || legacy.restore(resource, now)).await?;
-        let checkpoint = core.mark(now).expect("a new budget is open for checkpoints");
+        let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
         let rules = self.limits.revision();
         let first = PendingCheckpoint { epoch: core.epoch(), moment: Moment::now(), checkpoint, rules };
         let writer = StateWriter::begin(&mut self.state, &first, revision).await?;
         if !fresh {
-            core.handle(now, Event::Marked(number));
+            core.handle(now, Event::CheckpointStored(number));
         }
         let (channels, loop_channels) = channels();
         let parts = Parts {

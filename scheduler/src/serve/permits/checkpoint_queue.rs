@@ -38,11 +38,13 @@ impl CheckpointQueue {
 mod tests {
     use super::*;
     use crate::store::Moment;
-    use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
+    use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
     use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+    use rampmeter_scheduler_core::ids::CheckpointNumber;
 
     fn pending(number: u64) -> PendingCheckpoint {
-        let checkpoint = Mark { number: MarkNumber(number), state: Snapshot::default(), budget: Vec::new() };
+        let checkpoint =
+            Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
         PendingCheckpoint { checkpoint, epoch: 1, moment: Moment { unix_ms: 0, boot: None }, rules: 0 }
     }
 
@@ -54,7 +56,7 @@ mod tests {
         assert_eq!((queue.next(None), queue.next(wanted)), (None, wanted));
         queue.push(pending(1));
         assert_eq!(queue.next(wanted), None, "it is being written");
-        assert_eq!(taken.try_recv().unwrap().checkpoint.number, MarkNumber(1));
+        assert_eq!(taken.try_recv().unwrap().checkpoint.number, CheckpointNumber(1));
         assert_eq!(queue.next(wanted), None, "the store has not answered");
         queue.note_written();
         assert_eq!(queue.next(wanted), wanted);

@@ -29,8 +29,8 @@ use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub struct Parts {
     /// The channels to the rest of the process.
     pub channels: LoopChannels,
     /// The checkpoint that counts once the leader has listened and no worker knows of another one.
-    pub unconfirmed: Option<MarkNumber>,
+    pub unconfirmed: Option<CheckpointNumber>,
     /// The kind of the provider of the limits, if the resource has a provider.
     pub provider: Option<&'static str>,
     /// The rules that count.
@@ -269,7 +269,7 @@ impl PermitLoop {
 
     /// The store has taken a checkpoint. Clients whose requests were left unread may have given up,
     /// or have asked another leader: they are to ask again.
-    fn note_checkpoint(&mut self, now: Time, number: MarkNumber) {
+    fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.note_checkpoint(now, number) {
             for inbound in self.intake.backlog() {
                 self.take(now, inbound);

@@ -9,8 +9,8 @@ use crate::serve::permits::watch::loopback_check::LoopbackCheck;
 use crate::serve::permits::watch::stall_detector::HEARTBEAT;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 
 /// How often a lost connection is looked at.
 const RECONNECT_POLL: Span = Span::from_millis(5);
@@ -105,7 +105,7 @@ impl TermGuard {
                 self.core.handle(now, Event::Doubt);
             }
             Some(Finding::Listened(checkpoint)) => {
-                self.core.handle(now, Event::Marked(checkpoint));
+                self.core.handle(now, Event::CheckpointStored(checkpoint));
                 self.begin();
             }
             None => {}
@@ -139,7 +139,7 @@ impl TermGuard {
 
     /// The store has taken a checkpoint: no other scheduler led at that time. Whether messages that
     /// were left unread are to be taken now.
-    pub(crate) fn note_checkpoint(&mut self, now: Time, number: MarkNumber) -> bool {
+    pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
         self.checkpoints.note_written();
         self.core.tally().checkpoints += 1;
         // This scheduler leads alone, but a worker has seen another leader: the first state of this
@@ -152,7 +152,7 @@ impl TermGuard {
             self.begin();
             return false;
         }
-        self.core.handle(now, Event::Marked(number));
+        self.core.handle(now, Event::CheckpointStored(number));
         let token = if self.core.is_trusted() { self.leadership.clear(now) } else { None };
         if let Some(token) = &token {
             self.core.delivery().send_echo(token);

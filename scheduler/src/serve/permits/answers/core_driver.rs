@@ -12,12 +12,12 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
 use rampmeter_scheduler_core::wire;
 
 /// Answers that go out at once where there are many: a millisecond's work or two.
@@ -123,7 +123,7 @@ impl CoreDriver {
 
     /// The state to be written next, if the core wants one written.
     pub(crate) fn checkpoint(&mut self, now: Time, rules: u64) -> Option<PendingCheckpoint> {
-        let checkpoint = self.core.mark(now)?;
+        let checkpoint = self.core.checkpoint(now)?;
         Some(PendingCheckpoint { checkpoint, epoch: self.core.epoch(), moment: Moment::now(), rules })
     }
 
@@ -243,11 +243,11 @@ impl CoreDriver {
 
     /// When the core wants a checkpoint written.
     pub(crate) fn next_checkpoint(&self) -> Option<Time> {
-        self.core.next_mark()
+        self.core.next_checkpoint()
     }
 
     /// Whether this checkpoint was taken after the core began to doubt that it leads.
-    pub(crate) fn settles_doubt(&self, number: MarkNumber) -> bool {
+    pub(crate) fn settles_doubt(&self, number: CheckpointNumber) -> bool {
         self.core.settles_doubt(number)
     }
 

@@ -5,8 +5,9 @@ use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::Moment;
 use rampmeter_protocol::status::Status;
-use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use tokio::sync::oneshot;
 
 /// An order to the loop. Dropping the sender of orders ends the loop.
@@ -15,7 +16,7 @@ pub enum Order {
     /// Grant nothing more, send all waiting requests elsewhere, and say what a successor must know.
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
-    CheckpointWritten(MarkNumber),
+    CheckpointWritten(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
     /// Cut windows by a wall clock that showed this at the origin of time.
@@ -37,7 +38,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct PendingCheckpoint {
     /// The checkpoint.
-    pub checkpoint: Mark,
+    pub checkpoint: Checkpoint,
     /// The epoch.
     pub epoch: u64,
     /// When the checkpoint was taken.

@@ -3,7 +3,7 @@
 use crate::serve::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use std::sync::Arc;
 
 /// How long the loop's own echo may take: far more than a round trip.
@@ -25,7 +25,7 @@ enum LeadershipState {
         /// The end of listening.
         until: Time,
         /// The checkpoint that counts from then on.
-        checkpoint: MarkNumber,
+        checkpoint: CheckpointNumber,
     },
     /// It was away, or a worker has seen another leader. It answers nothing before the store has
     /// taken another checkpoint.
@@ -57,7 +57,7 @@ pub(crate) enum Finding {
     /// The process stood still for so long: another scheduler may lead by now.
     StoodStill(Span),
     /// No worker knows of another leader: this checkpoint counts from now on.
-    Listened(MarkNumber),
+    Listened(CheckpointNumber),
 }
 
 /// Tells whether this loop leads.
@@ -74,7 +74,7 @@ pub(crate) struct LeadershipCheck {
 impl LeadershipCheck {
     /// The check of a leader that begins at `now`. If there is a checkpoint to be `confirmed`, the
     /// leader listens before that counts.
-    pub(crate) fn new(now: Time, confirmed: Option<MarkNumber>, process: Arc<ProcessWatch>) -> Self {
+    pub(crate) fn new(now: Time, confirmed: Option<CheckpointNumber>, process: Arc<ProcessWatch>) -> Self {
         let listening = |checkpoint| LeadershipState::Listening { until: now + LISTEN, checkpoint };
         LeadershipCheck {
             state: confirmed.map_or(LeadershipState::Sure, listening),
@@ -205,18 +205,18 @@ mod tests {
         Time::ORIGIN + Span::from_millis(ms)
     }
 
-    fn check(confirmed: Option<MarkNumber>) -> LeadershipCheck {
+    fn check(confirmed: Option<CheckpointNumber>) -> LeadershipCheck {
         LeadershipCheck::new(at(0), confirmed, ProcessWatch::start(Clock::start()).unwrap())
     }
 
     #[test]
     fn a_leader_listens_until_its_time_is_over_without_a_standstill() {
-        let mut check = check(Some(MarkNumber(1)));
+        let mut check = check(Some(CheckpointNumber(1)));
         assert!(check.reads() && !check.grants());
         assert_eq!(check.look_after(at(399), None), None);
         assert_eq!(check.look_after(at(399), Some(Span::from_secs(1))), None, "it listens anew");
         assert_eq!(check.look_after(at(798), None), None);
-        assert_eq!(check.look_after(at(799), None), Some(Finding::Listened(MarkNumber(1))));
+        assert_eq!(check.look_after(at(799), None), Some(Finding::Listened(CheckpointNumber(1))));
         assert!(check.grants());
     }
 
@@ -252,7 +252,10 @@ mod tests {
         for (seen, doubts) in table {
             assert_eq!(check(None).note_epoch(7, seen), doubts, "{seen:?}");
         }
-        assert!(check(Some(MarkNumber(1))).note_epoch(7, Some(1)), "a leader that listens knows of no other epoch");
+        assert!(
+            check(Some(CheckpointNumber(1))).note_epoch(7, Some(1)),
+            "a leader that listens knows of no other epoch"
+        );
         let mut check = check(None);
         assert_eq!(check.settle(), None);
         assert!(check.note_epoch(7, Some(9)) && check.note_epoch(7, Some(8)));
