@@ -17,7 +17,7 @@ struct OpenArray {
     reply: Address,
     /// The answers, one behind the other.
     text: Vec<u8>,
-    answers: Vec<Answered>,
+    answers: Vec<AnswerRange>,
     elements: usize,
     /// Whether all elements have a place.
     sealed: bool,
@@ -28,11 +28,11 @@ struct OpenArray {
 pub struct Arrays {
     open: Vec<Option<OpenArray>>,
     /// Memory of finished arrays, for the next ones.
-    spare: Vec<(Vec<u8>, Vec<Answered>)>,
+    spare: Vec<(Vec<u8>, Vec<AnswerRange>)>,
 }
 
 /// Which element an answer is for, and where its text is.
-type Answered = (usize, Range<usize>);
+type AnswerRange = (usize, Range<usize>);
 
 impl Arrays {
     /// Begins the answer to an array.
