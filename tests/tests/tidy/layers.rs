@@ -56,7 +56,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "scheduler-core/src/durability/snapshot.rs",
         "the space is counted in entries of a snapshot",
     ),
-    ("scheduler-core/src/ledger/key_pages.rs", "scheduler-core/src/ledger/keys.rs", "a page is a page of keys"),
     (
         "scheduler-core/src/ledger/shadow_limits.rs",
         "scheduler-core/src/views/report.rs",
