@@ -5,7 +5,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-/// Tokens of one bucket in its own smallest part, which its [`Rate`] chooses: a nanosecond refills
+/// Tokens of one bucket in its own smallest part, which its [`Rate`] chooses. A nanosecond refills
 /// a whole number of parts, and a millionth of a unit is a whole number of parts. Only the time at
 /// which enough has come together is ever rounded, and that up.
 ///

@@ -24,7 +24,7 @@ impl Offer {
     /// The refusal of a request that can't wait so long.
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
         match self.limited_by {
-            // What is left of a quota that is never reset may be promised to waiting requests.
+            // The rest of a quota that is never reset may be promised to waiting requests.
             Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
             limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
         }
@@ -160,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// Continues under other limits; those that go on keep their buckets.
+    /// Continues under other limits; limits that go on keep their buckets.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
@@ -261,9 +261,9 @@ impl Ledger {
     /// reset.
     fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(account.limit);
-        let told = adaptive.spent_until(now);
-        if told.is_some() || !adaptive.limit.is_quota() {
-            return told;
+        let reset = adaptive.spent_until(now);
+        if reset.is_some() || !adaptive.limit.is_quota() {
+            return reset;
         }
         self.read(now, account, |bucket, limit| {
             let cost = limit.start_cost(account.amount, 0);
@@ -298,7 +298,7 @@ impl Ledger {
     pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
             self.update(now, account, |bucket, limit| {
-                bucket.commit(limit, now, key, limit.start_cost(account.amount, tier))
+                bucket.commit(limit, now, key, limit.start_cost(account.amount, tier));
             });
         }
     }

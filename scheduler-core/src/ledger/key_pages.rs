@@ -4,8 +4,8 @@
 //! many, idle keys are written to a page, once, and later checkpoints only name the page. So the
 //! size of a checkpoint follows the keys in use, and a hundred thousand keys are known after a
 //! crash. A key that is used again leaves its page, and its latest record counts. A page with few
-//! keys left is given up, and these are listed again (compare the cleaning of a log-structured file
-//! system; Rosenblum and Ousterhout, 1992).
+//! keys left is given up, and these are listed again. (Compare the cleaning of a log-structured
+//! file system; Rosenblum and Ousterhout, 1992.)
 
 use crate::arithmetic::Credit;
 use crate::collections::Slot;

@@ -1,9 +1,9 @@
 //! Buckets by key.
 //!
 //! A key has a bucket while it differs from a key that was never used. Each event sweeps two
-//! buckets, so that forgetting costs no event much. Sets order the buckets by their next event: the
-//! next promise, the end of a freeze, and the time at which a far debt is paid. A debt is far if it
-//! is paid later than [`NEAR`] after now; checkpoints list these.
+//! buckets, so that forgetting costs no event much. Sets order the buckets by what happens next: a
+//! promise starts, a freeze ends, a far debt is paid. A debt is far if it is paid later than
+//! [`NEAR`] after now; checkpoints list these.
 
 use super::key_pages::{KeyPages, PageId, PageNumber};
 use crate::arithmetic::Credit;
@@ -218,7 +218,7 @@ impl Keys {
         self.buckets.iter()
     }
 
-    /// At `most` so many keys that are in use; those that are full are so no more.
+    /// At most `most` keys in use; keys that are full again are dropped from these.
     pub(crate) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
@@ -283,7 +283,7 @@ impl Keys {
         }
     }
 
-    /// By limit, the bucket with the lowest level of those that are looked at, debtors first.
+    /// By limit, the bucket with the lowest level of those inspected, debtors first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
@@ -352,7 +352,7 @@ impl Keys {
         });
     }
 
-    /// Changes every bucket, and those of absent keys, by the index of its limit.
+    /// Changes every bucket, and the absent ones, by the index of its limit.
     fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
         self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
         self.absent.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));

@@ -37,7 +37,7 @@ impl ShadowLimits {
         self.ledger.advance(now);
     }
 
-    /// Continues with the shadow limits of another resource; those that go on keep their tallies.
+    /// Continues with the shadow limits of another resource; limits that go on keep their tallies.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
         let after = resource.shadow().clone();
         let succession = Succession::between(&self.resource, &after);

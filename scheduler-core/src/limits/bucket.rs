@@ -12,9 +12,8 @@ use rampmeter_protocol::time::Time;
 
 /// A token bucket, or the usage of a limit that counts calls.
 ///
-/// Guarantees that no committed start finds less than it costs, whatever is committed later: a new
-/// start is placed where every later start can still pay. Only a report of stock that is already
-/// gone can break a promise.
+/// Guarantees that no committed start finds less than it costs: a new start is placed where every
+/// later start can still pay. Only a report of stock that is already gone can break a promise.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
@@ -81,8 +80,8 @@ impl Bucket {
         }
     }
 
-    /// What a successor has to know of a bucket without tokens: its usage, the `grants` that may
-    /// still follow, and leases that may be renewed until `renewed`.
+    /// The usage for a successor, with `grants` that may follow and leases that last until
+    /// `renewed`.
     pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Option<Usage> {
         Some(self.as_counted()?.usage(limit, now, grants, renewed))
     }
@@ -95,7 +94,7 @@ impl Bucket {
         for_both!(self, kind => kind.is_unused(limit, now))
     }
 
-    /// Drops what is not needed any more, and a freeze that no call came to probe.
+    /// Drops state that is not needed any more, and a freeze that no call came to probe.
     pub(crate) fn compact(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
             self.thaw_if(|freeze| freeze.is_unprobed(now));
@@ -237,7 +236,7 @@ impl Bucket {
         recast
     }
 
-    /// The level right after the starts until `time`, as far as that is remembered.
+    /// The level right after the starts until `time`; none if that is forgotten.
     pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
         self.tokens()?.level_after(limit, time)
     }

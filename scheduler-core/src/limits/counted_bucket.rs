@@ -37,9 +37,9 @@ struct Holding {
 
 /// The usage of a limit that counts calls, and how it changes.
 ///
-/// A call in flight holds its cost until it is settled or its lease ends; a call in a sliding
-/// window, for the window's length; a call in a fixed window, for the whole window that it starts
-/// in. So usage is constant within a fixed window.
+/// A call in flight holds its cost until it is settled or its lease ends. A call in a sliding
+/// window holds it for the window's length, one in a fixed window for that whole window. So usage
+/// is constant within a fixed window.
 ///
 /// Guarantees that no commit lets usage exceed the limit, then or later.
 #[derive(Clone, Debug, Default)]
@@ -389,7 +389,7 @@ impl CountedBucket {
         recast
     }
 
-    /// Anonymous usage alone, which lasts so much `longer`.
+    /// How much longer calls count than a predecessor reported.
     fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {
@@ -435,7 +435,8 @@ impl CountedBucket {
         steps
     }
 
-    /// Changes what is held in this time, as far as it is ahead, and in all fixed windows it meets.
+    /// Changes future usage between `from` and `until`, and in all fixed windows that this time
+    /// meets.
     fn hold(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;

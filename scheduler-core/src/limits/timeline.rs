@@ -2,7 +2,7 @@
 //!
 //! Levels are kept as *potentials*: level − refill since the origin of time. A potential is
 //! constant between two starts. A run of starts turns the potential before it into the one after it
-//! by `min(potential, full − peak) − sum`: what exceeds a full bucket is lost, the rest pays. Runs
+//! by `min(potential, full − peak) − sum`. What exceeds a full bucket is lost; the rest pays. Runs
 //! compose, so the starts are the nodes of a [balanced tree](crate::collections::Nodes) that
 //! answers every question in O(log n).
 

@@ -127,7 +127,7 @@ impl TokenBucket {
         self.set_level(to, now, level);
     }
 
-    /// The upstream's bucket is taken to keep its level, as far as it can. The past is forgotten.
+    /// The upstream's bucket is assumed to keep its level if it can. The past is forgotten.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let margin = |limit: &Limit| limit.rate().credit(limit.margin());
         let down = |credit| to.rate().credit_of_micros(from.rate().micros(credit));
@@ -166,7 +166,7 @@ impl TokenBucket {
         }
     }
 
-    /// Unused cost is returned as far as the bucket had room for it ever since the start.
+    /// Unused cost is returned if the bucket had room for it ever since the start.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
         if actual == charged {
             return;

@@ -3,7 +3,7 @@
 use crate::arithmetic::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Most blocks of one limit that a successor is told.
+/// Most blocks of one limit that a snapshot holds.
 pub(crate) const MAX_BLOCKS: usize = 32;
 /// So many of the nearest blocks stay unmerged.
 const EXACT_BLOCKS: usize = MAX_BLOCKS / 2;
@@ -60,7 +60,7 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks
 }
 
-/// How a successor is told `blocks`.
+/// The record of `blocks` for a successor.
 pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> Usage {
     let span = |block: &UsageBlock| UsageSpan {
         from_nanos: distance(now, block.from),
@@ -70,7 +70,7 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false }
 }
 
-/// The blocks that a predecessor told at `then`; `unix_nanos` is the wall clock here.
+/// The blocks of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
 ///
 /// If both wall clocks agree, the wall clock counts, which cuts windows. Otherwise one of them was
 /// set, and elapsed time counts.
