@@ -140,11 +140,11 @@ impl Ledger {
         }
     }
 
-    /// No call starts before `until`. Returns whether that breaks promises after `told`.
-    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
+    /// No call starts before `until`. Returns whether that breaks promises after `announced`.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
         self.update(now, Account::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
-            bucket.promises_between(told, until)
+            bucket.promises_between(announced, until)
         })
     }
 

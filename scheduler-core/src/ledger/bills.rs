@@ -23,14 +23,11 @@ impl Bills {
         if let Some(last) = self.last.as_ref().filter(|last| ***last == bill) {
             return Arc::clone(last);
         }
-        let kept = match self.kept.get(&bill) {
-            Some(kept) => Arc::clone(kept),
-            None => {
-                let bill = Arc::new(bill);
-                self.kept.insert(Arc::clone(&bill));
-                bill
-            }
-        };
+        let kept = self.kept.get(&bill).cloned().unwrap_or_else(|| {
+            let bill = Arc::new(bill);
+            self.kept.insert(Arc::clone(&bill));
+            bill
+        });
         self.last = Some(Arc::clone(&kept));
         kept
     }

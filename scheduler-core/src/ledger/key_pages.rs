@@ -89,12 +89,7 @@ impl KeyPages {
 
     /// Where the next page is kept, while the store holds `stored`.
     pub(crate) fn next_id(&mut self, epoch: u64, stored: CheckpointNumber) -> PageId {
-        let free = self
-            .free
-            .front()
-            .is_some_and(|(checkpoint, _)| *checkpoint <= stored)
-            .then(|| self.free.pop_front())
-            .flatten();
+        let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let place = free.map_or(self.places, |(_, place)| place);
         self.places = self.places.max(place.saturating_add(1));
         PageId { epoch, place, serial: u64::from(self.written) + 1 }

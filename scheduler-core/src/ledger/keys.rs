@@ -40,16 +40,12 @@ pub(crate) struct KeyBucket {
 }
 
 impl KeyBucket {
-    /// When the last promise has started and all debts are paid; none if nothing is owed.
-    fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
+    /// When the last promise has started and all debts are paid, if that is far.
+    fn far_debt_until(&self, limit: &Limit, now: Time) -> Option<Time> {
         let used = self.bucket.last_promise().max(self.bucket.last_use_ahead(limit, now));
         let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
-        owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
-    }
-
-    /// The same, if that is far.
-    fn far_debt_until(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.paid(limit, now).filter(|paid| *paid > now + NEAR)
+        let paid = || used.unwrap_or(now).max(self.bucket.next_free(limit, now));
+        owes.then(paid).filter(|paid| *paid > now + NEAR)
     }
 
     /// When the freeze ends; the origin of time without a freeze.
@@ -204,8 +200,7 @@ impl Keys {
         }
     }
 
-    /// Buckets with far debts and when these are paid, the last first; of listed (`long`) keys or
-    /// others.
+    /// Buckets with far debts and when these are paid, the last first; `long` selects listed keys.
     pub(crate) fn far_debts(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let known = self.far[usize::from(long)].iter().rev();
         known.filter_map(move |(paid, slot)| {

@@ -48,7 +48,7 @@ pub(crate) struct CountedBucket {
     calls: BTreeMap<StartKey, Holding>,
     /// When the last anonymous usage ends.
     anonymous_until: Time,
-    /// How much longer calls count than a predecessor told.
+    /// How much longer calls count than a predecessor reported.
     extension: Span,
     /// From here on, anonymous usage may lie in any of several windows.
     ambiguous_from: Time,
@@ -65,7 +65,7 @@ pub(crate) struct CountedBucket {
     last_rise: Time,
     /// When each call is removed from `calls`.
     ends: BTreeSet<(Time, StartKey)>,
-    /// When something last ended, as far as is known.
+    /// When something last ended, if that is known.
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
@@ -183,7 +183,8 @@ impl CountedBucket {
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
-            // A longer period ends later than was told. The last promise is restored first.
+            // Under a longer period a promise ends later than reported. The last promise is
+            // restored first.
             if alignment(limit).is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
@@ -247,7 +248,6 @@ impl CountedBucket {
         before.is_some() && (holding.revived && self.now < self.anonymous_until || fits())
     }
 
-    /// A call in flight ends with its correction. What is left of a window that has ended is lost.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
         if limit.is_until_settled() {
             self.remove_call(limit, key);
@@ -309,7 +309,7 @@ impl CountedBucket {
         held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
     }
 
-    /// Everything is taken to be held to its end.
+    /// All calls are assumed to hold their cost to its end.
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(alignment) = alignment(limit) {
@@ -389,7 +389,7 @@ impl CountedBucket {
         recast
     }
 
-    /// How much longer calls count than a predecessor reported.
+    /// Anonymous usage alone, which lasts so much `longer`.
     fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {

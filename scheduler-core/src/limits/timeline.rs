@@ -197,7 +197,8 @@ impl Timeline {
     }
 
     /// The last start that `newcomer` can't be put ahead of, from `short` on until the bucket runs
-    /// over. `cap` is the highest possible potential before `short`.
+    /// over: only refill that would be lost makes up for the newcomer. `cap` is the highest
+    /// possible potential before `short`.
     pub(crate) fn last_short(
         &self,
         limit: &Limit,
