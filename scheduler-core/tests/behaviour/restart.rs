@@ -139,7 +139,8 @@ fn time_without_a_scheduler_refills() {
     );
 }
 
-/// A promise that no list has room for does not refill before its start: until then a full bucket holds that much less.
+/// A promise that no list has room for does not refill before its start: until then a full bucket
+/// holds that much less.
 #[test]
 fn promises_that_are_not_listed_stay_promised() {
     let spec = resource(vec![limit("units", 10.0, span(10_000)), limit("slow", 1.0, span(100_000))]);
@@ -393,7 +394,8 @@ fn a_snapshot_says_what_was_charged() {
     assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
 }
 
-/// What a successor is told by a graceful stop at `then`, by a mark that was taken then, and by a record of the build before.
+/// What a successor is told by a graceful stop at `then`, by a mark that was taken then, and by a
+/// record of the build before.
 fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let mut stopped = play(spec, before);
     let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);

@@ -10,8 +10,9 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// With what others had been granted in this period, a refused request would have taken too much. What others waited for is no reason,
-/// for they may never take it; but a reservation, which is answered at once, gets nothing that they wait for of a quota without resets.
+/// With what others had been granted in this period, a refused request would have taken too much.
+/// What others wait for is no reason, for they may never take it. A reservation is answered at once,
+/// and gets nothing that others wait for of a quota without resets.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -55,8 +56,8 @@ struct Period<'a> {
 }
 
 impl Period<'_> {
-    /// Whether it takes part of what there is: it was granted that for this period or a later one. What came back at the same time may
-    /// have come back after the refusal.
+    /// Whether a request takes part of the quota: it was granted a start in this period or a later
+    /// one. What came back at the same time may have come back after the refusal.
     fn counts(&self, request: &Request) -> bool {
         match request.granted.filter(|granted| granted.at <= self.at) {
             Some(granted) => request.returned.is_none_or(|returned| returned >= self.at) && self.reaches(granted.start),
@@ -67,8 +68,8 @@ impl Period<'_> {
         }
     }
 
-    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until it has surely ended, whichever
-    /// call that was.
+    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until
+    /// it has surely ended, whichever call that was.
     fn reaches(&self, time: Time) -> bool {
         let period = self.limit.period;
         match self.alignment {
