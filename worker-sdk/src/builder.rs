@@ -7,18 +7,13 @@ use crate::session::{MOST_ASKS, Session, Unreachable};
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
+use rampmeter_nats::entropy::entropy;
+use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// A server that is gone is noticed after two of these; the default takes two minutes.
-const PING_INTERVAL: Duration = Duration::from_secs(2);
-/// The longest pause between attempts to connect again, before jitter.
-const MOST_RECONNECT_DELAY_MS: u64 = 250;
 
 /// Options of a [`Client`].
 ///
@@ -158,23 +153,7 @@ impl ClientBuilder {
     }
 
     fn tuned(self) -> ConnectOptions {
-        let tuned = tuned(self.options);
+        let tuned = reconnecting_soon(self.options);
         if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned }
     }
-}
-
-/// Connections that notice soon that a server is gone, and come back soon.
-pub(crate) fn tuned(options: ConnectOptions) -> ConnectOptions {
-    options.ping_interval(PING_INTERVAL).reconnect_delay_callback(reconnect_delay)
-}
-
-/// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
-fn reconnect_delay(attempts: usize) -> Duration {
-    let most = MOST_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
-    Duration::from_millis(entropy() % (most + 1))
-}
-
-/// The standard library seeds its hashers with the system's randomness.
-pub(crate) fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

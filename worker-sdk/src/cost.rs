@@ -47,7 +47,11 @@ impl Cost {
         Cost(self.0.and_then(|cost| with(cost, Text::from(unit.to_owned()), amount.into())))
     }
 
-    pub(crate) fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
+    /// As messages have it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), if the cost is wrong.
+    pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }
 }
@@ -70,6 +74,13 @@ impl From<u32> for Cost {
     /// So many requests: `resource.acquire(1)`.
     fn from(requests: u32) -> Self {
         Cost::requests(requests)
+    }
+}
+
+impl From<wire::Cost<'static>> for Cost {
+    /// What a message said.
+    fn from(cost: wire::Cost<'static>) -> Self {
+        Cost(Ok(cost))
     }
 }
 

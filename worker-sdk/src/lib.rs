@@ -44,7 +44,7 @@
 //! Where calls are made or requests served by other code, middleware asks for the permits: with the feature `tower` layers for
 //! servers and for clients, with `reqwest-middleware` a middleware of that name.
 //!
-//! With the feature `jobs`, work that can wait is published to a queue on JetStream, and run when its permit is due.
+//! Work that can wait, and runs when its permit is due, is the package `rampmeter-jobs`.
 
 mod acquire;
 mod builder;
@@ -53,8 +53,6 @@ mod client;
 mod cost;
 mod driver;
 mod error;
-#[cfg(feature = "jobs")]
-pub mod jobs;
 mod link;
 mod outcome;
 mod permit;

@@ -106,7 +106,7 @@ fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
 /// Clocks of workers may differ by any time: jobs know lengths of time alone.
 #[test]
 fn jobs_know_no_time_of_day() {
-    for file in files("worker-sdk/src/jobs", "rs") {
+    for file in files("worker-sdk/jobs/src", "rs") {
         for time in ["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"] {
             assert!(!file.text.contains(time), "{}: {time}", file.path);
         }

@@ -1,6 +1,6 @@
 //! Where jobs wait: one line for each class and group.
 
-use super::QueueError;
+use crate::QueueError;
 use rampmeter_protocol::name::Name;
 
 /// The longest group, in bytes: as long as the value of a label may be.
@@ -10,21 +10,21 @@ const NO_CLASS: &str = "-";
 
 /// The jobs of one class and group: they run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Lane {
-    pub(super) class: Option<Name>,
-    pub(super) group: String,
+pub(crate) struct Lane {
+    pub(crate) class: Option<Name>,
+    pub(crate) group: String,
 }
 
 /// The subjects of one queue. Jobs and dead letters are in one stream; what is kept of lanes is in another, one message a subject.
 #[derive(Clone, Debug)]
-pub(super) struct Subjects {
+pub(crate) struct Subjects {
     jobs: String,
     lanes: String,
 }
 
 /// What is kept of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     /// Its jobs.
     Job,
     /// Those of its jobs that nobody tries any more.
@@ -36,7 +36,7 @@ pub(super) enum Kept {
 }
 
 impl Lane {
-    pub(super) fn new(class: Option<&str>, group: &str) -> Result<Self, QueueError> {
+    pub(crate) fn new(class: Option<&str>, group: &str) -> Result<Self, QueueError> {
         let invalid = |what: &str| QueueError::invalid(what.to_owned());
         if !(1..=MAX_GROUP).contains(&group.len()) {
             return Err(invalid("a group is 1 to 256 bytes long"));
@@ -46,7 +46,7 @@ impl Lane {
     }
 }
 
-pub(super) fn class_name(class: &str) -> Result<Name, QueueError> {
+pub(crate) fn class_name(class: &str) -> Result<Name, QueueError> {
     let name = Name::new(class).map_err(|error| QueueError::invalid(format!("class {class:?}: {error}")))?;
     match class {
         NO_CLASS => Err(QueueError::invalid("class \"-\" means jobs without a class; leave it out")),
@@ -55,37 +55,37 @@ pub(super) fn class_name(class: &str) -> Result<Name, QueueError> {
 }
 
 impl Subjects {
-    pub(super) fn new(prefix: &Name, queue: &Name) -> Self {
+    pub(crate) fn new(prefix: &Name, queue: &Name) -> Self {
         Subjects { jobs: format!("{prefix}.jobs.{queue}"), lanes: format!("{prefix}.lanes.{queue}") }
     }
 
     /// All subjects of the stream of jobs.
-    pub(super) fn all_jobs(&self) -> String {
+    pub(crate) fn all_jobs(&self) -> String {
         format!("{}.>", self.jobs)
     }
 
     /// All subjects of the stream of lanes.
-    pub(super) fn all_lanes(&self) -> String {
+    pub(crate) fn all_lanes(&self) -> String {
         format!("{}.>", self.lanes)
     }
 
     /// Where `kept` of `lane` is.
-    pub(super) fn of(&self, kept: Kept, lane: &Lane) -> String {
+    pub(crate) fn of(&self, kept: Kept, lane: &Lane) -> String {
         format!("{}.{}.{}", self.under(kept), class_token(lane.class.as_ref()), encoded(&lane.group))
     }
 
     /// `kept` of all lanes.
-    pub(super) fn all(&self, kept: Kept) -> String {
+    pub(crate) fn all(&self, kept: Kept) -> String {
         format!("{}.>", self.under(kept))
     }
 
     /// `kept` of all lanes of a class.
-    pub(super) fn of_class(&self, kept: Kept, class: Option<&Name>) -> String {
+    pub(crate) fn of_class(&self, kept: Kept, class: Option<&Name>) -> String {
         format!("{}.{}.*", self.under(kept), class_token(class))
     }
 
     /// The lane that `subject` is of; none if it is somebody else's.
-    pub(super) fn lane(&self, kept: Kept, subject: &str) -> Option<Lane> {
+    pub(crate) fn lane(&self, kept: Kept, subject: &str) -> Option<Lane> {
         let rest = subject.strip_prefix(&self.under(kept))?.strip_prefix('.')?;
         let (class, group) = rest.split_once('.')?;
         let class = if class == NO_CLASS { None } else { Some(Name::new(class).ok()?) };
@@ -103,7 +103,7 @@ impl Subjects {
 }
 
 /// The class as one token of a subject and a part of a consumer's name.
-pub(super) fn class_token(class: Option<&Name>) -> &str {
+pub(crate) fn class_token(class: Option<&Name>) -> &str {
     class.map_or(NO_CLASS, |class| class)
 }
 

@@ -33,22 +33,22 @@ impl QueueError {
         self.kind
     }
 
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         QueueError { kind: QueueErrorKind::InvalidArgument, message: message.into(), source: None }
     }
 
-    pub(super) fn missing(queue: &str) -> Self {
+    pub(crate) fn missing(queue: &str) -> Self {
         let message = format!("there is no queue `{queue}`: whoever opens it to publish or to work makes it");
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 
-    pub(super) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         let message = format!("no connection to NATS at {servers}: {source}");
         QueueError { kind: QueueErrorKind::Connect, message, source: Some(source) }
     }
 
-    pub(super) fn store(what: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn store(what: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         QueueError { kind: QueueErrorKind::Store, message: format!("{what}: {source}"), source: Some(source) }
     }

@@ -1,25 +1,20 @@
 //! Working on a lane while holding its lease: jobs run one after the other, each with a permit of its own.
 
-use super::hold::{Hold, Lost};
-use super::job::JobTerms;
-use super::lane::Lane;
-use super::lane_lease::{Begun, LaneLease, PutBack};
-use super::shared::Shared;
-use super::store::{Overtaken, Placed, Store};
-use super::verdict::{Failed, NoPermit};
-use super::{Attempt, Failure};
-use crate::Permit;
-use crate::request_future::RequestFuture;
-use crate::request_future::RequestSpec;
+use crate::hold::{Hold, Lost};
+use crate::job::JobTerms;
+use crate::lane::Lane;
+use crate::lane_lease::{Begun, LaneLease, PutBack};
+use crate::shared::Shared;
+use crate::store::{Overtaken, Placed, Store};
+use crate::verdict::{Failed, NoPermit};
+use crate::{Attempt, Failure};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::StreamMessage;
 use futures::FutureExt;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::millis::Millis;
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
+use rampmeter_worker_sdk::{Acquire, Permit};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -27,7 +22,7 @@ use std::time::Duration;
 const JOBS_A_RUN: usize = 16;
 
 /// A worker on a lane.
-pub(super) struct LaneRun<'w> {
+pub(crate) struct LaneRun<'w> {
     shared: &'w Shared,
     lane: Lane,
     /// Where the lane lease is that was handed out.
@@ -38,7 +33,7 @@ pub(super) struct LaneRun<'w> {
 }
 
 /// Somebody else has the lane lease, or may have.
-pub(super) struct Over;
+pub(crate) struct Over;
 
 /// What a job has come to.
 enum End {
@@ -49,7 +44,7 @@ enum End {
 }
 
 impl<'w> LaneRun<'w> {
-    pub(super) async fn start(
+    pub(crate) async fn start(
         shared: &'w Shared,
         lane: Lane,
         lane_lease: u64,
@@ -62,7 +57,7 @@ impl<'w> LaneRun<'w> {
     }
 
     /// Runs jobs until the lane is empty, its first job has to wait, or it is others' turn.
-    pub(super) async fn run(mut self) -> Result<(), Over> {
+    pub(crate) async fn run(mut self) -> Result<(), Over> {
         for _ in 0..JOBS_A_RUN {
             if self.shared.is_stopping() {
                 break;
@@ -102,13 +97,10 @@ impl<'w> LaneRun<'w> {
         let (clock, before) = (Clock::start(), Span::from_millis(known.age_ms));
         loop {
             let age = before + clock.now().since(Clock::START);
-            let Some(request) = self.request(terms, age) else {
+            let Some(request) = self.request(terms) else {
                 return Ok(Err(Refused::Dead("it has one label too many for that of its group".to_owned())));
             };
-            let resource = self.shared.resource.clone();
-            let deadline = resource.link().deadline(Some(patience));
-            let asked =
-                async { RequestFuture::begin(RequestSpec { resource, request, deadline }).await?.ready().await };
+            let asked = request.age(age.duration()).deadline(patience).into_future();
             let error = match self.hold.during(asked).await? {
                 Ok(permit) => return Ok(Ok(permit)),
                 Err(error) => error,
@@ -138,12 +130,15 @@ impl<'w> LaneRun<'w> {
         }
     }
 
-    fn request(&self, terms: &JobTerms, age: Span) -> Option<Box<PermitRequest<'static>>> {
-        let (mut labels, cost) = (terms.labels.clone(), terms.cost.clone());
+    fn request(&self, terms: &JobTerms) -> Option<Acquire> {
+        let mut labels = terms.labels.clone();
         labels.set(self.shared.group_label.clone(), self.lane.group.clone()).ok()?;
-        let class = self.lane.class.as_ref().map(|class| Text::from(class.to_string()));
-        let age_ms = Millis::from(age);
-        Some(Box::new(PermitRequest { mode: Mode::Wait, cost, labels, class, age_ms, ..PermitRequest::default() }))
+        let request = self.shared.resource.acquire(terms.cost.clone());
+        let request = labels.iter().fold(request, |request, (key, value)| request.label(key, value));
+        Some(match &self.lane.class {
+            Some(class) => request.class(class),
+            None => request,
+        })
     }
 
     /// Runs the job. That it begins is written down first, after what was written last: so no two workers begin the same attempt, none begins
@@ -210,7 +205,7 @@ impl<'w> LaneRun<'w> {
         for (name, values) in job.headers.iter().filter(|(name, _)| **name != NATS_MESSAGE_ID) {
             values.iter().for_each(|value| headers.append(name.clone(), value.clone()));
         }
-        super::status::explain(&mut headers, job, attempts, why);
+        crate::status::explain(&mut headers, job, attempts, why);
         self.hold.during(self.store().bury(&self.lane, job.sequence, job.payload.clone(), headers)).await?;
         Ok(self.gone(job.sequence).await)
     }

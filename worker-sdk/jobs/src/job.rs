@@ -1,14 +1,14 @@
 //! What a producer publishes, and how it is written into the stream.
 
-use super::QueueError;
-use super::lane::Lane;
-use crate::Cost;
+use crate::QueueError;
+use crate::lane::Lane;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use bytes::Bytes;
 use rampmeter_protocol::bounds::MAX_ID;
 use rampmeter_protocol::cost as wire;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_worker_sdk::Cost;
 use std::collections::BTreeMap;
 
 const COST: &str = "Rampmeter-Cost";
@@ -17,7 +17,7 @@ const LABELS: &str = "Rampmeter-Labels";
 /// Work for later, of a group.
 ///
 /// ```
-/// use rampmeter_worker_sdk::jobs::Job;
+/// use rampmeter_jobs::Job;
 /// let job = Job::new("guild-17", "give user 4711 the role").class("bulk").id("grant-4711").cost(1).label("method", "PUT");
 /// ```
 #[derive(Clone, Debug)]
@@ -34,26 +34,26 @@ pub struct Job {
 /// A job that is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// What [`Queue::delete`](super::Queue::delete) takes: its place in the stream.
+    /// What [`Queue::delete`](crate::Queue::delete) takes: its place in the stream.
     pub sequence: u64,
     /// Whether it had been published before, under the same id.
     pub duplicate: bool,
 }
 
 /// A job as it is written.
-pub(super) struct Written {
-    pub(super) lane: Lane,
-    pub(super) id: Option<String>,
-    pub(super) headers: HeaderMap,
-    pub(super) payload: Bytes,
+pub(crate) struct Written {
+    pub(crate) lane: Lane,
+    pub(crate) id: Option<String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) payload: Bytes,
 }
 
 /// What the headers of a job say.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JobTerms {
-    pub(super) id: Option<String>,
-    pub(super) cost: wire::Cost<'static>,
-    pub(super) labels: Labels<'static>,
+pub(crate) struct JobTerms {
+    pub(crate) id: Option<String>,
+    pub(crate) cost: wire::Cost<'static>,
+    pub(crate) labels: Labels<'static>,
 }
 
 impl Job {
@@ -86,7 +86,7 @@ impl Job {
         self
     }
 
-    pub(super) fn written(self) -> Result<Written, QueueError> {
+    pub(crate) fn written(self) -> Result<Written, QueueError> {
         let lane = Lane::new(self.class.as_deref(), &self.group)?;
         let id = self.id.map(checked_id).transpose()?;
         let cost = self.cost.into_wire().map_err(|error| QueueError::invalid(error.to_string()))?;
@@ -118,7 +118,7 @@ impl JobTerms {
     }
 
     /// What a job's headers say, or why they cannot be understood. A job without any costs one request.
-    pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let id = headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
         let cost = read(headers, COST, |json| serde_json::from_str(json).map(wire::Cost::into_owned))?;
         let texts: BTreeMap<String, String> = read(headers, LABELS, |json| serde_json::from_str(json))?;

@@ -7,7 +7,7 @@ use std::fmt;
 /// Every error becomes one that is tried again, so that `?` does what is usual.
 ///
 /// ```
-/// use rampmeter_worker_sdk::jobs::Failure;
+/// use rampmeter_jobs::Failure;
 /// let failure: Failure = std::io::Error::other("connection reset").into();
 /// assert!(!failure.is_final());
 /// assert!(Failure::for_good("there is no such user").is_final());

@@ -1,6 +1,6 @@
 //! Taking messages from a consumer, no more than are wanted.
 
-use super::connection::Connection;
+use crate::connection::Connection;
 use async_nats::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::consumer::pull::BatchConfig;
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The next messages, at least one and at most `most`, when they come. A request that the server has forgotten, because it was
 /// restarted or another one leads now, is made again.
-pub(super) async fn next(connection: &Connection, consumer: &PullConsumer, most: usize) -> Vec<Message> {
+pub(crate) async fn next(connection: &Connection, consumer: &PullConsumer, most: usize) -> Vec<Message> {
     let mut reconnects = connection.reconnects.clone();
     loop {
         reconnects.mark_unchanged();

@@ -1,11 +1,11 @@
-//! Delayed jobs on JetStream: feature `jobs`.
+//! Delayed jobs on JetStream.
 //!
 //! A producer publishes [`Job`]s; workers run each when its permit is due. Jobs of one *group*, such as a Discord server, run in
 //! the order in which they were published, one at a time, whatever the number of workers; jobs of different groups run
 //! side by side. A job whose permit is far away takes up nobody: it is put back until then.
 //!
 //! ```no_run
-//! use rampmeter_worker_sdk::jobs::{Attempt, Failure, Job, Queue};
+//! use rampmeter_jobs::{Attempt, Failure, Job, Queue};
 //! use rampmeter_worker_sdk::{Client, Outcome};
 //! # async fn add_role(attempt: &Attempt) -> Result<u16, std::io::Error> { Ok(204) }
 //!

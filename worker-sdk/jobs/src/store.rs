@@ -3,12 +3,11 @@
 //! Everything is said until the server has confirmed it. A message that may have been stored already carries an id, by
 //! which the server knows it again.
 
-use super::QueueError;
-use super::connection::Connection;
-use super::lane::{Kept, Lane, Subjects};
-use super::lane_lease::{Begun, LaneLease};
-use super::persistence::{insist, persist};
-use crate::builder::entropy;
+use crate::QueueError;
+use crate::connection::Connection;
+use crate::lane::{Kept, Lane, Subjects};
+use crate::lane_lease::{Begun, LaneLease};
+use crate::persistence::{insist, persist};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
@@ -17,71 +16,72 @@ use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::stream::{self, DeleteMessageError, RawMessageErrorKind};
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt};
+use rampmeter_nats::entropy::entropy;
 
 /// The two streams of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct Store {
-    pub(super) connection: Connection,
-    pub(super) subjects: Subjects,
-    pub(super) jobs: stream::Stream,
-    pub(super) lanes: stream::Stream,
+pub(crate) struct Store {
+    pub(crate) connection: Connection,
+    pub(crate) subjects: Subjects,
+    pub(crate) jobs: stream::Stream,
+    pub(crate) lanes: stream::Stream,
 }
 
 /// Somebody else was quicker: what was to follow a message does not follow it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Overtaken;
+pub(crate) struct Overtaken;
 
 /// A message with its place in the stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed<T> {
-    pub(super) sequence: u64,
-    pub(super) value: T,
+pub(crate) struct Placed<T> {
+    pub(crate) sequence: u64,
+    pub(crate) value: T,
 }
 
 impl Store {
     /// The oldest job of `lane`.
-    pub(super) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
+    pub(crate) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
         let subject = self.subjects.of(Kept::Job, lane);
         persist("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none)).await
     }
 
     /// Whether the job at `sequence` is still there.
-    pub(super) async fn has_job(&self, sequence: u64) -> bool {
+    pub(crate) async fn has_job(&self, sequence: u64) -> bool {
         persist("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
     }
 
     /// The lane lease of `lane`, if it has one.
-    pub(super) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
+    pub(crate) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
         self.last(Kept::LaneLease, lane).await
     }
 
     /// The attempt that was begun last in `lane`, if it is remembered.
-    pub(super) async fn begun(&self, lane: &Lane) -> Option<Placed<Begun>> {
+    pub(crate) async fn begun(&self, lane: &Lane) -> Option<Placed<Begun>> {
         self.last(Kept::Attempt, lane).await
     }
 
     /// Puts a lane lease in the place of the one at `after`; 0 where there is none.
-    pub(super) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
+    pub(crate) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
         self.replace(Kept::LaneLease, lane, &lane_lease, after).await
     }
 
     /// Remembers an attempt in the place of the one at `after`; 0 where there is none.
-    pub(super) async fn begin(&self, lane: &Lane, begun: Begun, after: u64) -> Result<u64, Overtaken> {
+    pub(crate) async fn begin(&self, lane: &Lane, begun: Begun, after: u64) -> Result<u64, Overtaken> {
         self.replace(Kept::Attempt, lane, &begun, after).await
     }
 
     /// Takes a message away from the stream of lanes, if it is still there.
-    pub(super) async fn forget(&self, sequence: u64) {
+    pub(crate) async fn forget(&self, sequence: u64) {
         delete(&self.lanes, sequence).await;
     }
 
     /// Takes a job away; whether it was still there.
-    pub(super) async fn finish(&self, sequence: u64) -> bool {
+    pub(crate) async fn finish(&self, sequence: u64) -> bool {
         delete(&self.jobs, sequence).await
     }
 
     /// Puts a job among the dead letters of its lane.
-    pub(super) async fn bury(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
+    pub(crate) async fn bury(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
         let subject = self.subjects.of(Kept::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
         // One job is one dead letter, even if its worker dies before it has taken the job away. No job's id has a space.
@@ -90,12 +90,12 @@ impl Store {
     }
 
     /// Publishes once, and says how that went.
-    pub(super) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
+    pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
         self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
     }
 
     /// How many messages there are of `kept`, by lane.
-    pub(super) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
+    pub(crate) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
         let stream = match kept {
             Kept::Job | Kept::Dead => &self.jobs,
             Kept::LaneLease | Kept::Attempt => &self.lanes,
@@ -159,7 +159,7 @@ fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u6
 }
 
 /// An id that nothing else has.
-pub(super) fn unique() -> String {
+pub(crate) fn unique() -> String {
     format!("{:016x}{:016x}", entropy(), entropy())
 }
 

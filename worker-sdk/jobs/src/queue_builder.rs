@@ -1,10 +1,10 @@
 //! How to open a queue.
 
-use super::connection::Connection;
-use super::lane::Subjects;
-use super::persistence::insist;
-use super::store::Store;
-use super::{Queue, QueueError};
+use crate::connection::Connection;
+use crate::lane::Subjects;
+use crate::persistence::insist;
+use crate::store::Store;
+use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::{Context, ErrorCode, stream};
@@ -86,7 +86,7 @@ impl QueueBuilder {
     /// Opens the queue `name` if there is one: to look at it, for instance.
     ///
     /// # Errors
-    /// [`QueueErrorKind::Missing`](super::QueueErrorKind::Missing) if there is none; otherwise as [`QueueBuilder::open`].
+    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if there is none; otherwise as [`QueueBuilder::open`].
     pub async fn existing(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
             let found = jetstream.get_stream(&config.name).await;

@@ -1,19 +1,19 @@
 //! Who runs jobs.
 
-use super::hold::Hold;
-use super::lane::{Kept, Subjects, class_name, class_token};
-use super::lane_lease::{LaneLease, Receipt};
-use super::lane_run::LaneRun;
-use super::persistence::insist;
-use super::shared::{Handler, Shared};
-use super::store::Store;
-use super::verdict::RetryPolicy;
-use super::{Attempt, Failure, Queue, QueueError, arrivals, pull};
-use crate::{Reply, Resource};
+use crate::hold::Hold;
+use crate::lane::{Kept, Subjects, class_name, class_token};
+use crate::lane_lease::{LaneLease, Receipt};
+use crate::lane_run::LaneRun;
+use crate::persistence::insist;
+use crate::shared::{Handler, Shared};
+use crate::store::Store;
+use crate::verdict::RetryPolicy;
+use crate::{Attempt, Failure, Queue, QueueError, arrivals, pull};
 use async_nats::Message;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
 use async_nats::jetstream::{self, AckKind};
 use rampmeter_protocol::name::Name;
+use rampmeter_worker_sdk::{Reply, Resource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct Worker {
 }
 
 impl WorkerBuilder {
-    pub(super) fn new(queue: Queue, resource: Resource) -> Self {
+    pub(crate) fn new(queue: Queue, resource: Resource) -> Self {
         let policy = RetryPolicy {
             patience: PATIENCE,
             max_attempts: MAX_ATTEMPTS,

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What a lane lease says to whoever gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum LaneLease {
+pub(crate) enum LaneLease {
     /// Work on the lane.
     Go,
     /// The same, but later.
@@ -21,20 +21,20 @@ pub(super) enum LaneLease {
 
 /// Why the first job of a lane waits, and what has to be known of it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PutBack {
+pub(crate) struct PutBack {
     /// How long from when the lane lease is first handed out.
-    pub(super) after_ms: u64,
+    pub(crate) after_ms: u64,
     /// The job that waits.
-    pub(super) job: u64,
+    pub(crate) job: u64,
     /// For how long it will have waited for a permit then: its place in the scheduler's line.
-    pub(super) age_ms: u64,
+    pub(crate) age_ms: u64,
     /// How often it has been put back for a permit.
-    pub(super) times: u32,
+    pub(crate) times: u32,
 }
 
 /// What is to be done with a lane lease that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receipt {
+pub(crate) enum Receipt {
     /// Let it come again after this time.
     Sleep(Duration),
     /// Work on the lane; something may be known of its first job.
@@ -45,7 +45,7 @@ pub(super) enum Receipt {
 
 impl LaneLease {
     /// What to do with this lane lease, which was handed out so many times, this one included.
-    pub(super) fn receipt(self, deliveries: i64) -> Receipt {
+    pub(crate) fn receipt(self, deliveries: i64) -> Receipt {
         match self {
             LaneLease::Go => Receipt::Work(None),
             LaneLease::Later(put_back) if deliveries <= 1 => Receipt::Sleep(Duration::from_millis(put_back.after_ms)),
@@ -57,16 +57,16 @@ impl LaneLease {
 
 /// The last attempt that was begun in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(crate) struct Begun {
     /// The job.
-    pub(super) job: u64,
+    pub(crate) job: u64,
     /// How many attempts have been begun at it.
-    pub(super) attempts: u32,
+    pub(crate) attempts: u32,
 }
 
 impl Begun {
     /// How many attempts have been begun at `job`.
-    pub(super) fn attempts_at(self, job: u64) -> u32 {
+    pub(crate) fn attempts_at(self, job: u64) -> u32 {
         if self.job == job { self.attempts } else { 0 }
     }
 }

@@ -1,10 +1,10 @@
 //! Saying something to JetStream until it is done: a server that has just come, or whose leader has gone, takes a moment.
 
-use crate::builder::entropy;
 use async_nats::jetstream::context::{
     CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind, RequestError,
 };
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
+use rampmeter_nats::entropy::entropy;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ const PAUSES_MS: Range<u64> = 20..500;
 const SERVERS_OWN_FAULT: usize = 500;
 
 /// Whether it is of use to say the same again.
-pub(super) trait MayPass {
+pub(crate) trait MayPass {
     /// Whether it is.
     fn may_pass(&self) -> bool;
 }
@@ -63,7 +63,7 @@ impl MayPass for ConsumerError {
 }
 
 /// Does it again until it is done, or has failed for good, or for too long.
-pub(super) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
+pub(crate) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
 where
     E: MayPass + Display,
     Fut: Future<Output = Result<T, E>>,
@@ -81,7 +81,7 @@ where
 }
 
 /// Does it again until the server has said how it went, however long that takes.
-pub(super) async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
+pub(crate) async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
 where
     E: Display,
     Fut: Future<Output = Result<T, E>>,

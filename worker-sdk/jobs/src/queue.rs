@@ -1,14 +1,14 @@
 //! Where jobs are.
 
-use super::job::Written;
-use super::lane::Kept;
-use super::persistence::insist;
-use super::status::{DeadLetter, GroupStatus};
-use super::store::{Store, unique};
-use super::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
-use crate::Resource;
+use crate::job::Written;
+use crate::lane::Kept;
+use crate::persistence::insist;
+use crate::status::{DeadLetter, GroupStatus};
+use crate::store::{Store, unique};
+use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
 use async_nats::jetstream::message::PublishMessage;
 use rampmeter_protocol::name::Name;
+use rampmeter_worker_sdk::Resource;
 use std::time::Duration;
 
 /// A queue of jobs: for producers, for [workers](Queue::worker), and to look at. Cheap to clone.
@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_worker_sdk::jobs::{Job, Queue};
+/// use rampmeter_jobs::{Job, Queue};
 /// let queue = Queue::open("nats://127.0.0.1:4222", "roles").await?;
 /// let job = queue.publish(Job::new("guild-17", "user 4711")).await?;
 /// assert!(queue.delete(job.sequence).await?);
@@ -33,7 +33,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(name: Name, store: Store, lease: Duration) -> Self {
+    pub(crate) fn new(name: Name, store: Store, lease: Duration) -> Self {
         Queue { name, store, lease }
     }
 
@@ -100,11 +100,11 @@ impl Queue {
         WorkerBuilder::new(self.clone(), resource)
     }
 
-    pub(super) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    pub(super) fn lease(&self) -> Duration {
+    pub(crate) fn lease(&self) -> Duration {
         self.lease
     }
 }

@@ -1,9 +1,9 @@
 //! Jobs that have been published: their lanes need a lane lease.
 
-use super::lane::{Kept, Lane};
-use super::lane_lease::LaneLease;
-use super::pull;
-use super::store::Store;
+use crate::lane::{Kept, Lane};
+use crate::lane_lease::LaneLease;
+use crate::pull;
+use crate::store::Store;
 use async_nats::jetstream::AckKind;
 use async_nats::jetstream::consumer::PullConsumer;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const BATCH: usize = 256;
 
 /// Gives every lane in which a job arrives a lane lease, for ever. A job has arrived once its lane has one.
-pub(super) async fn attend(store: Store, consumer: PullConsumer) {
+pub(crate) async fn attend(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;
         // All these jobs were there before their lane is looked at.
@@ -29,7 +29,7 @@ pub(super) async fn attend(store: Store, consumer: PullConsumer) {
 }
 
 /// Sees to it that somebody looks at `lane` from now on.
-pub(super) async fn wake(store: &Store, lane: &Lane) {
+pub(crate) async fn wake(store: &Store, lane: &Lane) {
     loop {
         let after = match store.lane_lease(lane).await {
             None => 0,

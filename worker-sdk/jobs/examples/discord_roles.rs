@@ -2,14 +2,14 @@
 //!
 //! With a scheduler of a resource `discord` that has a limit of 10 in 10 s with `key = ["guild"]`, and the URL of its NATS in `RAMPMETER_NATS`:
 //!
-//! `cargo run -p rampmeter-worker-sdk --features jobs --example discord_roles -- [jobs for each server] [period in seconds]`
+//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in seconds]`
 //!
 //! Upstreams on 127.0.0.1 stand for the servers, and answer 429 to whoever does not keep to the limit.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
+use rampmeter_jobs::{Attempt, Failure, Job, Queue};
 use rampmeter_upstream::{Config, Upstream};
-use rampmeter_worker_sdk::jobs::{Attempt, Failure, Job, Queue};
 use rampmeter_worker_sdk::{Client, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;

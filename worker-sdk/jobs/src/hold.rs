@@ -1,6 +1,6 @@
 //! Holding a lane lease: the server is told that it is worked on, and the holder knows for how long it may believe so.
 
-use super::connection::Connection;
+use crate::connection::Connection;
 use async_nats::jetstream::AckKind;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 const RENEWALS: u32 = 3;
 
 /// A lane lease in hand. It is let go of when this is dropped, and handed to another when the lease is over.
-pub(super) struct Hold {
+pub(crate) struct Hold {
     clock: Clock,
     until: watch::Receiver<Time>,
     renewal: JoinHandle<()>,
@@ -20,11 +20,11 @@ pub(super) struct Hold {
 
 /// The lease is over: somebody else may have the lane lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lost;
+pub(crate) struct Lost;
 
 impl Hold {
     /// Confirms that a lane lease has come; none if the server does not hear of it.
-    pub(super) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
+    pub(crate) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
         let clock = Clock::start();
         // The server counts from when it hears of it, which is later.
         let first = clock.now() + Span::from(lease);
@@ -43,12 +43,12 @@ impl Hold {
     }
 
     /// Whether nobody else can have the lane lease yet.
-    pub(super) fn check(&self) -> Result<(), Lost> {
+    pub(crate) fn check(&self) -> Result<(), Lost> {
         if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Lost) }
     }
 
     /// Does something for as long as the lane lease is held.
-    pub(super) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let done = tokio::select! {
             biased;
             () = self.lost() => return Err(Lost),

@@ -1,9 +1,9 @@
 //! What a queue looks like, read from its streams.
 
-use super::QueueError;
-use super::lane::{Kept, Lane};
-use super::lane_lease::Begun;
-use super::store::{Placed, Store};
+use crate::QueueError;
+use crate::lane::{Kept, Lane};
+use crate::lane_lease::Begun;
+use crate::store::{Placed, Store};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::StreamMessage;
@@ -35,7 +35,7 @@ pub struct GroupStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its place in the stream, to [delete](super::Queue::delete) it.
+    /// Its place in the stream, to [delete](crate::Queue::delete) it.
     pub sequence: u64,
     /// Its group.
     pub group: String,
@@ -52,7 +52,7 @@ pub struct DeadLetter {
 }
 
 /// Writes down why `job` is given up.
-pub(super) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
+pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
     // Headers are lines of text.
     let reason: String = why.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     headers.insert(REASON, reason);
@@ -62,7 +62,7 @@ pub(super) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u3
     }
 }
 
-pub(super) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
+pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
     let mut groups: BTreeMap<Lane, GroupStatus> = BTreeMap::new();
     for (lane, count) in store.counts(Kept::Dead).await? {
         group(&mut groups, lane).dead = count;
@@ -88,7 +88,7 @@ async fn is_running(store: &Store, lane: &Lane) -> bool {
     passed_before && store.has_job(job).await
 }
 
-pub(super) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
+pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
     let (mut letters, mut next) = (Vec::new(), 1);
     while letters.len() < most {
         let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(Kept::Dead), next).await;

@@ -1,7 +1,7 @@
 //! What becomes of a job, as numbers tell: no clock, no connection.
 
-use super::Failure;
-use crate::{Code, Error, ErrorKind};
+use crate::Failure;
+use rampmeter_worker_sdk::{Code, Error, ErrorKind};
 use std::time::Duration;
 
 /// The longest time for which one permit is waited for in place, however often the job has been put back.
@@ -13,16 +13,16 @@ const MOST_PAUSE: Duration = Duration::from_secs(3600);
 
 /// How long to wait for permits in place, and how often to try a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RetryPolicy {
-    pub(super) patience: Duration,
-    pub(super) max_attempts: u32,
-    pub(super) first_pause: Duration,
-    pub(super) most_pause: Duration,
+pub(crate) struct RetryPolicy {
+    pub(crate) patience: Duration,
+    pub(crate) max_attempts: u32,
+    pub(crate) first_pause: Duration,
+    pub(crate) most_pause: Duration,
 }
 
 /// What becomes of a job that got no permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NoPermit {
+pub(crate) enum NoPermit {
     /// Ask again, where it stands: nobody answers, so that nobody else would do better.
     Ask,
     /// Put it back for so long.
@@ -33,7 +33,7 @@ pub(super) enum NoPermit {
 
 /// What becomes of a job whose attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// Another attempt after so long.
     Again(Duration),
     /// That was the last one, and this is why.
@@ -43,7 +43,7 @@ pub(super) enum Failed {
 impl RetryPolicy {
     /// How long to wait in place for the permit of a job that was put back so often: twice as long each time, so that
     /// a job whose estimates are always too short holds its place in the line in the end.
-    pub(super) fn patience(&self, times: u32) -> Duration {
+    pub(crate) fn patience(&self, times: u32) -> Duration {
         self.patience.saturating_mul(1 << times.min(16)).min(MOST_PATIENCE.max(self.patience))
     }
 
@@ -52,7 +52,7 @@ impl RetryPolicy {
         due.saturating_sub(self.patience / 2).min(MOST_PAUSE)
     }
 
-    pub(super) fn without_permit(&self, error: &Error) -> NoPermit {
+    pub(crate) fn without_permit(&self, error: &Error) -> NoPermit {
         match (error.kind(), error.retry_after()) {
             (ErrorKind::TimedOut, _) => NoPermit::Ask,
             (ErrorKind::Refused(Code::NotInTime), Some(due)) => NoPermit::PutBack(self.put_back(due)),
@@ -63,7 +63,7 @@ impl RetryPolicy {
         }
     }
 
-    pub(super) fn failed(&self, attempts: u32, failure: &Failure) -> Failed {
+    pub(crate) fn failed(&self, attempts: u32, failure: &Failure) -> Failed {
         if failure.is_final() || self.is_spent(attempts) {
             return Failed::Dead(failure.to_string());
         }
@@ -72,7 +72,7 @@ impl RetryPolicy {
     }
 
     /// Whether so many attempts are all that there are.
-    pub(super) fn is_spent(&self, attempts: u32) -> bool {
+    pub(crate) fn is_spent(&self, attempts: u32) -> bool {
         attempts >= self.max_attempts
     }
 }
