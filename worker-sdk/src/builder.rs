@@ -2,8 +2,7 @@
 
 use crate::driver::Driver;
 use crate::link::Link;
-use crate::policies::Policies;
-use crate::session::{MOST_ASKS, Session, Unreachable};
+use crate::policy::Policies;
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
@@ -12,6 +11,7 @@ use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_worker_session::{MOST_ASKS, Session, Unreachable};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -19,7 +19,8 @@ use tokio::sync::mpsc;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_worker_sdk::{Client, ConnectOptions};
+/// use rampmeter_worker_sdk::client::ConnectOptions;
+/// use rampmeter_worker_sdk::Client;
 /// let client = Client::builder()
 ///     .name("tile-worker")
 ///     .options(ConnectOptions::new().credentials_file("worker.creds").await?)
@@ -94,7 +95,7 @@ impl ClientBuilder {
     }
 
     /// How many requests may wait for permits at once, over all resources; 262 144 unless told. One more ends at once, with
-    /// [`ErrorKind::TooManyAsks`](crate::ErrorKind::TooManyAsks).
+    /// [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
     pub fn max_asks(self, max_asks: usize) -> Self {
         ClientBuilder { max_asks, ..self }
     }
@@ -103,7 +104,8 @@ impl ClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
-    /// use rampmeter_worker_sdk::{Client, Patience, SafeRate, Unreachable};
+    /// use rampmeter_worker_sdk::policy::{Patience, SafeRate, Unreachable};
+    /// use rampmeter_worker_sdk::Client;
     /// use std::time::Duration;
     /// let after = Patience::default();
     /// let rate = SafeRate::new(6, Duration::from_secs(60))?;

@@ -19,7 +19,7 @@ use rampmeter_protocol::text::Text;
 /// assert_eq!(Cost::from(3), Cost::requests(3));
 /// ```
 ///
-/// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+/// [`ErrorKind::InvalidArgument`]: crate::error::ErrorKind::InvalidArgument
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost(Result<wire::Cost<'static>, String>);
 
@@ -50,7 +50,7 @@ impl Cost {
     /// As messages have it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), if the cost is wrong.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is wrong.
     pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }
@@ -99,7 +99,7 @@ impl std::fmt::Display for Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
+    use crate::error::ErrorKind;
 
     fn check(cost: Cost, expected: Result<&str, &str>) {
         match (cost.into_wire(), expected) {

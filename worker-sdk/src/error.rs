@@ -1,10 +1,12 @@
 //! Why there is no permit.
 
-use crate::Code;
-use crate::session::{Denial, PatienceError, SafeRateError};
+pub use crate::run::RunError;
+pub use rampmeter_protocol::code::Code;
+
 use rampmeter_nats::servers::{Servers, ServersError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_worker_session::{Denial, PatienceError, SafeRateError};
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +14,8 @@ use std::time::Duration;
 /// What went wrong: [`Error::kind`] to match on, the text for people.
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Code, Error, ErrorKind};
+/// use rampmeter_worker_sdk::error::{Code, ErrorKind};
+/// use rampmeter_worker_sdk::Error;
 ///
 /// fn advice(error: &Error) -> String {
 ///     match (error.kind(), error.retry_after()) {
@@ -37,7 +40,7 @@ struct Inner {
 /// Who must act on an [`Error`].
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Code, ErrorKind};
+/// use rampmeter_worker_sdk::error::{Code, ErrorKind};
 /// assert_ne!(ErrorKind::Refused(Code::NotInTime), ErrorKind::TimedOut);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +51,9 @@ pub enum ErrorKind {
     /// The deadline came before the permit.
     TimedOut,
     /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
-    /// soon; see [`Unreachable`](crate::Unreachable).
+    /// soon; see [`Unreachable`](crate::policy::Unreachable).
     Unreachable,
-    /// As many requests of the client's wait for permits as [may](crate::ClientBuilder::max_asks): whoever makes more than are served
+    /// As many requests of the client's wait for permits as [may](crate::client::ClientBuilder::max_asks): whoever makes more than are served
     /// has to wait itself.
     TooManyAsks,
     /// The caller gave something that cannot be asked for.

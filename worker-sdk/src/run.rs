@@ -1,12 +1,15 @@
 //! A call with everything around it.
 
+use crate::Error;
+use crate::acquire::Acquire;
+use crate::outcome::Reply;
 use crate::request_future::RequestSpec;
-use crate::{Acquire, Error, Reply};
 
 /// Why [`Resource::run`](crate::Resource::run) returned nothing.
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Error, RunError};
+/// use rampmeter_worker_sdk::error::RunError;
+/// use rampmeter_worker_sdk::Error;
 ///
 /// fn blame<E>(error: &RunError<E>) -> &'static str {
 ///     match error {

@@ -3,7 +3,8 @@
 
 use rampmeter_jobs::Queue;
 use rampmeter_tests::guilds;
-use rampmeter_worker_sdk::{Client, ConnectOptions};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::client::ConnectOptions;
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]

@@ -14,7 +14,8 @@ use async_nats::jetstream::message::StreamMessage;
 use futures::FutureExt;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
-use rampmeter_worker_sdk::{Acquire, Permit};
+use rampmeter_worker_sdk::Permit;
+use rampmeter_worker_sdk::call::Acquire;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! What becomes of a job, as numbers tell: no clock, no connection.
 
 use crate::Failure;
-use rampmeter_worker_sdk::{Code, Error, ErrorKind};
+use rampmeter_worker_sdk::Error;
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use std::time::Duration;
 
 /// The longest time for which one permit is waited for in place, however often the job has been put back.

@@ -1,7 +1,10 @@
 //! Before the calls of a client.
 
-use crate::terms::Terms;
-use crate::{Acquire, Reply, Resource, RunError};
+use crate::Resource;
+use crate::acquire::Acquire;
+use crate::middleware::terms::Terms;
+use crate::outcome::Reply;
+use crate::run::RunError;
 use http::request::Parts;
 use http::{Request, Response};
 use std::pin::Pin;
@@ -28,7 +31,7 @@ use tower_service::Service;
 /// #     S::Error: std::error::Error,
 /// #     S::Future: Send,
 /// # {
-/// use rampmeter_worker_sdk::tower::ClientLayer;
+/// use rampmeter_worker_sdk::middleware::tower::ClientLayer;
 /// use std::future::poll_fn;
 /// use tower_layer::Layer;
 /// use tower_service::Service;

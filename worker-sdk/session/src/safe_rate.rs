@@ -15,7 +15,7 @@ const LONGEST: Span = Span::from_secs(86_400);
 /// is what the account bears at its worst, divided by the number of clients and by what the dearest call costs.
 ///
 /// ```
-/// use rampmeter_worker_sdk::SafeRate;
+/// use rampmeter_worker_session::SafeRate;
 /// use std::time::Duration;
 ///
 /// assert!(SafeRate::new(10, Duration::from_secs(60)).is_ok());

@@ -7,8 +7,8 @@ use crate::fleet::{Fleet, Sent, Weather, peak};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Event, ResourceNumber, Session};
-use rampmeter_worker_sdk::{Patience, SafeRate, Unreachable};
+use rampmeter_worker_session::{AskNumber, Event, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
 use std::ops::Range;
 
 const HUB: ResourceNumber = ResourceNumber(0);

@@ -10,7 +10,7 @@
 //!
 //! ```no_run
 //! # fn example(hub: rampmeter_worker_sdk::Resource) {
-//! use rampmeter_worker_sdk::tower::ServerLayer;
+//! use rampmeter_worker_sdk::middleware::tower::ServerLayer;
 //!
 //! let layer = ServerLayer::new(hub).asking(|acquire, head| {
 //!     let client = head.headers.get("x-client").and_then(|client| client.to_str().ok());

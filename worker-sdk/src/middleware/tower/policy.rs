@@ -12,7 +12,7 @@ use std::time::Duration;
 /// It is a word to callers and limits nothing; what counts is what the scheduler is configured with.
 ///
 /// ```
-/// use rampmeter_worker_sdk::tower::Policy;
+/// use rampmeter_worker_sdk::middleware::tower::Policy;
 /// use std::time::Duration;
 ///
 /// let policy = Policy::new("per-minute", 100, Duration::from_secs(60)).unwrap();

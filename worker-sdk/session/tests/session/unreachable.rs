@@ -3,8 +3,8 @@
 use crate::script::check;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
-use rampmeter_worker_sdk::{Patience, Unreachable};
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, Unreachable};
 
 #[test]
 fn who_is_to_wait_waits() {

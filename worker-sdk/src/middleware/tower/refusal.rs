@@ -1,8 +1,10 @@
 //! What a caller is told who gets no permit.
 
-use crate::{Code, Error, ErrorKind};
+use crate::Error;
+use crate::error::ErrorKind;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
 use rampmeter_protocol::time::Span;
@@ -65,7 +67,7 @@ fn rate_limit(error: &Error) -> Option<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Denial;
+    use rampmeter_worker_session::Denial;
 
     fn refused(code: Code, retry_after_ms: Option<u64>, limited_by: Option<&str>) -> Denial {
         let retry_after = retry_after_ms.map(Span::from_millis);

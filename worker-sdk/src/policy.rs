@@ -1,7 +1,8 @@
 //! What is done while nobody answers, resource by resource.
 
+pub use rampmeter_worker_session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};
+
 use crate::Error;
-use crate::session::Unreachable;
 use rampmeter_protocol::name::Name;
 use std::collections::BTreeMap;
 
@@ -32,8 +33,7 @@ fn named(name: &str) -> Result<Name, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
-    use crate::session::Patience;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_resource_may_have_a_policy_of_its_own() {

@@ -3,8 +3,8 @@
 
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
-use rampmeter_worker_sdk::{Patience, SafeRate, Unreachable};
+use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -15,10 +15,10 @@ use rampmeter_protocol::time::Span;
 /// time as long as the patience in which nobody asks: the next one has to find out anew.
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Patience, SafeRate, Unreachable};
+/// use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
 /// use std::time::Duration;
 ///
-/// # fn main() -> Result<(), rampmeter_worker_sdk::Error> {
+/// # fn main() -> Result<(), rampmeter_worker_session::SafeRateError> {
 /// let rate = SafeRate::new(6, Duration::from_secs(60))?;
 /// let policy = Unreachable::SafeRate { after: Patience::default(), rate };
 /// assert_ne!(policy, Unreachable::default());

@@ -1,6 +1,6 @@
 //! What middleware asks for on behalf of a request.
 
-use crate::Acquire;
+use crate::acquire::Acquire;
 use std::fmt;
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ impl Freeze {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Grant;
+    use crate::Grant;
     use rampmeter_protocol::time::Span;
 
     fn at(millis: u64) -> Time {

@@ -2,12 +2,12 @@
 //!
 //! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, chance
 //! comes from a seed. Its driver tells it what happened ([`Event`]), then takes every [`Command`]
-//! until there is none, then waits for the next event or for [`Session::next_wakeup`]. The client
-//! of this crate drives it over NATS; a simulator drives it in virtual time.
+//! until there is none, then waits for the next event or for [`Session::next_wakeup`]. The worker
+//! SDK drives it over NATS; a simulator drives it in virtual time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};
-//! use rampmeter_worker_sdk::session::{AskNumber, Command, Event, ResourceNumber, Session};
+//! use rampmeter_worker_session::{AskNumber, Command, Event, ResourceNumber, Session};
 //!
 //! let mut session = Session::new(7);
 //! session.handle(Time::ORIGIN, Event::Connected);

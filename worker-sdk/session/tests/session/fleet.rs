@@ -3,8 +3,8 @@
 use crate::network::elements;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::Unreachable;
-use rampmeter_worker_sdk::session::{AskNumber, BatchNumber, Command, Event, ResourceNumber, Session};
+use rampmeter_worker_session::Unreachable;
+use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Event, ResourceNumber, Session};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -2,8 +2,9 @@
 
 use super::policy::{self, Policy};
 use super::refusal::{RATE_LIMIT, refusal};
-use crate::terms::Terms;
-use crate::{Acquire, Outcome, Resource};
+use crate::acquire::Acquire;
+use crate::middleware::terms::Terms;
+use crate::{Outcome, Resource};
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
@@ -36,12 +37,13 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// an `Arc<Error>`. A caller who goes away while it waits is no longer in the queue.
 ///
 /// **Whether nobody answers is found out late** unless the client is told what to do then: after five seconds, or after the
-/// longest wait. A client with [`Unreachable::Fail`](crate::Unreachable::Fail) says so sooner, one with
-/// [`Unreachable::SafeRate`](crate::Unreachable::SafeRate) goes on.
+/// longest wait. A client with [`Unreachable::Fail`](crate::policy::Unreachable::Fail) says so sooner, one with
+/// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate) goes on.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_worker_sdk::{Client, tower::{Policy, ServerLayer}};
+/// use rampmeter_worker_sdk::Client;
+/// use rampmeter_worker_sdk::middleware::tower::{Policy, ServerLayer};
 /// use std::time::Duration;
 ///
 /// let resource = Client::connect("nats://127.0.0.1:4222").await?.resource("my-api")?;

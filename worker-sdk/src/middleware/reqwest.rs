@@ -1,8 +1,10 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
+use crate::acquire::Acquire;
+use crate::middleware::terms::Terms;
+use crate::outcome::Reply;
 use crate::request_future::RequestSpec;
-use crate::terms::Terms;
-use crate::{Acquire, Outcome, Reply, Resource};
+use crate::{Outcome, Resource};
 use http::Extensions;
 use reqwest_middleware::reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
@@ -28,7 +30,7 @@ const REPEATS: u32 = 3;
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use rampmeter_worker_sdk::Client;
-/// use rampmeter_worker_sdk::reqwest::Permits;
+/// use rampmeter_worker_sdk::middleware::reqwest::Permits;
 /// use reqwest_middleware::ClientBuilder;
 /// use std::time::Duration;
 ///

@@ -11,7 +11,7 @@ const MOST: Duration = Duration::from_secs(3600);
 /// How long nobody may answer before a client helps itself: two seconds unless told.
 ///
 /// ```
-/// use rampmeter_worker_sdk::Patience;
+/// use rampmeter_worker_session::Patience;
 /// use std::time::Duration;
 ///
 /// assert_eq!(Patience::default(), Patience::new(Duration::from_secs(2)).unwrap());
