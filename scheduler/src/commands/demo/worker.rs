@@ -65,7 +65,7 @@ impl Worker {
         let asked = resource.acquire(cost).class(self.class.name());
         asked.run(|| self.api.call(self.class)).await.map_err(|error| match error {
             RunError::Permit(error) => error.into(),
-            RunError::Call(error) => error.into(),
+            RunError::Call(error) => error,
         })
     }
 }
