@@ -89,7 +89,8 @@ impl Acquire {
         })
     }
 
-    /// For how long the call has waited already, elsewhere: its place in line is as if it had been asked for then.
+    /// How long the call has waited elsewhere already. Its place in line is as if it had been asked
+    /// for that long ago.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {

@@ -63,7 +63,8 @@ impl Client {
         self.0.counters.read()
     }
 
-    /// Ends all waiting with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends what is unsettled.
+    /// Ends all waiting with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends what
+    /// is unsettled.
     ///
     /// Calls in flight may still be settled afterwards; a new permit is not to be had.
     pub async fn close(&self) {

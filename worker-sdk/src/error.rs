@@ -53,8 +53,9 @@ pub enum ErrorKind {
     /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
     /// soon; see [`Unreachable`](crate::policy::Unreachable).
     Unreachable,
-    /// As many requests of the client's wait for permits as [may](crate::client::ClientBuilder::max_asks): whoever makes more than are served
-    /// has to wait itself.
+    /// As many requests of the client wait for permits as
+    /// [may](crate::client::ClientBuilder::max_asks). A caller that makes more than are served has to
+    /// wait itself.
     TooManyAsks,
     /// The caller gave something that cannot be asked for.
     InvalidArgument,
