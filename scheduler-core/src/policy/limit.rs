@@ -1,8 +1,8 @@
 //! One policy of a resource.
 
 use super::spec::{Algorithm, Learn, LimitSpec, Margin};
+use crate::arithmetic::{Credit, Draw, Rate, WindowAlignment};
 use crate::ids::Tier;
-use crate::limits::{Credit, Draw, Frame, Rate};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
@@ -22,7 +22,7 @@ pub(crate) enum Counting {
     /// Tokens that come in all the time.
     Tokens,
     /// Windows of time, of which each holds so much.
-    Windows(Frame),
+    Windows(WindowAlignment),
     /// Room that calls take up for some time.
     Holding(Hold),
 }
@@ -40,7 +40,7 @@ impl Counting {
     fn new(spec: &LimitSpec, guard: Span) -> Self {
         // No window that begins with its first call has more than any stretch of time as long as it.
         let sliding = Counting::Holding(Hold { length: spec.period + guard, until_settled: false });
-        let cut = |alignment| Frame::new(alignment, spec.period, 0, guard).map(Counting::Windows);
+        let cut = |alignment| WindowAlignment::new(alignment, spec.period, 0, guard).map(Counting::Windows);
         match &spec.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
             Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
@@ -129,7 +129,7 @@ impl Limit {
         self.spec.applies.is_keyed()
     }
 
-    /// Whether marks list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
+    /// Whether checkpoints list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
     pub(crate) fn lists_keys(&self) -> bool {
         self.is_keyed() && !self.is_until_settled() && self.is_long()
     }
@@ -142,7 +142,7 @@ impl Limit {
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         let counting = match self.counting {
-            Counting::Windows(frame) => Counting::Windows(frame.at_unix(unix_at_origin)),
+            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
             Counting::Tokens | Counting::Holding(_) => self.counting,
         };
         Limit { counting, unix_at_origin, ..self }
@@ -182,7 +182,7 @@ impl Limit {
     pub(crate) fn release(&self, time: Time) -> Option<Time> {
         match &self.counting {
             Counting::Tokens => None,
-            Counting::Windows(frame) => Some(frame.window(time).ends),
+            Counting::Windows(alignment) => Some(alignment.window(time).ends),
             Counting::Holding(hold) => Some(time + hold.length),
         }
     }

@@ -20,8 +20,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    Bounds, ClassSpec, DEFAULT_HORIZON, DEFAULT_RESERVATION, DEFAULT_VALIDITY, Learn, LimitSpec, Margin, Place,
-    ResourceSpec, SpecError, Start, Unmatched,
+    Bounds, ClassSpec, DEFAULT_HORIZON, DEFAULT_RESERVATION, DEFAULT_VALIDITY, Learn, LimitSpec, Margin, ResourceSpec,
+    SpecError, SpecField, StartPolicy, Unmatched,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -236,11 +236,11 @@ fn bound(source: &Source, given: Option<&Spanned<usize>>) -> Result<Option<usize
     }
 }
 
-fn start(table: Option<StartTable>) -> Start {
+fn start(table: Option<StartTable>) -> StartPolicy {
     match table {
-        Some(StartTable::Empty) => Start::Empty,
-        Some(StartTable::Unproven) | None => Start::Unproven,
-        Some(StartTable::Full) => Start::Full,
+        Some(StartTable::Empty) => StartPolicy::Empty,
+        Some(StartTable::Unproven) | None => StartPolicy::Unproven,
+        Some(StartTable::Full) => StartPolicy::Full,
     }
 }
 
@@ -248,10 +248,10 @@ fn start(table: Option<StartTable>) -> Start {
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
     match error.place {
-        Place::Resource("default_class") => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
-        Place::Resource(_) => table.name.span(),
-        Place::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
-        Place::Class(index, field) => class_field(table.classes[index].get_ref(), field),
+        SpecField::Resource("default_class") => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        SpecField::Resource(_) => table.name.span(),
+        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
+        SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
     }
 }
 
