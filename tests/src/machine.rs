@@ -1,7 +1,9 @@
-//! Whether the machine ran all the while: what is measured on one that stood still tells of the machine, and of nothing else.
+//! Whether the machine ran all the while: what is measured on one that stood still tells of the
+//! machine, and of nothing else.
 //!
-//! A machine that others share is stopped now and then, with all that runs on it, for some tenths of a second. Nothing may be
-//! over-admitted by that, and nothing is excused here that a test asserts by itself; but a share of the rate means little then.
+//! A machine that others share is stopped now and then, with all that runs on it, for some tenths
+//! of a second. Nothing may be over-admitted by that, and nothing is excused here that a test
+//! asserts by itself; but a share of the rate means little then.
 
 use crate::patience::pause;
 use rampmeter_protocol::clock::Clock;
@@ -49,8 +51,8 @@ fn standstill(last: Time, now: Time) -> Span {
 /// meanwhile. A fault that only a stopped machine has shown is reported as not measured.
 ///
 /// # Panics
-/// With the fault, if the machine ran all the while, and if it stood still in every attempt. Also if
-/// `measure` panics, which asserts by itself what must hold on any machine.
+/// With the fault, if the machine ran all the while. Without a fault, if the machine stood still in
+/// every attempt. `measure` itself panics if something fails that must hold on any machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }

@@ -1,6 +1,5 @@
 //! Why there is no permit.
 
-pub use crate::run::RunError;
 pub use rampmeter_protocol::code::Code;
 
 use rampmeter_nats::servers::{Servers, ServersError};
@@ -63,6 +62,30 @@ pub enum ErrorKind {
     Connect,
     /// The client was closed, or the runtime that it lived on.
     Closed,
+}
+
+/// Why [`Resource::run`](crate::Resource::run) returned nothing.
+///
+/// ```
+/// use rampmeter_worker_sdk::error::RunError;
+/// use rampmeter_worker_sdk::Error;
+///
+/// fn blame<E>(error: &RunError<E>) -> &'static str {
+///     match error {
+///         RunError::Permit(_) => "no permit, no call",
+///         RunError::Call(_) => "the call itself",
+///     }
+/// }
+/// assert_eq!(blame(&RunError::Call("connection reset")), "the call itself");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    /// There was no permit; the call was not made, or was answered 429 and may not be made again.
+    #[error(transparent)]
+    Permit(#[from] Error),
+    /// The call failed. Its permit was settled as used.
+    #[error("{0}")]
+    Call(E),
 }
 
 impl Error {

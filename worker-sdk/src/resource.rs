@@ -2,9 +2,9 @@
 
 use crate::Cost;
 use crate::acquire::Acquire;
+use crate::error::RunError;
 use crate::link::{Link, Opened};
 use crate::outcome::Reply;
-use crate::run::RunError;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_worker_session::{Freeze, ResourceNumber};

@@ -2,9 +2,9 @@
 
 use crate::Resource;
 use crate::acquire::Acquire;
+use crate::error::RunError;
 use crate::middleware::terms::Terms;
 use crate::outcome::Reply;
-use crate::run::RunError;
 use http::request::Parts;
 use http::{Request, Response};
 use std::pin::Pin;
