@@ -246,7 +246,7 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// The spent quota that pays the bill last. What the starts of `held` hold may come back.
+    /// The spent quota that pays the bill last. What `held` keeps counts as left.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,

@@ -52,10 +52,12 @@ pub(crate) struct CountedBucket {
     extension: Span,
     /// From here on, anonymous usage may lie in any of several windows.
     ambiguous_from: Time,
-    /// Usage now. The sum saturates at 2¹²⁵ and counts too little after that. Commits stay within a
-    /// full bucket, so only debits get there: 1 176 of them in one period, each of the largest cost
-    /// (2¹¹⁴·⁸). The upstream has then served a thousand times its largest limit, and this limit
-    /// protects nothing.
+    /// Usage now.
+    ///
+    /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
+    /// bucket, so only debits get there. It takes 1 176 debits of the largest cost (2¹¹⁴·⁸: 10⁹
+    /// units, a period of 366 days) within one period. The upstream has then served a thousand times
+    /// the largest capacity, and the limit protects nothing.
     total: Credit,
     /// The changes of usage ahead.
     steps: BTreeMap<Time, Credit>,
@@ -179,12 +181,11 @@ impl CountedBucket {
         self.list_call(limit, key, cost, until);
     }
 
-    /// A start that anonymous usage clearly includes is listed without being held again.
+    /// A start that anonymous usage clearly includes is listed, and held only for the extension.
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period a promise ends later than reported. The last promise is
-            // restored first.
+            // Under a longer period it ends later than reported. A snapshot lists the last start first.
             if alignment(limit).is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
