@@ -185,7 +185,7 @@ impl CountedBucket {
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period it ends later than reported. A snapshot lists the last start first.
+            // A longer period ends later than reported; snapshots list the last start first.
             if alignment(limit).is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
