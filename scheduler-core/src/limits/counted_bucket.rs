@@ -56,8 +56,8 @@ pub(crate) struct CountedBucket {
     ///
     /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
     /// bucket, so only debits get there. It takes 1 176 debits of the largest cost (2¹¹⁴·⁸: 10⁹
-    /// units, a period of 366 days) within one period. The upstream has then served a thousand times
-    /// the largest capacity, and the limit protects nothing.
+    /// units, a period of 366 days) within one period. The upstream has then served a thousand
+    /// times the largest capacity, and the limit protects nothing.
     total: Credit,
     /// The changes of usage ahead.
     steps: BTreeMap<Time, Credit>,
