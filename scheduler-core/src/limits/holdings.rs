@@ -8,7 +8,7 @@ use super::taken::{Block, MOST_BLOCKS, Taken, condensed, heard, told};
 use super::timeline::Key;
 use super::window_start::start_in_window;
 use crate::ids::Tier;
-use crate::policy::{Counting, Limit};
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,10 +64,7 @@ pub(crate) struct Holdings {
 }
 
 fn frame(limit: &Limit) -> Option<&Frame> {
-    match limit.counting() {
-        Counting::Windows(frame) => Some(frame),
-        Counting::Tokens | Counting::Holding(_) => None,
-    }
+    limit.counting().frame()
 }
 
 fn release(limit: &Limit, time: Time) -> Time {
@@ -123,16 +120,14 @@ impl Holdings {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
-            let found = match limit.counting() {
-                Counting::Windows(frame) if held + draw.cost <= limit.full().max(draw.cost) => {
+            let found = match frame(limit) {
+                Some(frame) if held + draw.cost <= limit.full().max(draw.cost) => {
                     start_in_window(limit, frame, held, at, draw)
                 }
-                Counting::Holding(_) if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
+                None if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
                     self.first_obstacle(limit, at, draw).map_or(Ok(at), Err)
                 }
-                Counting::Windows(_) | Counting::Holding(_) | Counting::Tokens => {
-                    Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time))
-                }
+                Some(_) | None => Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time)),
             };
             match found {
                 Ok(start) => return start,
