@@ -12,7 +12,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -111,9 +111,9 @@ impl World {
     }
 
     fn handle(&mut self, event: Event<u64>) {
-        if self.has_store && self.scheduler.next_mark().is_some_and(|due| due <= self.now) {
-            let mark = self.scheduler.mark(self.now).expect("a mark that is due");
-            self.scheduler.handle(self.now, Event::Marked(mark.number));
+        if self.has_store && self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now) {
+            let mark = self.scheduler.checkpoint(self.now).expect("a mark that is due");
+            self.scheduler.handle(self.now, Event::CheckpointStored(mark.number));
         }
         self.scheduler.handle(self.now, event);
         while let Some(command) = self.scheduler.poll_command() {

@@ -16,13 +16,13 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
@@ -251,8 +251,8 @@ impl<'a> World<'a> {
     }
 
     fn rare(&mut self, number: u64) {
-        if let Some(mark) = self.timed("mark, not due", |core, now| core.mark(now)) {
-            self.event("marked", Event::Marked(mark.number));
+        if let Some(mark) = self.timed("mark, not due", |core, now| core.checkpoint(now)) {
+            self.event("marked", Event::CheckpointStored(mark.number));
         }
         self.timed("status of limits", |core, now| core.limit_status(now));
         self.timed("status of classes", |core, now| core.class_status(now));
@@ -337,10 +337,10 @@ impl<'a> World<'a> {
 
     /// All that is due by now.
     fn wake(&mut self) {
-        if self.scheduler.next_mark().is_some_and(|due| due <= self.now)
-            && let Some(mark) = self.timed("mark", |core, now| core.mark(now))
+        if self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now)
+            && let Some(mark) = self.timed("mark", |core, now| core.checkpoint(now))
         {
-            self.event("marked", Event::Marked(mark.number));
+            self.event("marked", Event::CheckpointStored(mark.number));
         }
         while self.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at <= self.now) {
             self.event("wake", Event::Wake);
@@ -348,10 +348,10 @@ impl<'a> World<'a> {
     }
 
     fn write_due_mark(&mut self) {
-        if self.scheduler.next_mark().is_some_and(|due| due <= self.now)
-            && let Some(mark) = self.scheduler.mark(self.now)
+        if self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now)
+            && let Some(mark) = self.scheduler.checkpoint(self.now)
         {
-            self.scheduler.handle(self.now, Event::Marked(mark.number));
+            self.scheduler.handle(self.now, Event::CheckpointStored(mark.number));
             self.take_commands();
         }
     }

@@ -1,10 +1,8 @@
 //! All that can happen to a resource.
 
 use crate::adaptation::Observation;
-use crate::durability::MarkNumber;
-use crate::ids::{ClassId, LimitId};
-use crate::ledger::Bill;
-use crate::policy::{Call, Resource};
+use crate::ids::{CheckpointNumber, ClassId, LimitId};
+use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
@@ -21,11 +19,11 @@ pub enum Event<R> {
     Settle(Settle<R>),
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
-    /// The store holds this mark.
-    Marked(MarkNumber),
-    /// The store does not take marks.
+    /// The store holds this checkpoint.
+    CheckpointStored(CheckpointNumber),
+    /// The store does not take checkpoints.
     StoreLost,
-    /// Somebody else may lead by now, as after a standstill: nothing is granted until the store holds a mark that is taken from
+    /// Somebody else may lead by now, as after a standstill: nothing is granted until the store holds a checkpoint that is taken from
     /// now on.
     Doubt,
     /// All answers that were given until then have come through in time.

@@ -27,3 +27,7 @@ impl LimitId {
 /// Which headroom a start has to leave: an index into the resource's distinct headrooms, the
 /// smallest first. Tier 0 leaves none.
 pub type Tier = u8;
+
+/// The number of a checkpoint, from 1 on; a later one is higher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CheckpointNumber(pub u64);

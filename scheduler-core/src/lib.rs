@@ -17,10 +17,12 @@
 //! * [`policy`]: what is configured.
 
 pub mod adaptation;
+pub mod arithmetic;
 mod collections;
 pub mod command;
 pub mod durability;
 pub mod event;
+mod fencing;
 pub mod ids;
 pub mod ledger;
 pub mod limits;
@@ -28,12 +30,5 @@ pub mod policy;
 mod queue;
 pub mod refusal;
 pub mod scheduler;
-pub mod undelivered;
 pub mod views;
 pub mod wire;
-
-mod ask;
-mod change;
-mod delivery;
-mod permits;
-mod settle;

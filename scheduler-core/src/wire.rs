@@ -3,8 +3,7 @@
 //! `R` is where an answer goes, as in [`event`].
 
 use crate::adaptation::Observation;
-use crate::command::Announcement;
-use crate::command::Command;
+use crate::command::{Announcement, Command};
 use crate::event;
 use crate::ids::LimitId;
 use crate::policy::{Call, Resource};
@@ -64,9 +63,9 @@ pub fn settle<R>(
         Settle { cost, .. } => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
             // The worker's word goes first, and what else an upstream counts is no fault of the worker's.
-            let is_news = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
+            let is_worth_telling = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
             let told = observation.iter().flat_map(|observation| &observation.spent);
-            let told = told.filter(|(unit, _)| is_news(unit)).cloned();
+            let told = told.filter(|(unit, _)| is_worth_telling(unit)).cloned();
             event::Outcome::Used(stated.chain(told).collect())
         }
     };

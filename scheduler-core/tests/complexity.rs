@@ -245,8 +245,8 @@ fn clients(count: usize, period: Span, far: bool) -> World {
 }
 
 fn mark(world: &mut World, now: Time) {
-    let mark = world.scheduler.mark(now).unwrap();
-    world.handle(now, Event::Marked(mark.number));
+    let mark = world.scheduler.checkpoint(now).unwrap();
+    world.handle(now, Event::CheckpointStored(mark.number));
 }
 
 fn one_more_mark(world: &mut World, number: usize) {

@@ -5,7 +5,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// Buckets that one counter or one worker keeps for itself.

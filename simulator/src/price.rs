@@ -8,7 +8,7 @@ use crate::world_error::WorldError;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 use std::ptr;

@@ -1,12 +1,12 @@
 //! What the upstream teaches: its rate, its stock, and what calls cost.
 
-mod book;
-mod estimates;
-mod feedback;
-mod learner;
+mod adaptive_limit;
+mod cost_estimates;
+pub mod learned;
 pub mod observation;
-mod proof;
+mod rate_estimator;
+mod slow_start;
 
-pub(crate) use book::Book;
-pub(crate) use estimates::Estimates;
-pub(crate) use observation::{Observation, Verdict};
+pub(crate) use adaptive_limit::AdaptiveLimit;
+pub(crate) use cost_estimates::CostEstimates;
+pub(crate) use observation::{Observation, Reading, Scope, Verdict};

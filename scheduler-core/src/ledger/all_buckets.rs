@@ -1,11 +1,11 @@
 //! All buckets of a resource, and starts that suit every one of them.
 
-use super::bill::{Bill, KeyCharge};
 use super::keys::Keys;
-use crate::adaptation::Book;
+use crate::adaptation::AdaptiveLimit;
+use crate::arithmetic::Credit;
 use crate::ids::{LimitId, Tier};
-use crate::limits::{Bucket, Credit, Key};
-use crate::policy::{Limit, LimitSet, Resource, Succession};
+use crate::limits::{Bucket, StartKey};
+use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -31,7 +31,7 @@ impl Offer {
 /// The buckets. All or nothing: what is not committed changes none of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    books: Vec<Book>,
+    adaptive_limits: Vec<AdaptiveLimit>,
     pub(crate) keys: Keys,
     /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
     changed: bool,
@@ -62,13 +62,14 @@ fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
 impl Ledger {
     /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
-        let books = resource.limits().iter().map(|limit| Book::new(limit, resource.spec().start, now));
-        Ledger { books: books.collect(), keys: Keys::new(resource, now), changed: false }
+        let adaptive_limits =
+            resource.limits().iter().map(|limit| AdaptiveLimit::new(limit, resource.spec().start, now));
+        Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
     /// What a bucket says, from `now` on.
     fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let Book { bucket, limit, .. } = self.book(account.limit);
+        let AdaptiveLimit { bucket, limit, .. } = self.book(account.limit);
         match account.key {
             None => say(bucket, limit),
             Some(charge) => say(&self.keys.bucket(now, charge), limit),
@@ -88,7 +89,7 @@ impl Ledger {
     /// Changes a bucket.
     fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
-        let Book { bucket, limit, .. } = &mut self.books[account.limit.index()];
+        let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[account.limit.index()];
         match account.key {
             None => change(bucket, limit),
             Some(charge) => self.keys.touch(now, charge, change),
@@ -97,24 +98,25 @@ impl Ledger {
 
     /// Takes everything that is in stock of the limits that are meant.
     pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
-        for Book { bucket, limit, .. } in self.books.iter_mut().filter(|book| is_meant(&book.limit)) {
+        for AdaptiveLimit { bucket, limit, .. } in self.adaptive_limits.iter_mut().filter(|book| is_meant(&book.limit))
+        {
             bucket.drain(limit, now);
         }
         self.keys.empty(now, is_meant);
         self.changed = true;
     }
 
-    pub(crate) fn books(&self) -> impl Iterator<Item = &Book> {
-        self.books.iter()
+    pub(crate) fn adaptive_limits(&self) -> impl Iterator<Item = &AdaptiveLimit> {
+        self.adaptive_limits.iter()
     }
 
-    pub(crate) fn book(&self, limit: LimitId) -> &Book {
-        &self.books[limit.index()]
+    pub(crate) fn book(&self, limit: LimitId) -> &AdaptiveLimit {
+        &self.adaptive_limits[limit.index()]
     }
 
-    pub(crate) fn book_mut(&mut self, limit: LimitId) -> &mut Book {
+    pub(crate) fn adaptive_mut(&mut self, limit: LimitId) -> &mut AdaptiveLimit {
         self.changed = true;
-        &mut self.books[limit.index()]
+        &mut self.adaptive_limits[limit.index()]
     }
 
     /// Notes a change that may let a waiting request start earlier or later.
@@ -128,13 +130,13 @@ impl Ledger {
     }
 
     /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
-    pub(crate) fn note_served(&mut self, now: Time, key: Key, at: Time, bill: &Bill) {
+    pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
         for account in accounts(bill) {
             if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
                 self.touch(now, account, |bucket, _| bucket.thaw(key));
             }
-            if self.book(account.limit).proof.is_some() {
-                self.book_mut(account.limit).note_served(at);
+            if self.book(account.limit).slow_start.is_some() {
+                self.adaptive_mut(account.limit).note_served(at);
             }
         }
     }
@@ -149,12 +151,12 @@ impl Ledger {
 
     /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
     pub(crate) fn next_review(&self) -> Option<Time> {
-        self.books.iter().filter_map(|book| book.learner.next_review()).min()
+        self.adaptive_limits.iter().filter_map(|book| book.estimator.next_review()).min()
     }
 
     /// Keeps limits as what was learned of them says now.
     pub(crate) fn review(&mut self, now: Time) {
-        for book in &mut self.books {
+        for book in &mut self.adaptive_limits {
             self.changed |= book.review(now);
         }
     }
@@ -164,21 +166,21 @@ impl Ledger {
         let limits = resource.limits().iter().zip(succession.before());
         let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
             Some(before) => self.book(*before).under(now, limit),
-            None => Book::new(limit, resource.spec().start, now),
+            None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
-        self.books = limits.map(book).collect();
+        self.adaptive_limits = limits.map(book).collect();
         self.keys.change(now, resource, succession);
     }
 
     /// The wall clock showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        self.books.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.adaptive_limits.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
         self.keys.anchor(now, unix_at_origin);
     }
 
     /// Whether there is stock that is not proven yet.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.books.iter().any(|book| book.proof.is_some())
+        self.adaptive_limits.iter().any(|book| book.slow_start.is_some())
     }
 
     /// The first limit whose stock has to be proven before this may start.
@@ -189,14 +191,14 @@ impl Ledger {
     /// Notes that a call was promised a start.
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
         for (id, _) in bill.iter() {
-            if let Some(proof) = &mut self.books[id.index()].proof {
-                proof.note_start(at);
+            if let Some(slow_start) = &mut self.adaptive_limits[id.index()].slow_start {
+                slow_start.note_start(at);
             }
         }
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
-        self.books.iter_mut().for_each(|book| book.advance(now));
+        self.adaptive_limits.iter_mut().for_each(|book| book.advance(now));
         self.keys.advance(now);
     }
 
@@ -239,7 +241,7 @@ impl Ledger {
 
     /// Limits whose quota is gone by the upstream's word.
     pub(crate) fn spent(&self, now: Time) -> LimitSet {
-        let spent = self.books.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
@@ -264,7 +266,7 @@ impl Ledger {
     }
 
     /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
-    pub(crate) fn renew(&mut self, now: Time, key: Key, bill: &Bill) -> bool {
+    pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
             let renew =
                 |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.draw(account.amount, 0));
@@ -273,7 +275,7 @@ impl Ledger {
     }
 
     /// Of each limit that the call of `key` holds a place of, when its lease ends.
-    pub(crate) fn leases(&self, now: Time, key: Key, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
+    pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |account: &Account| self.book(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
             let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
@@ -282,18 +284,18 @@ impl Ledger {
     }
 
     /// When the last lease of the call of `key` ends, or else its start.
-    pub(crate) fn end(&self, now: Time, key: Key, bill: &Bill) -> Time {
+    pub(crate) fn end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 
-    pub(crate) fn commit(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier) {
+    pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
             self.touch(now, account, |bucket, limit| bucket.commit(limit, now, key, limit.draw(account.amount, tier)));
         }
     }
 
     /// Takes a promised start back from every bucket of its bill.
-    pub(crate) fn withdraw(&mut self, now: Time, key: Key, bill: &Bill) {
+    pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
         for account in accounts(bill) {
             let known = self.touch(now, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
@@ -301,7 +303,7 @@ impl Ledger {
     }
 
     /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
-    pub(crate) fn correct(&mut self, now: Time, key: Key, charged: &Bill, actual: &Bill, made: bool) {
+    pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
         for limit in charged.reached().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
             let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
@@ -338,7 +340,14 @@ impl Ledger {
 
     /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
     /// the places that its call still holds.
-    pub(crate) fn promise_again(&mut self, now: Time, key: Key, bill: &Bill, tier: Tier, leases: &[(LimitId, Time)]) {
+    pub(crate) fn promise_again(
+        &mut self,
+        now: Time,
+        key: StartKey,
+        bill: &Bill,
+        tier: Tier,
+        leases: &[(LimitId, Time)],
+    ) {
         for account in accounts(bill) {
             let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {

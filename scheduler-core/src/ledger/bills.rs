@@ -1,6 +1,6 @@
 //! The bills of remembered permits, each kept once.
 
-use super::bill::Bill;
+use crate::policy::Bill;
 use hashbrown::HashSet;
 use std::sync::Arc;
 

@@ -1,18 +1,19 @@
 //! Buckets by key.
 
-use super::bill::{KeyCharge, KeyName};
+use super::key_pages::{KeyPages, PageNumber};
+use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
-use crate::durability::{KeyPages, NEAR, PageNumber};
 use crate::ids::LimitId;
-use crate::limits::{Bucket, Credit};
-use crate::policy::{Limit, Resource, Start, Succession};
-use crate::queue::Gate;
+use crate::limits::Bucket;
+use crate::policy::{KeyCharge, KeyName, Limit, Resource, StartPolicy, Succession};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// How far behind the taking of a checkpoint starts are near: a store that is silent for a moment stops nobody.
+pub(crate) const NEAR: Span = Span::from_millis(2500);
 /// How many buckets are looked at with every event, to forget those that are full.
 const SWEEP: usize = 2;
 /// How many more are looked at before a new key is refused.
@@ -27,8 +28,8 @@ pub(crate) struct KeyBucket {
     /// Shared with nobody, so that it needs no counts.
     pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
-    /// Who waits for this very bucket.
-    pub(crate) gate: Option<Box<Gate>>,
+    /// Whether requests wait for this very bucket.
+    pub(crate) is_awaited: bool,
     /// The page that tells of it as it is.
     pub(crate) page: Option<PageNumber>,
 }
@@ -131,11 +132,6 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    /// The bucket that `charge` is for, if there is one.
-    pub(crate) fn known(&self, charge: &KeyCharge) -> Option<&KeyBucket> {
-        self.find(charge.limit, &charge.key).and_then(|slot| self.get(slot))
-    }
-
     /// The bucket that `charge` is for, as it is from `now` on.
     pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
         self.bucket_of(now, charge.limit, &charge.key)
@@ -197,7 +193,7 @@ impl Keys {
 
     /// Notes that the gate of a bucket, if it has one, is to be looked at.
     pub(crate) fn note(&mut self, slot: Slot) {
-        if self.get(slot).is_some_and(|known| known.gate.is_some()) {
+        if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.noted.insert(slot);
         }
     }
@@ -212,14 +208,10 @@ impl Keys {
         &mut self.noted
     }
 
-    pub(crate) fn gate_mut(&mut self, slot: Slot) -> Option<&mut Gate> {
-        self.get_mut(slot)?.gate.as_deref_mut()
-    }
-
-    /// Removes the gate of a bucket if no request has anything to do with it.
-    pub(crate) fn close_deserted(&mut self, slot: Slot) {
+    /// Keeps a bucket that requests wait for, and notes its changes; or does so no more.
+    pub(crate) fn keep(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.get_mut(slot) {
-            known.gate.take_if(|gate| gate.is_deserted());
+            known.is_awaited = is_awaited;
         }
     }
 
@@ -261,7 +253,13 @@ impl Keys {
     pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let bucket = self.fresh(charge.limit, now);
-            self.insert(KeyBucket { limit: charge.limit, key: (*charge.key).into(), bucket, gate: None, page: None })
+            self.insert(KeyBucket {
+                limit: charge.limit,
+                key: (*charge.key).into(),
+                bucket,
+                is_awaited: false,
+                page: None,
+            })
         })
     }
 
@@ -391,9 +389,9 @@ impl Keys {
         places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    /// Nobody waits for any bucket any more.
-    pub(crate) fn remove_gates(&mut self) {
-        self.buckets.iter_mut().for_each(|known| known.gate = None);
+    /// No request waits for any bucket any more.
+    pub(crate) fn keep_none(&mut self) {
+        self.buckets.iter_mut().for_each(|known| known.is_awaited = false);
         self.noted.clear();
     }
 
@@ -431,7 +429,7 @@ impl Keys {
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
         known.bucket.shed(limit, now);
-        known.gate.is_none() && known.bucket.is_as_new(limit, now)
+        !known.is_awaited && known.bucket.is_as_new(limit, now)
     }
 
     fn remove(&mut self, slot: Slot) {
@@ -450,8 +448,8 @@ impl Keys {
 /// A bucket that nobody has used.
 fn unheard_of(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
     match resource.spec().start {
-        Start::Empty => Bucket::empty_until(limit, now, now),
-        Start::Full | Start::Unproven => full(limit),
+        StartPolicy::Empty => Bucket::empty_until(limit, now, now),
+        StartPolicy::Full | StartPolicy::Unproven => full(limit),
     }
 }
 

@@ -1,13 +1,12 @@
 //! The state of a limit for one key, however the limit counts.
 
-use super::credit::Credit;
-use super::draw::Draw;
+use super::counted_bucket::CountedBucket;
 use super::freeze::Freeze;
-use super::holdings::Holdings;
-use super::taken::{Block, Taken};
-use super::timeline::Key;
+use super::pending_debits::PendingDebits;
+use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
-use super::withheld::Withheld;
+use super::usage::{Usage, UsageBlock};
+use crate::arithmetic::{Credit, Draw};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -18,7 +17,7 @@ use rampmeter_protocol::time::Time;
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
-    Counted(Box<Holdings>),
+    Counted(Box<CountedBucket>),
 }
 use Bucket::{Counted, Tokens};
 
@@ -35,14 +34,14 @@ macro_rules! for_both {
 impl Bucket {
     /// A bucket with `level` at `now`. What it was before is unknown.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
-        Bucket::withholding(limit, now, level, Withheld::none())
+        Bucket::withholding(limit, now, level, PendingDebits::none())
     }
 
     /// A bucket that its predecessor may have promised this much of.
-    pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, withheld: Withheld) -> Self {
+    pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         match limit.has_tokens() {
-            true => Tokens(TokenBucket::new(limit, now, level, withheld)),
-            false => Counted(Box::new(Holdings::new(limit, now, now, limit.full() - level))),
+            true => Tokens(TokenBucket::new(limit, now, level, pending_debits)),
+            false => Counted(Box::new(CountedBucket::new(limit, now, now, limit.full() - level))),
         }
     }
 
@@ -50,13 +49,13 @@ impl Bucket {
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
         match limit.has_tokens() {
             true => Bucket::new(limit, now, limit.rate().refill(now) - limit.rate().refill(empty)),
-            false => Counted(Box::new(Holdings::new(limit, now, empty, limit.full()))),
+            false => Counted(Box::new(CountedBucket::new(limit, now, empty, limit.full()))),
         }
     }
 
     /// A bucket of which its predecessor has told; none where the limit's buckets hold tokens.
-    pub(crate) fn counted(limit: &Limit, then: Time, taken: &Taken) -> Option<Self> {
-        (!limit.has_tokens()).then(|| Counted(Box::new(Holdings::of(limit, then, taken))))
+    pub(crate) fn counted(limit: &Limit, then: Time, taken: &Usage) -> Option<Self> {
+        (!limit.has_tokens()).then(|| Counted(Box::new(CountedBucket::of(limit, then, taken))))
     }
 
     /// The same, which remembers where its level has been, for what the upstream says of that.
@@ -74,17 +73,17 @@ impl Bucket {
         }
     }
 
-    fn holdings(&self) -> Option<&Holdings> {
+    fn as_counted(&self) -> Option<&CountedBucket> {
         match self {
             Tokens(_) => None,
-            Counted(holdings) => Some(holdings),
+            Counted(counted) => Some(counted),
         }
     }
 
     /// What a successor has to know of one without tokens: what is taken, what else may be granted, and that calls may be renewed
     /// until `renewed`.
-    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[Block], renewed: Time) -> Option<Taken> {
-        Some(self.holdings()?.taken(limit, now, unknown, renewed))
+    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Option<Usage> {
+        Some(self.as_counted()?.taken(limit, now, unknown, renewed))
     }
 
     /// Whether it is as a new one that is full.
@@ -114,26 +113,26 @@ impl Bucket {
     }
 
     /// Commits a start at a time that [`Bucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
         self.if_frozen(|freeze| freeze.note_start(key));
         for_both!(self, kind => kind.commit(limit, now, key, draw));
     }
 
     /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw, end: Option<Time>) {
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw, end: Option<Time>) {
         match self {
             Tokens(tokens) => tokens.promise_again(limit, now, key, draw),
-            Counted(holdings) => holdings.promise_again(limit, key, draw, end),
+            Counted(counted) => counted.promise_again(limit, key, draw, end),
         }
     }
 
     /// Until when the call of `key` holds what it takes, unless it is settled or renewed before.
-    pub(crate) fn lease(&self, key: Key) -> Option<Time> {
-        self.holdings()?.lease(key)
+    pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
+        self.as_counted()?.lease(key)
     }
 
     /// Takes a promised start back; false if it is past or unknown.
-    pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
+    pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
         self.if_frozen(|freeze| freeze.note_return(key));
         for_both!(self, kind => kind.withdraw(limit, key))
     }
@@ -143,7 +142,7 @@ impl Bucket {
         &mut self,
         limit: &Limit,
         now: Time,
-        key: Key,
+        key: StartKey,
         (charged, actual): (Credit, Credit),
         made: bool,
     ) {
@@ -155,10 +154,10 @@ impl Bucket {
     }
 
     /// The call of `key` is still in flight. Whether there was room for it to be.
-    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) -> bool {
+    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) -> bool {
         match self {
             Tokens(_) => true,
-            Counted(holdings) => holdings.renew(limit, now, key, draw),
+            Counted(counted) => counted.renew(limit, now, key, draw),
         }
     }
 
@@ -166,14 +165,14 @@ impl Bucket {
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         match self {
             Tokens(tokens) => tokens.freeze(),
-            Counted(holdings) => holdings.freeze,
+            Counted(counted) => counted.freeze,
         }
     }
 
     fn set_freeze(&mut self, freeze: Option<Freeze>) {
         match self {
             Tokens(tokens) => tokens.set_freeze(freeze),
-            Counted(holdings) => holdings.freeze = freeze,
+            Counted(counted) => counted.freeze = freeze,
         }
     }
 
@@ -197,7 +196,7 @@ impl Bucket {
     }
 
     /// Ends the freeze whose probe `key` is.
-    pub(crate) fn thaw(&mut self, key: Key) {
+    pub(crate) fn thaw(&mut self, key: StartKey) {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
 
@@ -225,7 +224,7 @@ impl Bucket {
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let mut recast = match self {
             Tokens(tokens) => Tokens(tokens.recast(now, from, to)),
-            Counted(holdings) => Counted(Box::new(holdings.recast(now, from, to))),
+            Counted(counted) => Counted(Box::new(counted.recast(now, from, to))),
         };
         recast.set_freeze(self.freeze());
         recast
@@ -296,9 +295,9 @@ impl Bucket {
     }
 
     /// What is withheld for promises of a predecessor.
-    pub(crate) fn withheld(&self) -> &Withheld {
-        static NOTHING: Withheld = Withheld::none();
-        self.tokens().map_or(&NOTHING, TokenBucket::withheld)
+    pub(crate) fn pending_debits(&self) -> &PendingDebits {
+        static NOTHING: PendingDebits = PendingDebits::none();
+        self.tokens().map_or(&NOTHING, TokenBucket::pending_debits)
     }
 
     /// When the next promise starts, if there is one.
@@ -314,7 +313,7 @@ impl Bucket {
     /// Until when it may have been used, as far as that is longer than anybody who comes now can use it; where it counts something
     /// else than tokens.
     pub(crate) fn outlasting(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.holdings()?.outlasting(limit, now)
+        self.as_counted()?.outlasting(limit, now)
     }
 
     /// What a successor that counts all promises as spent has to withhold right after `time`.

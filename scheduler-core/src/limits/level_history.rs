@@ -1,13 +1,13 @@
 //! What a bucket remembers of its level.
 
-use super::credit::Credit;
+use crate::arithmetic::Credit;
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
 /// A level at some time.
 type Point = (Time, Credit);
 
-/// Peaks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are merged, which makes a refund smaller,
+/// HighWaterMarks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are merged, which makes a refund smaller,
 /// never larger.
 const MAX_PEAKS: usize = 256;
 /// Levels that a bucket remembers; the further back, the sparser.
@@ -18,9 +18,9 @@ const MAX_LEVELS: usize = 512;
 /// A token that was not spent after all is worth something only if the bucket had room for it ever since: what would have run over is
 /// lost at the upstream too.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Peaks(Vec<Point>);
+pub(crate) struct HighWaterMarks(Vec<Point>);
 
-impl Peaks {
+impl HighWaterMarks {
     /// Notes that the level was `level` just before a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
         // Of one instant only the highest level is ever asked for.

@@ -6,8 +6,7 @@
 //! rest pays. Runs compose, which makes the starts the nodes of a [balanced tree](crate::collections::treap) in
 //! which every question is answered in O(log n).
 
-use super::credit::Credit;
-use super::draw::Draw;
+use crate::arithmetic::{Credit, Draw};
 use crate::collections::Nodes;
 use crate::ids::Tier;
 use crate::policy::Limit;
@@ -17,19 +16,19 @@ use std::num::NonZeroU32;
 
 /// Where a start stands: by time, and among equal times in the order of commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct StartKey {
     pub(crate) at: Time,
     pub(crate) serial: u64,
 }
 
 /// A committed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
-    pub(crate) key: Key,
+pub(crate) struct PromisedStart {
+    pub(crate) key: StartKey,
     pub(crate) cost: Credit,
     pub(crate) tier: Tier,
     /// What is withheld from the bucket at its time.
-    pub(crate) withheld: Credit,
+    pub(crate) pending_debits: Credit,
 }
 
 /// The time between two neighbouring starts, or after the last.
@@ -38,7 +37,7 @@ pub(crate) struct Gap {
     /// The potential in it.
     pub(crate) potential: Credit,
     /// The start that ends it.
-    pub(crate) end: Option<Key>,
+    pub(crate) end: Option<StartKey>,
 }
 
 /// The number of a node, from one.
@@ -69,7 +68,7 @@ impl Run {
 
 #[derive(Clone, Debug)]
 struct Node {
-    start: Start,
+    start: PromisedStart,
     left: Link,
     right: Link,
     priority: u64,
@@ -97,7 +96,7 @@ impl Timeline {
     }
 
     /// All that is committed from `key` on.
-    pub(crate) fn sum_from(&self, key: Key) -> Credit {
+    pub(crate) fn sum_from(&self, key: StartKey) -> Credit {
         self.sum() - self.sum_before(key)
     }
 
@@ -115,7 +114,7 @@ impl Timeline {
         Some(last.start.key.at)
     }
 
-    pub(crate) fn insert(&mut self, limit: &Limit, start: Start) {
+    pub(crate) fn insert(&mut self, limit: &Limit, start: PromisedStart) {
         let node = self.allocate(limit, start);
         let root = self.root;
         self.root = Tree { timeline: self, limit }.insert(root, node);
@@ -129,13 +128,13 @@ impl Timeline {
     }
 
     /// All starts, in order.
-    pub(crate) fn starts(&self) -> Vec<Start> {
+    pub(crate) fn starts(&self) -> Vec<PromisedStart> {
         let mut starts = Vec::new();
         self.each(self.root, &mut |start| starts.push(start));
         starts
     }
 
-    fn each(&self, link: Link, visit: &mut impl FnMut(Start)) {
+    fn each(&self, link: Link, visit: &mut impl FnMut(PromisedStart)) {
         if let Some(node) = self.node(link) {
             self.each(node.left, visit);
             visit(node.start);
@@ -144,7 +143,7 @@ impl Timeline {
     }
 
     /// Takes the start at `key` out; false if there is none.
-    pub(crate) fn remove(&mut self, limit: &Limit, key: Key) -> bool {
+    pub(crate) fn remove(&mut self, limit: &Limit, key: StartKey) -> bool {
         let root = self.root;
         let (root, found) = Tree { timeline: self, limit }.remove(root, &key);
         self.root = root;
@@ -153,7 +152,7 @@ impl Timeline {
     }
 
     /// The first start, if it is due at `now`, taken out.
-    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<Start> {
+    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<PromisedStart> {
         let first = self.first()?;
         if first.key.at > now {
             return None;
@@ -163,7 +162,7 @@ impl Timeline {
     }
 
     /// The gap before the start at `key`, or in which that would be, given `base` before all.
-    pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: Key) -> Gap {
+    pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: StartKey) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
         while let Some(node) = self.node(link) {
@@ -181,7 +180,7 @@ impl Timeline {
 
     /// From the gap before the start at `from` on, which has this potential, the first in which the level passes `level`; the last
     /// gap, if none does earlier.
-    pub(crate) fn first_gap_above(&self, limit: &Limit, from: Key, mut potential: Credit, level: Credit) -> Gap {
+    pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
             if !passes {
@@ -194,7 +193,13 @@ impl Timeline {
 
     /// The first start from `from` on that would lack what it needs beside a newcomer of `tier`
     /// that leaves `potential` before it.
-    pub(crate) fn first_short(&self, limit: &Limit, from: Key, mut potential: Credit, tier: Tier) -> Option<Key> {
+    pub(crate) fn first_short(
+        &self,
+        limit: &Limit,
+        from: StartKey,
+        mut potential: Credit,
+        tier: Tier,
+    ) -> Option<StartKey> {
         let short = self.seek(limit, self.root, Some(from), &mut |run, needs| {
             let lacks = potential < needs.of(tier);
             if !lacks {
@@ -208,7 +213,14 @@ impl Timeline {
     /// The last start that a newcomer of this cost can't be put ahead of, among those from `short`
     /// on until the bucket runs over; `short` itself is one. Until then nothing makes up for what
     /// the newcomer takes. `cap` is the highest potential that there can be before `short`.
-    pub(crate) fn last_short(&self, limit: &Limit, base: Credit, cap: Credit, short: Key, newcomer: Draw) -> Key {
+    pub(crate) fn last_short(
+        &self,
+        limit: &Limit,
+        base: Credit,
+        cap: Credit,
+        short: StartKey,
+        newcomer: Draw,
+    ) -> StartKey {
         let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
         let potential = uncapped.min(cap);
@@ -218,7 +230,7 @@ impl Timeline {
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
     }
 
-    fn first(&self) -> Option<Start> {
+    fn first(&self) -> Option<PromisedStart> {
         let mut first = self.node(self.root)?;
         while let Some(earlier) = self.node(first.left) {
             first = earlier;
@@ -226,7 +238,7 @@ impl Timeline {
         Some(first.start)
     }
 
-    fn sum_before(&self, key: Key) -> Credit {
+    fn sum_before(&self, key: StartKey) -> Credit {
         let (mut sum, mut link) = (Credit::ZERO, self.root);
         while let Some(node) = self.node(link) {
             if node.start.key < key {
@@ -245,9 +257,9 @@ impl Timeline {
         &self,
         limit: &Limit,
         link: Link,
-        from: Option<Key>,
+        from: Option<StartKey>,
         holds: &mut impl FnMut(Run, Needs<'_>) -> bool,
-    ) -> Option<Start> {
+    ) -> Option<PromisedStart> {
         let node = self.node(link)?;
         if let Some(key) = from
             && node.start.key < key
@@ -268,7 +280,7 @@ impl Timeline {
 
     /// The last start in the search's range whose need, seen from the beginning of the timeline,
     /// is above the threshold. `before` is what starts to the left of `link` take.
-    fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<Key> {
+    fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<StartKey> {
         let node = self.node(link)?;
         let key = node.start.key;
         let through_left = before + self.run(node.left).sum;
@@ -304,7 +316,7 @@ impl Timeline {
         }
     }
 
-    fn allocate(&mut self, limit: &Limit, start: Start) -> NonZeroU32 {
+    fn allocate(&mut self, limit: &Limit, start: PromisedStart) -> NonZeroU32 {
         let run = Self::own_run(limit, &start);
         let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
         let place = match self.free.pop() {
@@ -338,8 +350,8 @@ impl Timeline {
         link.map_or(Credit::MINUS_INFINITE, |place| self.needs(limit, place)[tier])
     }
 
-    fn own_run(limit: &Limit, start: &Start) -> Run {
-        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.withheld }
+    fn own_run(limit: &Limit, start: &PromisedStart) -> Run {
+        Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.pending_debits }
     }
 }
 
@@ -351,9 +363,9 @@ struct Tree<'a> {
 
 impl Nodes for Tree<'_> {
     type Place = NonZeroU32;
-    type Key = Key;
+    type Key = StartKey;
 
-    fn key(&self, place: NonZeroU32) -> Key {
+    fn key(&self, place: NonZeroU32) -> StartKey {
         self.timeline.nodes[index(place)].start.key
     }
 
@@ -381,7 +393,7 @@ fn index(place: NonZeroU32) -> usize {
 #[derive(Clone, Copy)]
 enum Needs<'a> {
     Run(&'a [Credit]),
-    Own(&'a Limit, &'a Start),
+    Own(&'a Limit, &'a PromisedStart),
 }
 
 impl Needs<'_> {
@@ -396,19 +408,19 @@ impl Needs<'_> {
 /// The range and the threshold of [`Timeline::last_above`].
 struct Search<'a> {
     limit: &'a Limit,
-    from: Key,
-    end: Option<Key>,
+    from: StartKey,
+    end: Option<StartKey>,
     threshold: Credit,
     tier: Tier,
 }
 
 /// The first key after everything that is committed at `time`.
-pub(crate) fn just_after(time: Time) -> Key {
-    Key { at: time + Span::from_nanos(1), serial: 0 }
+pub(crate) fn just_after(time: Time) -> StartKey {
+    StartKey { at: time + Span::from_nanos(1), serial: 0 }
 }
 
 /// The potential that `start` needs before it beside a newcomer of `tier`.
-fn need(limit: &Limit, start: &Start, tier: Tier) -> Credit {
+fn need(limit: &Limit, start: &PromisedStart, tier: Tier) -> Credit {
     limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
 }
 

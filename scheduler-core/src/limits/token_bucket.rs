@@ -1,11 +1,10 @@
 //! One token bucket and what it has promised.
 
-use super::credit::Credit;
-use super::draw::Draw;
 use super::freeze::Freeze;
-use super::level_history::{LevelHistory, Peaks};
-use super::timeline::{Gap, Key, Start, Timeline, just_after};
-use super::withheld::Withheld;
+use super::level_history::{HighWaterMarks, LevelHistory};
+use super::pending_debits::PendingDebits;
+use super::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
+use crate::arithmetic::{Credit, Draw};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -21,7 +20,7 @@ const BEFORE_ALL: u64 = 0;
 pub(crate) struct TokenBucket {
     /// The potential behind all starts that are past.
     base: Credit,
-    peaks: Peaks,
+    peaks: HighWaterMarks,
     /// What most buckets by key do without.
     rest: Option<Box<Rest>>,
 }
@@ -30,7 +29,7 @@ pub(crate) struct TokenBucket {
 #[derive(Clone, Debug, Default)]
 struct Rest {
     promised: Timeline,
-    withheld: Withheld,
+    pending_debits: PendingDebits,
     levels: LevelHistory,
     freeze: Option<Freeze>,
 }
@@ -38,35 +37,39 @@ struct Rest {
 impl Rest {
     /// Whether nothing is promised or withheld.
     fn is_empty(&self) -> bool {
-        self.promised.last().is_none() && self.withheld.is_none()
+        self.promised.last().is_none() && self.pending_debits.is_none()
     }
 }
 
-static NOTHING: Rest =
-    Rest { promised: Timeline::new(), withheld: Withheld::none(), levels: LevelHistory::new(), freeze: None };
+static NOTHING: Rest = Rest {
+    promised: Timeline::new(),
+    pending_debits: PendingDebits::none(),
+    levels: LevelHistory::new(),
+    freeze: None,
+};
 
 impl TokenBucket {
     /// A bucket with `level` at `now`, of which its predecessor may have promised what is withheld. What it was before is unknown: it
     /// may have been full, so that calls from then return nothing.
-    pub(crate) fn new(limit: &Limit, now: Time, level: Credit, withheld: Withheld) -> Self {
-        let mut peaks = Peaks::default();
+    pub(crate) fn new(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
+        let mut peaks = HighWaterMarks::default();
         peaks.note(now, limit.full());
-        let base = level.min(limit.full() - withheld.at(now)) - limit.rate().refill(now);
+        let base = level.min(limit.full() - pending_debits.at(now)) - limit.rate().refill(now);
         let mut bucket = TokenBucket { base, peaks, rest: None };
-        if !withheld.is_none() {
-            bucket.withhold(limit, withheld);
+        if !pending_debits.is_none() {
+            bucket.withhold(limit, pending_debits);
         }
         bucket
     }
 
-    fn withhold(&mut self, limit: &Limit, withheld: Withheld) {
+    fn withhold(&mut self, limit: &Limit, pending_debits: PendingDebits) {
         let rest = self.rest_mut();
-        for (at, credit) in withheld.steps() {
+        for (at, credit) in pending_debits.steps() {
             // Where the bucket can hold more from now on, what has run over until now is to be noticed.
-            let key = Key { at, serial: BEFORE_ALL };
-            rest.promised.insert(limit, Start { key, cost: Credit::ZERO, tier: 0, withheld: credit });
+            let key = StartKey { at, serial: BEFORE_ALL };
+            rest.promised.insert(limit, PromisedStart { key, cost: Credit::ZERO, tier: 0, pending_debits: credit });
         }
-        rest.withheld = withheld;
+        rest.pending_debits = pending_debits;
     }
 
     /// Remembers from now on where its level has been, for what the upstream says of that.
@@ -88,7 +91,7 @@ impl TokenBucket {
     /// [advanced](TokenBucket::advance) to now, and `from` must not lie before now.
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
         let most_withheld = limit.full() - limit.demand(draw.cost, draw.tier);
-        let mut from = from.max(self.rest().withheld.at_most(most_withheld));
+        let mut from = from.max(self.rest().pending_debits.at_most(most_withheld));
         loop {
             match self.try_from(limit, from, draw) {
                 Ok(start) | Err(start @ Time::NEVER) => return start,
@@ -98,19 +101,24 @@ impl TokenBucket {
     }
 
     /// Commits a start at `at`, which [`TokenBucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
-        let start = Start { key, cost: draw.cost, tier: draw.tier, withheld: self.rest().withheld.at(key.at) };
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+        let start = PromisedStart {
+            key,
+            cost: draw.cost,
+            tier: draw.tier,
+            pending_debits: self.rest().pending_debits.at(key.at),
+        };
         if key.at <= now { self.spend(limit, start) } else { self.rest_mut().promised.insert(limit, start) }
     }
 
     /// Commits a start that the bucket has paid for already.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: Key, draw: Draw) {
+    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
         self.base += draw.cost;
         self.commit(limit, now, key, draw);
     }
 
     /// Takes a promised start back; false if it is past or unknown.
-    pub(crate) fn withdraw(&mut self, limit: &Limit, key: Key) -> bool {
+    pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
         self.rest.as_mut().is_some_and(|rest| rest.promised.remove(limit, key))
     }
 
@@ -145,12 +153,12 @@ impl TokenBucket {
         let margin = |limit: &Limit| limit.rate().credit(limit.margin());
         let down = |credit| to.rate().credit_of_micros(from.rate().micros(credit));
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
-        let withheld = self.rest().withheld.steps().map(|(until, credit)| (until, up(credit)));
+        let pending_debits = self.rest().pending_debits.steps().map(|(until, credit)| (until, up(credit)));
         let level = down(self.level_now(from, now) + margin(from)) - margin(to);
-        let mut bucket = TokenBucket::new(to, now, level, Withheld::new(withheld.collect()));
+        let mut bucket = TokenBucket::new(to, now, level, PendingDebits::new(pending_debits.collect()));
         for start in self.rest().promised.starts().into_iter().filter(|start| start.key.serial != BEFORE_ALL) {
-            let withheld = bucket.rest().withheld.at(start.key.at);
-            bucket.rest_mut().promised.insert(to, Start { cost: up(start.cost), withheld, ..start });
+            let pending_debits = bucket.rest().pending_debits.at(start.key.at);
+            bucket.rest_mut().promised.insert(to, PromisedStart { cost: up(start.cost), pending_debits, ..start });
         }
         bucket
     }
@@ -179,13 +187,13 @@ impl TokenBucket {
             self.spend(limit, start);
         }
         if let Some(rest) = &mut self.rest {
-            rest.withheld.forget_before(now);
+            rest.pending_debits.forget_before(now);
         }
     }
 
     /// Learns that the call of `key` took `actual`, where it was charged something else. What it did not need is given back as far as
     /// the bucket had room for it all the time since its start.
-    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: Key, (charged, actual): (Credit, Credit)) {
+    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
         if actual == charged {
             return;
         }
@@ -220,8 +228,8 @@ impl TokenBucket {
     }
 
     /// What is withheld for promises of a predecessor.
-    pub(crate) fn withheld(&self) -> &Withheld {
-        &self.rest().withheld
+    pub(crate) fn pending_debits(&self) -> &PendingDebits {
+        &self.rest().pending_debits
     }
 
     /// When the next promise starts, if there is one.
@@ -237,7 +245,7 @@ impl TokenBucket {
     /// What a successor that counts all promises as spent has to withhold right after `time`.
     pub(crate) fn outstanding_after(&self, time: Time) -> Credit {
         let just_after = just_after(time);
-        self.rest().promised.sum_from(just_after) + self.rest().withheld.at(just_after.at)
+        self.rest().promised.sum_from(just_after) + self.rest().pending_debits.at(just_after.at)
     }
 
     /// When everything promised, `backlog` and `draw` have been paid from the refill.
@@ -289,7 +297,7 @@ impl TokenBucket {
         self.rest.get_or_insert_default()
     }
 
-    fn spend(&mut self, limit: &Limit, start: Start) {
+    fn spend(&mut self, limit: &Limit, start: PromisedStart) {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(rest) = &mut self.rest {
@@ -308,7 +316,7 @@ impl TokenBucket {
     }
 
     fn full_at(&self, limit: &Limit, time: Time) -> Credit {
-        limit.full() - self.rest().withheld.at(time)
+        limit.full() - self.rest().pending_debits.at(time)
     }
 
     /// The highest potential that there can be at `time`.

@@ -1,8 +1,6 @@
 //! Where in a window a call may start.
 
-use super::credit::Credit;
-use super::draw::Draw;
-use super::frame::Frame;
+use crate::arithmetic::{Credit, Draw, WindowAlignment};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -10,13 +8,13 @@ use rampmeter_protocol::time::Time;
 /// melts to nothing towards the end: nobody can use what is left then.
 pub(super) fn start_in_window(
     limit: &Limit,
-    frame: &Frame,
+    alignment: &WindowAlignment,
     held: Credit,
     from: Time,
     draw: Draw,
 ) -> Result<Time, Time> {
-    let window = frame.window(from);
-    let (first, last) = (from.max(window.starts + frame.guard()), window.ends - frame.guard());
+    let window = alignment.window(from);
+    let (first, last) = (from.max(window.starts + alignment.guard()), window.ends - alignment.guard());
     // What costs more than is given out, margin and all, has a window for itself.
     let most = limit.full().max(draw.cost) - draw.cost;
     let (room, headroom) = (most - held, limit.headroom(draw.tier).min(most));

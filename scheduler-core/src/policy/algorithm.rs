@@ -4,7 +4,7 @@
 //! A new algorithm is a variant of [`Algorithm`], and of [`Counting`] if none of its ways is right.
 
 use super::alignment::Alignment;
-use crate::limits::Frame;
+use crate::arithmetic::WindowAlignment;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How a limit counts.
@@ -50,7 +50,7 @@ pub(crate) enum Counting {
     /// Tokens that come in all the time.
     Tokens,
     /// Windows of time, of which each holds so much.
-    Windows(Frame),
+    Windows(WindowAlignment),
     /// Room that calls take up for some time.
     Holding(Hold),
 }
@@ -68,7 +68,7 @@ impl Counting {
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
         // No window that begins with its first call has more than any stretch of time as long as it.
         let sliding = Counting::Holding(Hold { length: period + guard, until_settled: false });
-        let cut = |alignment| Frame::new(alignment, period, 0, guard).map(Counting::Windows);
+        let cut = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
         match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
             Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
@@ -84,9 +84,9 @@ impl Counting {
     }
 
     /// How windows are cut, where there are windows.
-    pub(crate) fn frame(&self) -> Option<&Frame> {
+    pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
         match self {
-            Counting::Windows(frame) => Some(frame),
+            Counting::Windows(alignment) => Some(alignment),
             Counting::Tokens | Counting::Holding(_) => None,
         }
     }
@@ -99,7 +99,7 @@ impl Counting {
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         match self {
-            Counting::Windows(frame) => Counting::Windows(frame.at_unix(unix_at_origin)),
+            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
             Counting::Tokens | Counting::Holding(_) => self,
         }
     }
@@ -109,7 +109,7 @@ impl Counting {
     pub(crate) fn release(&self, time: Time) -> Option<Time> {
         match self {
             Counting::Tokens => None,
-            Counting::Windows(frame) => Some(frame.window(time).ends),
+            Counting::Windows(alignment) => Some(alignment.window(time).ends),
             Counting::Holding(hold) => Some(time + hold.length),
         }
     }

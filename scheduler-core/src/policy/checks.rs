@@ -3,7 +3,7 @@
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
     ClassSpec, LEAST_FLOOR, LONGEST_RESERVATION, LONGEST_RIDE, Learn, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD,
-    Margin, OnStoreLoss, Place, ResourceSpec, SHORTEST_RESERVATION, SHORTEST_VALIDITY, SpecError,
+    Margin, OnStoreLoss, ResourceSpec, SHORTEST_RESERVATION, SHORTEST_VALIDITY, SpecError, SpecField,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
@@ -29,7 +29,7 @@ pub(crate) fn check(spec: &ResourceSpec) -> Result<(), SpecError> {
         within("ride_for", ride, SHORTEST_RESERVATION..=LONGEST_RIDE),
         ("default_class", classes.iter().any(|class| class.name == *default), format!("there is no class `{default}`")),
     ];
-    keep(Place::Resource, rules)?;
+    keep(SpecField::Resource, rules)?;
     let mut limits = limits.iter().enumerate();
     limits.try_for_each(|(index, limit)| check_limit(index, limit, &spec.limits[..index]))?;
     let mut each_class = classes.iter().enumerate();
@@ -71,7 +71,7 @@ fn check_limit(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Result<
         ("margin", margin < *capacity, format!("a margin is below the capacity of {capacity}")),
         ("match", wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
-    keep(|field| Place::Limit(index, field), rules)
+    keep(|field| SpecField::Limit(index, field), rules)
 }
 
 fn check_class(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Result<(), SpecError> {
@@ -81,12 +81,12 @@ fn check_class(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Result<
         ("headroom", (0.0..1.0).contains(headroom), format!("a headroom is a share from 0 to below 1, not {headroom}")),
         ("max_starvation", *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
     ];
-    keep(|field| Place::Class(index, field), rules)
+    keep(|field| SpecField::Class(index, field), rules)
 }
 
 /// # Errors
 /// The first rule that is broken.
-fn keep<const N: usize>(place: impl Fn(&'static str) -> Place, rules: [Rule; N]) -> Result<(), SpecError> {
+fn keep<const N: usize>(place: impl Fn(&'static str) -> SpecField, rules: [Rule; N]) -> Result<(), SpecError> {
     match rules.into_iter().find(|(_, is_kept, _)| !is_kept) {
         Some((field, _, reason)) => Err(SpecError { place: place(field), reason }),
         None => Ok(()),

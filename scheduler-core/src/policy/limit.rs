@@ -2,8 +2,8 @@
 
 use super::algorithm::{Algorithm, Counting};
 use super::spec::{Learn, LimitSpec, Margin};
+use crate::arithmetic::{Credit, Draw, Rate};
 use crate::ids::Tier;
-use crate::limits::{Credit, Draw, Rate};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
@@ -95,7 +95,7 @@ impl Limit {
         self.spec.applies.is_keyed()
     }
 
-    /// Whether marks list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
+    /// Whether checkpoints list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
     pub(crate) fn lists_keys(&self) -> bool {
         self.is_keyed() && !self.is_until_settled() && self.is_long()
     }

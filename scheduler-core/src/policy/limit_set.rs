@@ -1,8 +1,7 @@
 //! Which limits a request needs.
 
+use super::bill::Bill;
 use crate::ids::LimitId;
-use crate::ledger::Bill;
-
 /// The limits of one bill, or of what is blocked: one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitSet(u64);

@@ -3,18 +3,21 @@
 pub mod algorithm;
 pub mod alignment;
 pub mod applies;
+pub mod bill;
 mod checks;
 pub mod limit;
+mod limit_matcher;
 mod limit_set;
-mod reach;
 pub mod resource;
 pub mod rules;
 pub mod spec;
+pub mod weight;
 
 pub(crate) use algorithm::Algorithm;
 pub(crate) use alignment::Alignment;
+pub(crate) use bill::{Bill, KeyCharge, KeyName};
 pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use resource::{Class, Resource};
 pub(crate) use rules::{Call, Succession};
-pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, OnStoreLoss, Start};
+pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, OnStoreLoss, StartPolicy};

@@ -1,14 +1,14 @@
 //! A resource as the core knows it: limits and classes, checked.
 
+use super::bill::Bill;
 use super::checks::check;
 use super::limit::{Limit, parts_per_million};
+use super::limit_matcher::{LimitMatcher, joined};
 use super::limit_set::LimitSet;
-use super::reach::{Reach, joined};
 use super::rules::goes_on_as;
-use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, Start, Unmatched};
+use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Unmatched};
+use super::weight::Weight;
 use crate::ids::{ClassId, LimitId, Tier};
-use crate::ledger::Bill;
-use crate::queue::Weight;
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -35,7 +35,7 @@ pub struct Resource {
     limits: Vec<Limit>,
     classes: Vec<Class>,
     default_class: ClassId,
-    reach: Reach,
+    reach: LimitMatcher,
     /// The same with its limits in shadow mode alone; it has none itself.
     shadow: Option<Arc<Resource>>,
     unix_at_origin: u64,
@@ -49,7 +49,7 @@ impl Resource {
     pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
         check(spec)?;
         // The buckets of limits that hold nobody up are full at first.
-        let observed = ResourceSpec { start: Start::Full, ..spec.clone() };
+        let observed = ResourceSpec { start: StartPolicy::Full, ..spec.clone() };
         let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
         Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
     }
@@ -62,7 +62,7 @@ impl Resource {
         let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
-            reach: Reach::new(&limits),
+            reach: LimitMatcher::new(&limits),
             limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
             default_class: ClassId(default.unwrap_or(0) as u8),

@@ -1,9 +1,9 @@
 //! From one set of limits to another: what goes on, and what begins anew.
 
+use super::bill::Bill;
 use super::resource::Resource;
 use super::spec::LimitSpec;
 use crate::ids::LimitId;
-use crate::ledger::Bill;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;

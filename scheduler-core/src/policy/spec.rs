@@ -5,7 +5,7 @@
 pub use super::algorithm::Algorithm;
 pub use super::alignment::Alignment;
 pub use super::applies::{Applies, Pattern};
-pub use crate::queue::Weight;
+pub use super::weight::Weight;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -31,7 +31,7 @@ pub struct ResourceSpec {
     /// The class of requests that name none; the first class where this is left out.
     pub default_class: Option<Name>,
     /// The level of buckets that were never heard of.
-    pub start: Start,
+    pub start: StartPolicy,
     /// How far ahead a waiting request is committed to a start.
     pub horizon: Span,
     /// What is refused beyond.
@@ -60,7 +60,7 @@ impl ResourceSpec {
             limits,
             classes: Vec::new(),
             default_class: None,
-            start: Start::Full,
+            start: StartPolicy::Full,
             horizon: DEFAULT_HORIZON,
             bounds: Bounds::default(),
             reservation: DEFAULT_RESERVATION,
@@ -212,7 +212,7 @@ impl ClassSpec {
 
 /// The level of buckets that were never heard of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum StartPolicy {
     /// As an upstream's that nobody has used.
     #[default]
     Full,
@@ -250,14 +250,14 @@ impl Default for Bounds {
 #[error("{reason}")]
 pub struct SpecError {
     /// The part at fault.
-    pub place: Place,
+    pub place: SpecField,
     /// What would be right.
     pub reason: String,
 }
 
 /// A part of a resource's specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SpecField {
     /// A field of the resource itself.
     Resource(&'static str),
     /// A field of the limit with this index.

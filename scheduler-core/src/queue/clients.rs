@@ -1,6 +1,6 @@
 //! Who shares a class, and how much service each has had.
 
-use super::clock::Clock;
+use super::virtual_clock::VirtualClock;
 use super::virtual_time::VirtualTime;
 use crate::ids::LimitId;
 use crate::policy::LimitSet;
@@ -22,7 +22,7 @@ pub(crate) struct Clients {
     /// The limits that somebody is held for.
     held: LimitSet,
     /// By limit.
-    clocks: Vec<Clock>,
+    clocks: Vec<VirtualClock>,
     clients: HashMap<Arc<str>, Client>,
     /// Clients of which nobody waits, kept until the clocks have passed what they have had.
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
@@ -48,7 +48,7 @@ pub(crate) struct Slice {
 
 impl Clients {
     pub(crate) fn new(limits: usize, now: Time) -> Self {
-        Clients { clocks: vec![Clock::new(now); limits], ..Clients::default() }
+        Clients { clocks: vec![VirtualClock::new(now); limits], ..Clients::default() }
     }
 
     /// The slice of a request that needs the limits of `set`, for so much `service`. Requests that need none but the same limits have
@@ -83,7 +83,7 @@ impl Clients {
         self.held
     }
 
-    pub(crate) fn clock(&self, limit: LimitId) -> &Clock {
+    pub(crate) fn clock(&self, limit: LimitId) -> &VirtualClock {
         &self.clocks[limit.index()]
     }
 

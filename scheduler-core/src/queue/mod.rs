@@ -1,20 +1,17 @@
 //! Which request goes next.
 
-mod aside;
+mod admission_cap;
+mod class_queue;
 mod clients;
-mod clock;
-mod gate;
-mod headcount;
-mod line;
-mod news;
-mod order;
-mod pass;
-mod plan;
+mod fair_order;
+mod key_queue;
+mod key_queues;
+mod queue_updates;
+mod queues;
+mod virtual_clock;
 mod virtual_time;
 
-pub(crate) use gate::{Crowd, Gate};
-pub(crate) use headcount::Headcount;
-pub(crate) use line::{Line, Place, Standing, Waiting};
-pub(crate) use news::News;
-pub(crate) use plan::just_past;
-pub use virtual_time::Weight;
+pub(crate) use class_queue::{Arrival, ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
+pub(crate) use queue_updates::is_worth_telling;
+pub(crate) use queues::Queues;

@@ -2,14 +2,12 @@
 
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
-use crate::ledger::Bill;
 use crate::limits::Bucket;
-use crate::permits::Permit;
-use crate::permits::State;
-use crate::policy::Limit;
-use crate::queue::Line;
+use crate::policy::{Bill, Limit};
+use crate::queue::ClassQueue;
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use crate::scheduler::permits::{Permit, State};
 use rampmeter_protocol::explain::{self, Explained, Explanation, Holder};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
@@ -41,7 +39,7 @@ impl<R: Clone> Scheduler<R> {
                 Explained {
                     client: client.filter(|client| !client.is_empty()),
                     position,
-                    waited_ms: now.since(waiting.place.arrived).millis(),
+                    waited_ms: now.since(waiting.arrival.at).millis(),
                     eta_ms: offer.at.since(now).millis(),
                     ..self.known(now, permit, explain::State::Waiting, waiting.class, offer.limited_by)
                 }
@@ -58,11 +56,11 @@ impl<R: Clone> Scheduler<R> {
     /// Of those at the gate where a request stands the first, or else of those in line, class by class, and behind them at gates.
     fn first(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
         let waiting = slot.and_then(|slot| self.permits.get(slot).as_waiting());
-        if let Some((_, gate)) = waiting.and_then(|waiting| self.gate_of(waiting)) {
-            return gate.iter().take(count).collect();
+        if let Some((_, key_queue)) = waiting.and_then(|waiting| self.key_queue_of(waiting)) {
+            return key_queue.iter().take(count).collect();
         }
-        let in_line = self.lines.iter().flat_map(|line| line.order().front(count)).map(|(slot, _)| slot);
-        in_line.chain(self.lines.iter().flat_map(Line::aside)).take(count).collect()
+        let in_line = self.queues.classes().iter().flat_map(|queue| queue.order().front(count)).map(|(slot, _)| slot);
+        in_line.chain(self.queues.classes().iter().flat_map(ClassQueue::waiting_for_keys)).take(count).collect()
     }
 
     /// What is known of any permit, and of the bucket that holds it.

@@ -1,7 +1,6 @@
-//! What people are shown: status, explanations, and limits in shadow mode.
+//! What people are shown: status and explanations.
 
 mod explain;
 pub mod report;
-mod shadow;
 
-pub(crate) use shadow::Shadows;
+pub(crate) use report::limits_of;

@@ -1,10 +1,11 @@
 //! How a resource is doing, for people.
 
+use crate::arithmetic::{Credit, Draw};
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger};
-use crate::limits::{Bucket, Credit, Draw};
+use crate::limits::Bucket;
 use crate::policy::{Class, Limit, Resource};
-use crate::queue::Line;
+use crate::queue::ClassQueue;
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
@@ -20,7 +21,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
         let mut limits = limits_of(&self.resource, &self.ledger, now);
-        limits.extend(self.shadows.status(now));
+        limits.extend(self.shadow_limits.status(now));
         limits
     }
 
@@ -36,18 +37,18 @@ impl<R: Clone> Scheduler<R> {
     /// The classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        let status = |(line, class): (&Line, &Class)| ClassStatus {
+        let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
             name: class.name.clone(),
-            queued: line.waiting() as u64,
-            oldest_ms: line.oldest().map_or(0.0, |oldest| now.since(oldest.arrived).millis()),
+            queued: queue.waiting() as u64,
+            oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
         };
-        self.lines.iter().zip(self.resource.classes()).map(status).collect()
+        self.queues.classes().iter().zip(self.resource.classes()).map(status).collect()
     }
 
     /// How far estimates of costs have turned out to be off, by kind of call.
     #[must_use]
     pub fn corrections(&self) -> Vec<Correction> {
-        self.estimates.report()
+        self.cost_estimates.report()
     }
 
     /// Totals since this scheduler began.
@@ -95,7 +96,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             next_free_ms: bucket.next_free(kept, now).since(now).millis(),
             keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
-            learned: book.learner.report(now),
+            learned: book.estimator.report(now),
             shadow: None,
         }
     };

@@ -11,7 +11,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, Place, ResourceSpec,
+    LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, ResourceSpec, SpecField,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
@@ -133,24 +133,24 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
 fn wrong_specifications_say_where_and_why() {
     let good = crate::common::ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
-    let table: [(Spoil, Place); 12] = [
-        (|spec| spec.limits.clear(), Place::Resource("limit")),
-        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], Place::Resource("limit")),
-        (|spec| spec.limits.push(spec.limits[0].clone()), Place::Limit(1, "name")),
-        (|spec| spec.limits[0].capacity = Amount::ZERO, Place::Limit(0, "capacity")),
-        (|spec| spec.limits[0].period = Span::ZERO, Place::Limit(0, "period")),
-        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), Place::Limit(0, "period")),
-        (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), Place::Limit(0, "margin")),
+    let table: [(Spoil, SpecField); 12] = [
+        (|spec| spec.limits.clear(), SpecField::Resource("limit")),
+        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource("limit")),
+        (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, "name")),
+        (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, "capacity")),
+        (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, "period")),
+        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, "period")),
+        (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), SpecField::Limit(0, "margin")),
         (
             |spec| spec.classes = vec![crate::common::class("a", 0.0), crate::common::class("a", 0.5)],
-            Place::Class(1, "name"),
+            SpecField::Class(1, "name"),
         ),
-        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], Place::Class(0, "headroom")),
-        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], Place::Class(0, "headroom")),
-        (|spec| spec.default_class = Some(name("nobody")), Place::Resource("default_class")),
+        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], SpecField::Class(0, "headroom")),
+        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], SpecField::Class(0, "headroom")),
+        (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource("default_class")),
         (
             |spec| spec.classes = (0..=MAX_CLASSES).map(|at| crate::common::class(&format!("c{at}"), 0.0)).collect(),
-            Place::Resource("classes"),
+            SpecField::Resource("classes"),
         ),
     ];
     Resource::new(&good()).unwrap();
@@ -161,7 +161,7 @@ fn wrong_specifications_say_where_and_why() {
     }
     let mut at_once = with_bulk(good(), 0.0);
     at_once.classes[1].max_starvation = Some(Span::ZERO);
-    assert_eq!(Resource::new(&at_once).unwrap_err().place, Place::Class(1, "max_starvation"));
+    assert_eq!(Resource::new(&at_once).unwrap_err().place, SpecField::Class(1, "max_starvation"));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::common::{World, amount, limit, resource, wish};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::arithmetic::credit::Rate;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::limits::credit::Rate;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, MAX_PERIOD};
 
 #[test]

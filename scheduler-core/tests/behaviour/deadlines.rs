@@ -367,8 +367,8 @@ fn who_comes_back_from_a_gate_takes_no_turn_away() {
     let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(4_000)) }]);
     let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
-    let mark = world.scheduler.mark(Time::ORIGIN).unwrap();
-    world.handle(Time::ORIGIN, Event::Marked(mark.number));
+    let mark = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
+    world.handle(Time::ORIGIN, Event::CheckpointStored(mark.number));
     let ask = |world: &mut World, now, id: &'static str, key, mode, max_wait| {
         world.ask(now, &Wish { labels: vec![("key", key)], max_wait, ..wish(mode, &[]).named(id) });
     };

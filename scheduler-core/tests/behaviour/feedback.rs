@@ -6,11 +6,11 @@ use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resourc
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::mark::Mark;
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
@@ -343,7 +343,7 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
     let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
     let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
-    let Mark { state: mark, .. } = fenced.mark(now).unwrap();
+    let Checkpoint { state: mark, .. } = fenced.checkpoint(now).unwrap();
     (upstream, [("snapshot", whole), ("mark", mark)])
 }
 
@@ -439,7 +439,7 @@ fn whatever_is_said_to_be_learned_has_its_bounds() {
 
 #[test]
 fn stock_that_nobody_has_seen_is_drawn_on_with_care() {
-    let unproven = ResourceSpec { start: Start::Unproven, ..ten_per_second() };
+    let unproven = ResourceSpec { start: StartPolicy::Unproven, ..ten_per_second() };
     let fixed = LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) };
     let spec = ResourceSpec { limits: vec![fixed], ..unproven };
     play(

@@ -6,9 +6,10 @@ use proptest::sample::Index;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
-use rampmeter_scheduler_core::durability::snapshot::{KeyMark, NewPage, Snapshot};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage, Snapshot};
 use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -72,16 +73,16 @@ struct Store {
 }
 
 /// By place, with what tells one from another that was there before.
-type Pages = BTreeMap<(u64, u32), (u64, Vec<KeyMark>)>;
+type Pages = BTreeMap<(u64, u32), (u64, Vec<KeySnapshot>)>;
 
 impl Store {
-    fn write_pages(&mut self, mark: &Mark) {
+    fn write_pages(&mut self, mark: &Checkpoint) {
         for NewPage { id, keys } in &mark.state.new_pages {
             self.pages.insert((id.epoch, id.place), (id.serial, keys.clone()));
         }
     }
 
-    fn write(&mut self, mark: &Mark, taken: Time, writer: usize) {
+    fn write(&mut self, mark: &Checkpoint, taken: Time, writer: usize) {
         self.write_pages(mark);
         (self.revision, self.number) = (self.revision + 1, mark.number.0);
         (self.levels, self.taken, self.writer) = (mark.state.clone(), taken, writer);
@@ -103,8 +104,8 @@ struct Writer {
     number: usize,
     world: World,
     revision: u64,
-    writing: Option<(Mark, Time, Fate)>,
-    last: Mark,
+    writing: Option<(Checkpoint, Time, Fate)>,
+    last: Checkpoint,
     granted: Vec<Permit>,
 }
 
@@ -137,10 +138,10 @@ impl Play {
     fn new(spec: ResourceSpec) -> Self {
         let now = Time::ORIGIN + Span::from_secs(100);
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
-        let mark = world.scheduler.mark(now).unwrap();
+        let mark = world.scheduler.checkpoint(now).unwrap();
         let levels = mark.state.clone();
         let store = Store { revision: 1, levels, taken: now, writer: 0, number: mark.number.0, pages: Pages::new() };
-        world.handle(now, Event::Marked(mark.number));
+        world.handle(now, Event::CheckpointStored(mark.number));
         let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
         Play { judged: spec.clone(), spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
     }
@@ -192,15 +193,15 @@ impl Play {
                     matches!(fate, Fate::Unheard | Fate::Lost).then(|| (mark.clone(), due + PATIENCE, Fate::Done));
                 if matches!(fate, Fate::Done) && self.store.writer == index {
                     writer.revision = self.store.revision;
-                    let number = MarkNumber(self.store.number);
-                    writer.world.handle(self.now, Event::Marked(number));
+                    let number = CheckpointNumber(self.store.number);
+                    writer.world.handle(self.now, Event::CheckpointStored(number));
                 }
             }
             writing => writer.writing = writing,
         }
-        if writer.writing.is_none() && writer.world.scheduler.next_mark().is_some_and(|due| due <= self.now) {
+        if writer.writing.is_none() && writer.world.scheduler.next_checkpoint().is_some_and(|due| due <= self.now) {
             // Where too many are open, the last is written once more.
-            let mark = writer.world.scheduler.mark(self.now).unwrap_or_else(|| writer.last.clone());
+            let mark = writer.world.scheduler.checkpoint(self.now).unwrap_or_else(|| writer.last.clone());
             writer.last = mark.clone();
             writer.writing = Some((mark, self.now + WRITE, self.fate));
         }
@@ -299,11 +300,11 @@ impl Play {
         let epoch = self.writers.len() as u64 + 1;
         let successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
         let mut world = World::of(successor);
-        let mark = world.scheduler.mark(self.now).unwrap();
+        let mark = world.scheduler.checkpoint(self.now).unwrap();
         let writer = self.writers.len();
         self.store.write(&mark, self.now, writer);
         let revision = self.store.revision;
-        world.handle(self.now, Event::Marked(mark.number));
+        world.handle(self.now, Event::CheckpointStored(mark.number));
         if leader_dies {
             self.ended.extend(self.writers.last_mut().unwrap().take());
         }
@@ -346,7 +347,7 @@ impl Writer {
     fn next(&self) -> Time {
         let write = match &self.writing {
             Some((_, due, _)) => Some(*due),
-            None => self.world.scheduler.next_mark(),
+            None => self.world.scheduler.next_checkpoint(),
         };
         let wakeup = self.world.scheduler.next_wakeup().map(|wakeup| wakeup.at);
         write.into_iter().chain(wakeup).min().unwrap_or(Time::NEVER)
@@ -562,8 +563,8 @@ fn a_call_that_is_over_frees_no_place_of_a_mark_that_never_counted_it() {
 fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
     let mut world = World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), 1, Time::ORIGIN).fenced());
     let mark = |world: &mut World, now: Time| {
-        let mark = world.scheduler.mark(now).unwrap();
-        world.handle(now, Event::Marked(mark.number));
+        let mark = world.scheduler.checkpoint(now).unwrap();
+        world.handle(now, Event::CheckpointStored(mark.number));
     };
     let ask = |world: &mut World, now: Time| {
         let request = world.ask(now, &wish(Mode::Allow, &[("a", 1.0)]).named(&format!("p{}", world.asked)));
@@ -587,18 +588,18 @@ fn a_far_start_waits_for_the_store() {
     for (noticed, granted) in [(100, true), (600, false), (60_000, false)] {
         for stored in [true, false] {
             let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
-            let first = world.scheduler.mark(at(0)).unwrap();
-            world.handle(at(0), Event::Marked(first.number));
+            let first = world.scheduler.checkpoint(at(0)).unwrap();
+            world.handle(at(0), Event::CheckpointStored(first.number));
             let near = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("near"));
-            let wanted = world.scheduler.mark(at(0)).unwrap();
-            world.handle(at(0), Event::Marked(wanted.number));
+            let wanted = world.scheduler.checkpoint(at(0)).unwrap();
+            world.handle(at(0), Event::CheckpointStored(wanted.number));
             assert_eq!(world.start(near), Some(at(0)));
-            let before = world.scheduler.mark(at(0)).unwrap();
+            let before = world.scheduler.checkpoint(at(0)).unwrap();
             let far = world.ask(at(0), &wish_of(Mode::Reserve, [0, 20, 0], 0).named("far"));
-            world.handle(at(0), Event::Marked(before.number));
+            world.handle(at(0), Event::CheckpointStored(before.number));
             assert_eq!(world.start(far), None, "the store knows nothing of it");
-            let second = world.scheduler.mark(at(50)).unwrap();
-            let what = if stored { Event::Marked(second.number) } else { Event::Wake };
+            let second = world.scheduler.checkpoint(at(50)).unwrap();
+            let what = if stored { Event::CheckpointStored(second.number) } else { Event::Wake };
             world.handle(at(noticed), what);
             match world.start(far) {
                 Some(start) => assert!(stored && granted && start == at(5_000), "{start} at {noticed}"),
@@ -614,11 +615,11 @@ fn a_far_start_waits_for_the_store() {
 fn a_request_that_is_judged_again_waits_no_longer() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
-    let first = world.scheduler.mark(at(0)).unwrap();
-    world.handle(at(0), Event::Marked(first.number));
-    let before = world.scheduler.mark(at(0)).unwrap();
+    let first = world.scheduler.checkpoint(at(0)).unwrap();
+    world.handle(at(0), Event::CheckpointStored(first.number));
+    let before = world.scheduler.checkpoint(at(0)).unwrap();
     let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0));
-    world.handle(at(300), Event::Marked(before.number));
+    world.handle(at(300), Event::CheckpointStored(before.number));
     assert!(world.answers.is_empty(), "{:?}", world.answers);
     world.handle(at(550), Event::Wake);
     assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
@@ -629,8 +630,8 @@ fn a_request_that_is_judged_again_waits_no_longer() {
 fn what_is_returned_may_be_granted_again_under_the_same_mark() {
     for spec in [spec(), by_the_hour(Algorithm::TokenBucket, 24), two_in_flight()] {
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
-        let mark = world.scheduler.mark(Time::ORIGIN).unwrap();
-        world.handle(Time::ORIGIN, Event::Marked(mark.number));
+        let mark = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
+        world.handle(Time::ORIGIN, Event::CheckpointStored(mark.number));
         for round in 0..100 {
             let id = format!("p{round}");
             let mode = if round % 2 == 0 { Mode::Allow } else { Mode::Wait };

@@ -137,8 +137,8 @@ fn nobody_is_counted_anew_beyond_what_is_remembered() {
 #[test]
 fn who_is_counted_anew_takes_from_what_the_mark_allows() {
     let mut world = World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), 1, ms(0)).fenced());
-    let mark = world.scheduler.mark(ms(0)).unwrap();
-    world.handle(ms(0), Event::Marked(mark.number));
+    let mark = world.scheduler.checkpoint(ms(0)).unwrap();
+    world.handle(ms(0), Event::CheckpointStored(mark.number));
     play_on(
         world,
         "

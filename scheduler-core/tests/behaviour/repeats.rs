@@ -7,7 +7,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
 

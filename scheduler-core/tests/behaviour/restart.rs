@@ -7,7 +7,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, StartPolicy};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// A successor at `now`, for a world whose last word was spoken at `then`.
@@ -168,7 +168,7 @@ fn lost_state_starts_empty() {
 fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
     let mut more = ten_per_second();
     more.limits.push(limit("units", 100.0, span(1000)));
-    for (start, units) in [(Start::Full, 100), (Start::Empty, 0)] {
+    for (start, units) in [(StartPolicy::Full, 100), (StartPolicy::Empty, 0)] {
         let changed = ResourceSpec { start, ..more.clone() };
         let after = format!("100 levels -> requests=-12 units={units}");
         check_change(&ten_per_second(), BUSY, (100, 100), &changed, &after);
@@ -355,14 +355,14 @@ fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced());
     let mut crashed = marked(fenced, 0);
     crashed = play_on(crashed, before);
-    let mark = crashed.scheduler.mark(ms(then)).unwrap();
+    let mark = crashed.scheduler.checkpoint(ms(then)).unwrap();
     let old = Snapshot { freezes: Vec::new(), ..whole.clone() };
     [whole, mark.state, old]
 }
 
 fn marked(mut world: World, now: u64) -> World {
-    let mark = world.scheduler.mark(ms(now)).unwrap();
-    world.handle(ms(now), Event::Marked(mark.number));
+    let mark = world.scheduler.checkpoint(ms(now)).unwrap();
+    world.handle(ms(now), Event::CheckpointStored(mark.number));
     world
 }
 
@@ -416,7 +416,11 @@ fn a_freeze_is_in_a_mark_within_a_fifth_of_a_second() {
         let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
         let mut world = play_on(marked(fenced, 0), "0 allow a -> a@0");
         world = play_on(marked(world, 250), &format!("400 answered a {answer} -> a:settled"));
-        assert!(world.scheduler.next_mark() <= Some(ms(450)), "{answer}: {:?}", world.scheduler.next_mark());
+        assert!(
+            world.scheduler.next_checkpoint() <= Some(ms(450)),
+            "{answer}: {:?}",
+            world.scheduler.next_checkpoint()
+        );
     }
 }
 

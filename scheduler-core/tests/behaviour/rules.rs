@@ -270,17 +270,17 @@ fn limit_of_all() -> LimitSpec {
 #[test]
 fn nothing_is_granted_under_new_limits_before_the_store_holds_a_mark_of_them() {
     let mut world = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
-    let former = world.scheduler.mark(ms(0)).unwrap().number;
-    world.handle(ms(0), Event::Marked(former));
+    let former = world.scheduler.checkpoint(ms(0)).unwrap().number;
+    world.handle(ms(0), Event::CheckpointStored(former));
     let before = world.ask(ms(0), &wish(Mode::Reserve, &[]));
     assert_eq!(world.start(before), Some(ms(0)));
     let raised = resource(vec![limit("requests", 20.0, span(1000))]);
     world.handle(ms(1), Event::Limits(Box::new(Resource::new(&raised).unwrap())));
     let behind = world.ask(ms(1), &wish(Mode::Reserve, &[]));
-    world.handle(ms(1), Event::Marked(former));
+    world.handle(ms(1), Event::CheckpointStored(former));
     assert_eq!(world.start(behind), None, "a mark of the former limits allows nothing");
-    let mark = world.scheduler.mark(ms(1)).unwrap().number;
-    world.handle(ms(2), Event::Marked(mark));
+    let mark = world.scheduler.checkpoint(ms(1)).unwrap().number;
+    world.handle(ms(2), Event::CheckpointStored(mark));
     assert_eq!(world.start(behind), Some(ms(2)));
 }
 

@@ -10,7 +10,7 @@ use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Announcement, Command};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::ids::LimitId;
-use rampmeter_scheduler_core::ledger::bill::Bill;
+use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::rules::Call;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;

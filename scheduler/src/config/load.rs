@@ -18,7 +18,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, Learn, LimitSpec, Margin, Place, ResourceSpec, SpecError, Start,
+    ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecError, SpecField, StartPolicy,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -146,7 +146,7 @@ fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Res
     let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?;
     let mut spec = ResourceSpec::new(name(source, &table.name)?, limits);
     // A scheduler can't know that the account was not used before.
-    spec.start = Start::Unproven;
+    spec.start = StartPolicy::Unproven;
     spec.classes = table.classes.iter().map(|class| class_spec(source, class.get_ref())).collect::<Result<_, _>>()?;
     spec.on_store_loss = on_store_loss(source, table)?;
     spec.fair_share = fair_share(source, table)?;
@@ -203,10 +203,10 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
     match error.place {
-        Place::Resource("default_class") => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
-        Place::Resource(_) => table.name.span(),
-        Place::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
-        Place::Class(index, field) => class_field(table.classes[index].get_ref(), field),
+        SpecField::Resource("default_class") => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        SpecField::Resource(_) => table.name.span(),
+        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
+        SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
     }
 }
 

@@ -6,7 +6,7 @@ use super::table::LimitTable;
 use super::value::name;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, Place, ResourceSpec, SpecError};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, SpecError, SpecField};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
@@ -177,8 +177,8 @@ fn resource_rules(
 
 fn place_of(table: &ResourceRulesTable, error: &SpecError) -> Range<usize> {
     match error.place {
-        Place::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
-        Place::Resource(_) | Place::Class(..) => table.name.span(),
+        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
+        SpecField::Resource(_) | SpecField::Class(..) => table.name.span(),
     }
 }
 

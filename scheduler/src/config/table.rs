@@ -8,7 +8,7 @@ use super::provider::ProviderTable;
 use super::value::{Bound, Duration};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, Start, Unmatched};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Unmatched};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -172,12 +172,12 @@ pub(super) enum StartTable {
     Empty,
 }
 
-impl From<StartTable> for Start {
+impl From<StartTable> for StartPolicy {
     fn from(written: StartTable) -> Self {
         match written {
-            StartTable::Full => Start::Full,
-            StartTable::Unproven => Start::Unproven,
-            StartTable::Empty => Start::Empty,
+            StartTable::Full => StartPolicy::Full,
+            StartTable::Unproven => StartPolicy::Unproven,
+            StartTable::Empty => StartPolicy::Empty,
         }
     }
 }

@@ -3,7 +3,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{LearnedMark, Policy};
+use rampmeter_scheduler_core::durability::snapshot::{LearnedSnapshot, LimitPolicy};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub(super) struct LearnedRecord {
 }
 
 impl LearnedRecord {
-    pub(super) fn of(mark: &LearnedMark) -> Self {
+    pub(super) fn of(mark: &LearnedSnapshot) -> Self {
         LearnedRecord {
             unit: mark.policy.unit.clone(),
             algorithm: mark.policy.algorithm.as_str().to_owned(),
@@ -43,15 +43,15 @@ impl LearnedRecord {
     }
 
     /// None where it was learned of what this build learns nothing of.
-    pub(super) fn mark(&self) -> Option<LearnedMark> {
+    pub(super) fn mark(&self) -> Option<LearnedSnapshot> {
         let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
-        let policy = Policy {
+        let policy = LimitPolicy {
             unit: self.unit.clone(),
             algorithm: learnable.into_iter().find(|algorithm| algorithm.as_str() == self.algorithm)?,
             capacity: Amount::from_micros(self.capacity).ok()?,
             period: Span::from_nanos(self.period),
         };
-        Some(LearnedMark {
+        Some(LearnedSnapshot {
             policy,
             loss_ppm: self.loss,
             estimated_nanos: self.estimated,
@@ -67,9 +67,9 @@ impl LearnedRecord {
 mod tests {
     use super::*;
 
-    fn learned() -> LearnedMark {
-        LearnedMark {
-            policy: Policy {
+    fn learned() -> LearnedSnapshot {
+        LearnedSnapshot {
+            policy: LimitPolicy {
                 unit: Name::new("requests").unwrap(),
                 algorithm: Algorithm::LeakyBucket,
                 capacity: Amount::from_micros(40_000_000).unwrap(),

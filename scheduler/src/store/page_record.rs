@@ -1,7 +1,7 @@
 //! How a record names pages of keys.
 
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{KeyMark, KeyPage, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeySnapshot, PageId};
 use serde::{Deserialize, Serialize};
 
 /// A page, as a record names it.
@@ -23,7 +23,7 @@ impl PageRecord {
     }
 
     /// The core's page, with its keys as far as they are at hand.
-    pub(super) fn page(&self, keys: Option<Vec<KeyMark>>) -> KeyPage {
+    pub(super) fn page(&self, keys: Option<Vec<KeySnapshot>>) -> KeyPage {
         KeyPage { id: self.id(), age_nanos: self.age, spent: self.spent.clone(), keys }
     }
 
@@ -33,4 +33,4 @@ impl PageRecord {
 }
 
 /// The keys of each page that a record names, in its order; `None` for a page that is missing or damaged.
-pub type StoredPages = Vec<Option<Vec<KeyMark>>>;
+pub type StoredPages = Vec<Option<Vec<KeySnapshot>>>;

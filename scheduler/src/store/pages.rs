@@ -6,7 +6,7 @@ use super::page_record::StoredPages;
 use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{KeyMark, NewPage, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage, PageId};
 
 impl Store {
     /// Writes pages. They count once a record names them.
@@ -34,7 +34,7 @@ impl Store {
         stream::iter(reads).buffered(PARTS_AT_ONCE).try_collect().await
     }
 
-    async fn read_page(&self, resource: &Name, id: PageId) -> Result<Option<Vec<KeyMark>>, StoreError> {
+    async fn read_page(&self, resource: &Name, id: PageId) -> Result<Option<Vec<KeySnapshot>>, StoreError> {
         let value = within(self.bucket.get(page_key(resource, id))).await?;
         let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
         let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_marks());

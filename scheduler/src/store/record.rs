@@ -8,7 +8,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    Fate, FreezeMark, KeyMark, KeyMarks, LevelMark, PermitMark, Snapshot, Taken, TakenSpan, WithheldMark,
+    DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, Usage,
+    UsageSpan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,14 +98,14 @@ struct TakenRecord {
 }
 
 impl TakenRecord {
-    fn of(taken: &Taken) -> Self {
-        let span = |span: &TakenSpan| (span.from_nanos, span.until_nanos, span.micros);
+    fn of(taken: &Usage) -> Self {
+        let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
         TakenRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
     }
 
-    fn taken(&self) -> Taken {
-        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| TakenSpan { from_nanos, until_nanos, micros };
-        Taken { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
+    fn taken(&self) -> Usage {
+        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
     }
 }
 
@@ -162,7 +163,7 @@ impl StateRecord {
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
             let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
-            LevelMark { taken: mark.taken.map(doubted), ..mark }
+            LevelSnapshot { taken: mark.taken.map(doubted), ..mark }
         };
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
@@ -173,8 +174,8 @@ impl StateRecord {
         }
     }
 
-    fn freeze_marks(&self) -> Vec<FreezeMark> {
-        let mark = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeMark {
+    fn freeze_marks(&self) -> Vec<FreezeSnapshot> {
+        let mark = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeSnapshot {
             limit: limit.clone(),
             key: key.clone(),
             nanos: *nanos,
@@ -186,14 +187,14 @@ impl StateRecord {
 
 /// How freezes are written.
 #[must_use]
-pub fn freezes_of(marks: &[FreezeMark]) -> Vec<(Name, Option<String>, u64, bool)> {
+pub fn freezes_of(marks: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
     marks.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), mark.nanos, mark.spent)).collect()
 }
 
 impl KeysRecord {
     /// How they are written.
     #[must_use]
-    pub fn of(marks: &KeyMarks) -> Self {
+    pub fn of(marks: &KeysSnapshot) -> Self {
         let listed = marks.listed.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), saturated(mark.micros)));
         let taken = marks.listed.iter().filter_map(|mark| {
             let taken = mark.taken.as_ref()?;
@@ -213,12 +214,12 @@ impl KeysRecord {
     }
 
     /// How the keys of a page are written.
-    pub(super) fn listing(keys: &[KeyMark]) -> Self {
-        KeysRecord::of(&KeyMarks { listed: keys.to_vec(), ..KeyMarks::default() })
+    pub(super) fn listing(keys: &[KeySnapshot]) -> Self {
+        KeysRecord::of(&KeysSnapshot { listed: keys.to_vec(), ..KeysSnapshot::default() })
     }
 
     /// The keys that are listed.
-    pub(super) fn listed_marks(&self) -> Vec<KeyMark> {
+    pub(super) fn listed_marks(&self) -> Vec<KeySnapshot> {
         self.marks(StoredPages::new()).listed
     }
 
@@ -233,33 +234,33 @@ impl KeysRecord {
     }
 
     /// Debts are remembered, stock is not.
-    fn cautious_marks(&self, pages: StoredPages) -> KeyMarks {
+    fn cautious_marks(&self, pages: StoredPages) -> KeysSnapshot {
         let mut marks = self.marks(pages);
         let on_pages = marks.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
         for mark in marks.listed.iter_mut().chain(on_pages) {
             (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
         }
-        KeyMarks { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
+        KeysSnapshot { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
     }
 
-    fn marks(&self, pages: StoredPages) -> KeyMarks {
+    fn marks(&self, pages: StoredPages) -> KeysSnapshot {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &TakenRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
-        let mark = |(limit, key, micros): &(Name, String, i64)| KeyMark {
+        let mark = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
             taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
         };
-        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelMark {
+        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelSnapshot {
             limit: limit.clone(),
             micros: i128::from(*micros),
             taken: taken.as_ref().map(TakenRecord::taken),
             learned: None,
-            withheld: Vec::new(),
+            pending_debits: Vec::new(),
         };
-        KeyMarks {
+        KeysSnapshot {
             listed: self.listed.iter().map(mark).collect(),
             known: self.known.iter().map(known).collect(),
             others_empty_in: self.others_empty_in,
@@ -269,8 +270,8 @@ impl KeysRecord {
 }
 
 /// Somebody may have taken more.
-fn doubted(taken: Taken) -> Taken {
-    Taken { doubted: true, ..taken }
+fn doubted(taken: Usage) -> Usage {
+    Usage { doubted: true, ..taken }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -304,35 +305,35 @@ impl LevelRecord {
 
     /// The core's levels as they are written, with what may still be granted by limit, if anything may.
     #[must_use]
-    pub fn all_of(marks: &[LevelMark], budget: &[u64]) -> Vec<Self> {
+    pub fn all_of(marks: &[LevelSnapshot], budget: &[u64]) -> Vec<Self> {
         let budget = budget.iter().copied().chain(std::iter::repeat(0));
         marks.iter().zip(budget).map(|(mark, budget)| LevelRecord::of(mark, budget)).collect()
     }
 
-    fn of(mark: &LevelMark, budget: u64) -> Self {
+    fn of(mark: &LevelSnapshot, budget: u64) -> Self {
         LevelRecord {
             limit: mark.limit.clone(),
             micros: saturated(mark.micros),
             budget,
-            withheld: mark.withheld.iter().map(|step| (step.nanos, step.micros)).collect(),
+            withheld: mark.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
             taken: mark.taken.as_ref().map(TakenRecord::of),
             learned: mark.learned.as_ref().map(LearnedRecord::of),
         }
     }
 
-    fn mark(&self, micros: i128) -> LevelMark {
-        let step = |(nanos, micros): &(u64, u64)| WithheldMark { nanos: *nanos, micros: *micros };
+    fn mark(&self, micros: i128) -> LevelSnapshot {
+        let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(TakenRecord::taken);
         let learned = self.learned.as_ref().and_then(LearnedRecord::mark);
-        let withheld = self.withheld.iter().map(step).collect();
-        LevelMark { limit: self.limit.clone(), micros, taken, learned, withheld }
+        let pending_debits = self.withheld.iter().map(step).collect();
+        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
     }
 }
 
 impl PermitRecord {
     /// How a permit is written.
     #[must_use]
-    pub fn of(mark: &PermitMark) -> Self {
+    pub fn of(mark: &PermitSnapshot) -> Self {
         PermitRecord {
             id: mark.id.clone(),
             start_nanos: mark.start_nanos,
@@ -352,12 +353,12 @@ impl PermitRecord {
         }
     }
 
-    fn mark(&self) -> PermitMark {
+    fn mark(&self) -> PermitSnapshot {
         let charge = |(limit, micros): &(Name, u64)| Some((limit.clone(), Amount::from_micros(*micros).ok()?));
         let key_charge = |(limit, key, micros): &(Name, String, u64)| {
             Some((limit.clone(), key.clone(), Amount::from_micros(*micros).ok()?))
         };
-        PermitMark {
+        PermitSnapshot {
             id: self.id.clone(),
             start_nanos: self.start_nanos,
             class: self.class.clone(),

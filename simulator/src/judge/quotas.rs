@@ -7,7 +7,7 @@ use super::room::Room;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
 /// With what others had been granted or waited for in this period, whoever was refused would have taken too much.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
@@ -33,7 +33,7 @@ fn is_spent(
     let Algorithm::Quota(alignment) = &limit.algorithm else { return false };
     let period = Period { alignment: alignment.as_ref(), limit, at };
     let Some((bucket, cost)) = buckets.charge(place, refused.worker, &refused.cost) else { return false };
-    let begun_empty = world.resource.start == Start::Empty && period.reaches(Time::ORIGIN);
+    let begun_empty = world.resource.start == StartPolicy::Empty && period.reaches(Time::ORIGIN);
     let others = outcome.requests.iter().filter(|other| period.counts(other));
     let charges = others.filter_map(|other| buckets.charge(place, other.worker, &other.cost));
     let taken = charges.filter(|(other, _)| *other == bucket).map(|(_, amount)| i128::from(amount.micros()));

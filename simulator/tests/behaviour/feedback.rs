@@ -4,7 +4,7 @@
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, Start};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, StartPolicy};
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::outcome::{Call, Outcome};
 use rampmeter_simulator::strategy::Strategy;
@@ -19,7 +19,7 @@ const TEN_MINUTES: u64 = 600;
 
 /// Buckets that should be full, which nobody has seen.
 fn api(limit: LimitSpec) -> ResourceSpec {
-    ResourceSpec { start: Start::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
+    ResourceSpec { start: StartPolicy::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
 }
 
 /// Workers that never pause, on an account of a thousand requests a minute.

@@ -11,7 +11,9 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Start, Weight};
+use rampmeter_scheduler_core::policy::spec::{
+    ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, StartPolicy, Weight,
+};
 use rampmeter_simulator::cost::{CostModel, Draw};
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
@@ -74,7 +76,7 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
     let weights = [0, 1, 2].map(&mut weight).into();
     ResourceSpec {
         classes,
-        start: if dice.number(0, 3) == 0 { Start::Empty } else { Start::Full },
+        start: if dice.number(0, 3) == 0 { StartPolicy::Empty } else { StartPolicy::Full },
         horizon: millis(dice, 0, 200),
         fair_share: Some(FairShare { label: "client".to_owned(), weights }),
         ..ResourceSpec::new(name("api"), limits)

@@ -21,8 +21,8 @@ use async_nats::Client;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -282,7 +282,7 @@ impl ResourceLeader {
     }
 
     /// Writes a mark, for as long as it takes.
-    async fn keep(&mut self, term: &mut Term, pending: Pending) -> Result<MarkNumber, StoreError> {
+    async fn keep(&mut self, term: &mut Term, pending: Pending) -> Result<CheckpointNumber, StoreError> {
         term.epoch = pending.epoch;
         let record = self.record(&pending, term.nonce);
         let (orders, mut told, mut complained) = (term.handle.orders.clone(), false, false);

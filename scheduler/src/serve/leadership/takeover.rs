@@ -10,9 +10,9 @@ use crate::store::{
 };
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl ResourceLeader {
         let resource = self.resource.clone().at_unix(unix_at_origin);
         // A long record keeps no other resource's marks and probes waiting.
         let mut core = tokio::task::spawn_blocking(move || restore(resource, now, legacy)).await?;
-        let mark = core.mark(now).expect("a new fence is open for marks");
+        let mark = core.checkpoint(now).expect("a new fence is open for marks");
         let pending = Pending { epoch: core.epoch(), moment: Moment::now(), mark, rules: self.rules.revision() };
         let nonce = rand::random();
         let state = self.record(&pending, nonce);
@@ -60,7 +60,7 @@ impl ResourceLeader {
         self.delete_other_pages(state.clone());
         let listening = listens.then_some(pending.mark.number);
         if !listens {
-            core.handle(now, Event::Marked(pending.mark.number));
+            core.handle(now, Event::CheckpointStored(pending.mark.number));
         }
         self.begin(core, unix_at_origin, state, revision, listening).await
     }
@@ -92,7 +92,7 @@ impl ResourceLeader {
         unix_at_origin: u64,
         state: StateRecord,
         revision: Revision,
-        listening: Option<MarkNumber>,
+        listening: Option<CheckpointNumber>,
     ) -> anyhow::Result<Term> {
         let (epoch, nonce) = (state.epoch, state.nonce);
         note(&mut self.seen, self.context.clock.now(), state, revision);

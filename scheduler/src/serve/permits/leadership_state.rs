@@ -4,8 +4,8 @@ use crate::serve::permits::permit_loop::PermitLoop;
 use crate::serve::permits::stall_detector::uptime;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::mark::MarkNumber;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 
 /// How long the own echo may take: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
@@ -28,7 +28,7 @@ pub(crate) enum LeadershipState {
         /// Until when.
         until: Time,
         /// The mark that counts from then on.
-        mark: MarkNumber,
+        mark: CheckpointNumber,
     },
     /// It has been away, or somebody has seen another leader: it answers nobody before the store has taken another mark.
     Rechecking,
@@ -43,7 +43,7 @@ pub(crate) enum LeadershipState {
 
 impl LeadershipState {
     /// That of a leader that begins at `now`, and has to listen first before this mark counts.
-    pub(crate) fn at_first(now: Time, listening: Option<MarkNumber>) -> Self {
+    pub(crate) fn at_first(now: Time, listening: Option<CheckpointNumber>) -> Self {
         listening.map_or(LeadershipState::Sure, |mark| LeadershipState::Listening { until: now + LISTEN, mark })
     }
 }
@@ -67,7 +67,7 @@ impl PermitLoop {
             LeadershipState::Clearing { until, .. } if until <= now => self.leadership = LeadershipState::Sure,
             LeadershipState::Listening { until, mark } if until <= now => {
                 self.leadership = LeadershipState::Sure;
-                self.handle(now, Event::Marked(mark));
+                self.handle(now, Event::CheckpointStored(mark));
                 self.begin();
             }
             LeadershipState::Sure
@@ -99,12 +99,12 @@ impl PermitLoop {
     }
 
     /// The store has taken a mark: nobody else led when it did.
-    pub(crate) fn marked(&mut self, now: Time, number: MarkNumber) {
+    pub(crate) fn marked(&mut self, now: Time, number: CheckpointNumber) {
         self.tally.marks += 1;
         if let Some(seen) = self.seen_epoch.take_if(|_| self.core.settles_doubt(number)) {
             return self.store_went_back(now, seen);
         }
-        self.handle(now, Event::Marked(number));
+        self.handle(now, Event::CheckpointStored(number));
         if self.leadership == LeadershipState::Rechecking && self.core.is_trusted() {
             self.clear_backlog(now);
         }

@@ -22,8 +22,9 @@ use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::{Announcement, Command};
-use rampmeter_scheduler_core::durability::mark::{Mark, MarkNumber};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::wire;
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ pub enum Order {
     /// Grant nothing more, send everybody elsewhere, and say what a successor must know.
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this mark.
-    Marked(MarkNumber),
+    Marked(CheckpointNumber),
     /// The store does not take marks.
     StoreLost,
     /// Cut windows by a wall clock that showed this at the origin of time.
@@ -71,7 +72,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct Pending {
     /// The mark.
-    pub mark: Mark,
+    pub mark: Checkpoint,
     /// The epoch.
     pub epoch: u64,
     /// When it was taken.
@@ -113,7 +114,7 @@ pub struct Parts {
     /// Where marks go.
     pub marks: mpsc::Sender<Pending>,
     /// The mark that is to count once nobody has been heard who knows of another leader.
-    pub listening: Option<MarkNumber>,
+    pub listening: Option<CheckpointNumber>,
     /// Hears when permits are granted.
     pub open: oneshot::Sender<()>,
     /// The kind of the provider of the limits, if somebody is asked for them.
@@ -291,7 +292,7 @@ impl PermitLoop {
             (true, LeadershipState::Rechecking | LeadershipState::Listening { .. }) => heartbeat,
             (true, LeadershipState::Sure | LeadershipState::Clearing { .. }) => {
                 let writes = !self.writing && self.loopback_check.is_alive(now);
-                let mark = self.core.next_mark().filter(|_| writes);
+                let mark = self.core.next_checkpoint().filter(|_| writes);
                 let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
                 mark.into_iter().chain(wakeup).chain([heartbeat, self.next_song(now)]).min().unwrap_or(heartbeat)
             }
@@ -413,12 +414,12 @@ impl PermitLoop {
         if let Some(song) = self.loopback_check.sing(now) {
             self.outbox.send(self.own_echo(), &song);
         }
-        let due = self.core.next_mark().is_some_and(|due| due <= now) && !self.writing;
+        let due = self.core.next_checkpoint().is_some_and(|due| due <= now) && !self.writing;
         let listens = matches!(self.leadership, LeadershipState::Listening { .. });
         if !due || listens || !self.loopback_check.is_alive(now) {
             return;
         }
-        let Some(mark) = self.core.mark(now) else { return };
+        let Some(mark) = self.core.checkpoint(now) else { return };
         let pending = Pending { mark, epoch: self.core.epoch(), moment: Moment::now(), rules: self.rules.revision };
         self.writing = self.marks.try_send(pending).is_ok();
     }

@@ -8,7 +8,7 @@ use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
 
 /// Orders that are carried out one after the other: operators are people.
 const MAX_PURGES: usize = 16;

@@ -12,7 +12,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::undelivered::Walk;
+use rampmeter_scheduler_core::scheduler::undelivered::Walk;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The requests of one connection are probed no more often: what is on its way is known by then.

@@ -1,0 +1,98 @@
+//! Limits in shadow mode: it is measured whom they would hold up, and nobody is.
+//!
+//! Their buckets are of the same kind as those that count, and are drawn on at the starts that calls were granted. A call that finds too
+//! little takes what it needs when it would have been there, as if it had waited. Nothing of it is kept from one leader to the next.
+
+use super::all_buckets::Ledger;
+use crate::ids::LimitId;
+use crate::limits::StartKey;
+use crate::policy::{Bill, Resource, Succession};
+use crate::views::limits_of;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::status::{LimitStatus, ShadowStatus};
+use rampmeter_protocol::time::{Span, Time};
+
+/// Who would have waited for longer has gone elsewhere, as far as what it would have taken is concerned.
+const LONGEST_WAIT: Span = Span::from_secs(10);
+
+/// What shadow limits have seen.
+#[derive(Clone, Debug)]
+pub(crate) struct ShadowLimits {
+    /// The limits in shadow mode alone, most often none.
+    resource: Resource,
+    ledger: Ledger,
+    /// By limit.
+    tallies: Vec<ShadowStatus>,
+}
+
+impl ShadowLimits {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        let resource = resource.shadow().clone();
+        let tallies = vec![ShadowStatus::default(); resource.limits().len()];
+        ShadowLimits { ledger: Ledger::new(&resource, now), resource, tallies }
+    }
+
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.ledger.advance(now);
+    }
+
+    /// Goes on with the shadow limits of another resource; what was measured of those that go on is kept.
+    pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
+        let after = resource.shadow().clone();
+        let succession = Succession::between(&self.resource, &after);
+        self.ledger.change(now, &after, &succession);
+        let tally =
+            |from: &Option<LimitId>| from.map_or_else(ShadowStatus::default, |limit| self.tallies[limit.index()]);
+        self.tallies = succession.before().iter().map(tally).collect();
+        self.resource = after;
+    }
+
+    /// The wall clock showed something else at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        self.resource = self.resource.clone().at_unix(unix_at_origin);
+        self.ledger.anchor(now, unix_at_origin);
+    }
+
+    /// A call that was granted this start has turned out to cost something else: nothing, where no cost is given.
+    pub(crate) fn correct(&mut self, now: Time, key: StartKey, bill: &Bill, cost: Option<&[(String, Amount)]>) {
+        let Some(charged) = &bill.shadow else { return };
+        let by_unit = |cost: &'_ [(String, Amount)]| {
+            let cost = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+            self.resource.corrected(charged, cost)
+        };
+        let actual = cost.map_or_else(Bill::new, by_unit);
+        self.ledger.correct(now, key, charged, &actual, cost.is_some());
+    }
+
+    /// How the limits are doing, and what was measured of each.
+    pub(crate) fn status(&self, now: Time) -> impl Iterator<Item = LimitStatus> {
+        let limits = limits_of(&self.resource, &self.ledger, now).into_iter();
+        limits.zip(&self.tallies).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
+    }
+
+    /// A call was granted this start and would have come no later than `latest`; `bill` is what one limit would have charged it.
+    pub(crate) fn see(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
+        let tally = &mut self.tallies[limit.index()];
+        tally.calls += 1;
+        if self.resource.check_payable(bill).is_err() {
+            tally.would_refuse += 1;
+            return;
+        }
+        if bill.keyed().any(|charge| !self.ledger.keys.has_room_for(now, charge)) {
+            return;
+        }
+        let at = self.ledger.earliest(key.at, bill, 0).at;
+        let wait = at.since(key.at);
+        if at > latest {
+            tally.would_refuse += 1;
+            return;
+        }
+        if wait > Span::ZERO {
+            tally.would_wait += 1;
+            tally.longest_wait_ms = tally.longest_wait_ms.max(wait.millis());
+        }
+        if wait <= LONGEST_WAIT {
+            self.ledger.commit(now, StartKey { at, ..key }, bill, 0);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which limits a request is for.
+
+use super::applies::{Applies, Pattern};
+use super::limit::Limit;
+use crate::ids::LimitId;
+use rampmeter_protocol::labels::Labels;
+use regex::Regex;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Between the values of a key of several labels; in a value it stands behind an [`ESCAPE`].
+const SEPARATOR: char = '|';
+const ESCAPE: char = '\\';
+
+/// The limits of a resource, as requests are matched with them: of each choice, at most one is for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitMatcher(Vec<Choice>);
+
+/// The limits of one group, the most specific first; or a limit that is in no group.
+type Choice = Vec<Candidate>;
+
+#[derive(Clone, Debug)]
+struct Candidate {
+    limit: LimitId,
+    applies: Applies,
+    /// Its regular expressions, by label.
+    expressions: BTreeMap<String, Regex>,
+}
+
+impl LimitMatcher {
+    /// The reach of valid limits.
+    pub(crate) fn new(limits: &[Limit]) -> Self {
+        let mut choices: Vec<Choice> = Vec::new();
+        for (id, limit) in (0..).map(LimitId).zip(limits) {
+            let candidate = Candidate::new(id, &limit.spec().applies);
+            let group = &candidate.applies.group;
+            match choices.iter_mut().find(|choice| group.is_some() && choice[0].applies.group == *group) {
+                Some(choice) => choice.push(candidate),
+                None => choices.push(vec![candidate]),
+            }
+        }
+        for choice in &mut choices {
+            choice.sort_by_key(|candidate| Reverse(specificity(&candidate.applies)));
+        }
+        LimitMatcher(choices)
+    }
+
+    /// The limits that a request with these labels is for, and the key of its bucket where that has one.
+    pub(crate) fn of<'a>(&'a self, labels: &'a Labels<'_>) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
+        let chosen = |choice: &'a Choice| choice.iter().find(|candidate| candidate.is_for(labels));
+        self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
+    }
+}
+
+impl Candidate {
+    fn new(limit: LimitId, applies: &Applies) -> Self {
+        let expression = |(label, pattern): (&String, &Pattern)| {
+            let regex = pattern.expression()?.expect("checked with its specification");
+            Some((label.clone(), regex))
+        };
+        let expressions = applies.matching.iter().filter_map(expression).collect();
+        Candidate { limit, applies: applies.clone(), expressions }
+    }
+
+    fn is_for(&self, labels: &Labels<'_>) -> bool {
+        let Applies { matching, key, .. } = &self.applies;
+        let has = |(label, pattern): (&String, &Pattern)| {
+            labels.get(label).is_some_and(|value| self.matches(label, pattern, value))
+        };
+        matching.iter().all(has) && key.iter().all(|label| labels.get(label).is_some())
+    }
+
+    fn matches(&self, label: &str, pattern: &Pattern, value: &str) -> bool {
+        match pattern {
+            Pattern::Exact(wanted) => value == wanted,
+            Pattern::OneOf(wanted) => wanted.contains(value),
+            Pattern::Prefix(prefix) => value.starts_with(prefix),
+            Pattern::Regex(_) => self.expressions[label].is_match(value),
+        }
+    }
+
+    fn key(&self, labels: &Labels<'_>) -> Option<Arc<str>> {
+        self.applies.is_keyed().then(|| joined(&self.applies.key, labels))
+    }
+}
+
+/// How many exact values, sets, prefixes (and how long they are) and regular expressions have to hold: one exact value is more
+/// specific than any number of sets, and so on.
+fn specificity(applies: &Applies) -> [usize; 5] {
+    let mut counts = [0; 5];
+    for pattern in applies.matching.values() {
+        match pattern {
+            Pattern::Exact(_) => counts[0] += 1,
+            Pattern::OneOf(_) => counts[1] += 1,
+            Pattern::Prefix(prefix) => {
+                counts[2] += 1;
+                counts[3] += prefix.len();
+            }
+            Pattern::Regex(_) => counts[4] += 1,
+        }
+    }
+    counts
+}
+
+/// The values of these labels as one key: different values make different keys. One value alone is the key as it is.
+pub(crate) fn joined(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
+    let value = |label: &String| labels.get(label).unwrap_or_default();
+    if let [label] = keyed_by {
+        return value(label).into();
+    }
+    let mut key = String::new();
+    for (number, label) in keyed_by.iter().enumerate() {
+        key.extend((number > 0).then_some(SEPARATOR));
+        for character in value(label).chars() {
+            key.extend(matches!(character, SEPARATOR | ESCAPE).then_some(ESCAPE));
+            key.push(character);
+        }
+    }
+    key.into()
+}

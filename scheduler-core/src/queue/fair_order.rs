@@ -1,0 +1,219 @@
+//! The order in which those who wait in one class are served.
+//!
+//! Requests that need the same limits are in a [balanced tree](crate::collections::treap) whose subtrees know how many wait in them, and what those
+//! will take: who is first, who is first among those that a blocked limit does not hold, and what is ahead of somebody are questions
+//! of O(log n) to each tree.
+
+use super::class_queue::Arrival;
+use super::virtual_time::VirtualTime;
+use crate::collections::{Nodes, Slab, Slot};
+use crate::ledger::Backlog;
+use crate::policy::{Bill, LimitSet, Resource};
+use rampmeter_protocol::splitmix::scatter;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When somebody is served, beside the others of its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    /// Its start tag.
+    pub(crate) tag: VirtualTime,
+    /// Whether its client has had more than the others lately. Of equal tags those come first who have not.
+    pub(crate) returning: bool,
+    /// First come, first served among the rest.
+    pub(crate) arrival: Arrival,
+}
+
+/// One who waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) turn: Turn,
+    pub(crate) slot: Slot,
+    pub(crate) bill: Arc<Bill>,
+}
+
+type Link = Option<Slot>;
+
+#[derive(Clone, Debug)]
+struct Node {
+    entry: Entry,
+    left: Link,
+    right: Link,
+    priority: u64,
+    /// Of the whole subtree.
+    count: u32,
+    backlog: Backlog,
+}
+
+/// Sets of limits that have a tree of their own at once. A resource has as many sets as its units combine in; requests with others
+/// share a tree, and are taken to need everything, as long as they wait.
+const MAX_SETS: usize = 63;
+
+/// Everybody in one class: a tree for each set of limits that requests need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FairOrder {
+    nodes: Slab<Node>,
+    roots: BTreeMap<LimitSet, Root>,
+}
+
+/// Of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    slot: Slot,
+    /// The first of all below, which is asked for most.
+    first: Slot,
+}
+
+impl FairOrder {
+    /// The tree for requests that need the limits of `set`.
+    pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
+        if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
+    }
+
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
+        let mut tree = Tree { nodes: &mut self.nodes, resource };
+        let node = tree.plant(entry);
+        let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
+        self.put_root(needs, root);
+    }
+
+    /// Takes out the request in `slot`, which has `turn`: another may have an equal one.
+    pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn, slot: Slot) {
+        let mut tree = Tree { nodes: &mut self.nodes, resource };
+        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &(turn, slot));
+        self.nodes.remove(found.expect("who leaves has a turn"));
+        self.put_root(needs, root);
+    }
+
+    fn put_root(&mut self, needs: LimitSet, root: Link) {
+        let Some(slot) = root else { return };
+        let mut first = slot;
+        while let Some(left) = self.nodes.get(first).and_then(|node| node.left) {
+            first = left;
+        }
+        self.roots.insert(needs, Root { slot, first });
+    }
+
+    /// The sets of limits that are needed.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = LimitSet> {
+        self.roots.keys().copied()
+    }
+
+    /// The first of those who need such limits.
+    pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
+        let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
+        meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
+    }
+
+    /// How many are served before `turn`, and what they will take.
+    pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
+        let (mut count, mut backlog) = (0, Backlog::none(resource));
+        for root in self.roots.values() {
+            let mut link = Some(root.slot);
+            while let Some(node) = self.node(link) {
+                if node.entry.turn >= turn {
+                    link = node.left;
+                    continue;
+                }
+                count += 1;
+                backlog.add(resource, &node.entry.bill);
+                if let Some(left) = self.node(node.left) {
+                    count += left.count as usize;
+                    backlog.add_all(&left.backlog);
+                }
+                link = node.right;
+            }
+        }
+        (count, backlog)
+    }
+
+    /// What all will take, tree by tree.
+    pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
+        self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The first of all with their bills, this many at most.
+    pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
+        let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(root.slot).take(count)).collect();
+        front.sort_unstable_by_key(|entry| entry.turn);
+        front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
+    }
+
+    /// All of a tree, the first first.
+    fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
+        let mut path = Vec::new();
+        self.descend(Some(root), &mut path);
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(path.pop()?)?;
+            self.descend(node.right, &mut path);
+            Some(&node.entry)
+        })
+    }
+
+    fn descend(&self, mut link: Link, path: &mut Vec<Slot>) {
+        while let (Some(slot), Some(node)) = (link, self.node(link)) {
+            path.push(slot);
+            link = node.left;
+        }
+    }
+
+    fn node(&self, link: Link) -> Option<&Node> {
+        self.nodes.get(link?)
+    }
+}
+
+/// The nodes, and by what bills are turned into credit.
+struct Tree<'a> {
+    nodes: &'a mut Slab<Node>,
+    resource: &'a Resource,
+}
+
+impl Tree<'_> {
+    fn plant(&mut self, entry: Entry) -> Slot {
+        let (priority, backlog) = (scatter(entry.turn.arrival.serial), Backlog::none(self.resource));
+        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, backlog });
+        self.put_below(slot, [None, None]);
+        slot
+    }
+
+    fn known(&self, slot: Slot) -> &Node {
+        self.nodes.get(slot).expect("a slot in use")
+    }
+}
+
+impl Nodes for Tree<'_> {
+    type Place = Slot;
+    type Key = (Turn, Slot);
+
+    fn key(&self, slot: Slot) -> (Turn, Slot) {
+        let Entry { turn, slot, .. } = self.known(slot).entry;
+        (turn, slot)
+    }
+
+    fn priority(&self, slot: Slot) -> u64 {
+        self.known(slot).priority
+    }
+
+    fn below(&self, slot: Slot) -> [Link; 2] {
+        let Node { left, right, .. } = self.known(slot);
+        [*left, *right]
+    }
+
+    fn put_below(&mut self, slot: Slot, [left, right]: [Link; 2]) {
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        let mut backlog = std::mem::take(&mut node.backlog);
+        backlog.reset_to(self.resource, &node.entry.bill);
+        let mut count = 1;
+        for child in [left, right].into_iter().flatten().map(|child| self.known(child)) {
+            count += child.count;
+            backlog.add_all(&child.backlog);
+        }
+        let node = self.nodes.get_mut(slot).expect("a slot in use");
+        (node.left, node.right) = (left, right);
+        (node.count, node.backlog) = (count, backlog);
+    }
+}

@@ -1,0 +1,57 @@
+//! The queues of all keys, by the place of each key's bucket.
+
+use super::key_queue::KeyQueue;
+use crate::collections::Slot;
+use rampmeter_protocol::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The queues of keys that requests wait for, and when each is looked at again.
+///
+/// Invariant: `alarms` has a queue's alarm exactly as long as the queue has one.
+#[derive(Debug, Default)]
+pub(crate) struct KeyQueues {
+    queues: BTreeMap<Slot, KeyQueue>,
+    alarms: BTreeSet<(Time, Slot)>,
+}
+
+impl KeyQueues {
+    pub(crate) fn get(&self, key: Slot) -> Option<&KeyQueue> {
+        self.queues.get(&key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Slot) -> Option<&mut KeyQueue> {
+        self.queues.get_mut(&key)
+    }
+
+    /// The queue of a key, which is made if there is none.
+    pub(crate) fn open(&mut self, key: Slot) -> &mut KeyQueue {
+        self.queues.entry(key).or_default()
+    }
+
+    /// Removes the queue of a key unless a request still needs it. Whether there is none now.
+    pub(crate) fn close_deserted(&mut self, key: Slot) -> bool {
+        let is_deserted = self.get(key).is_none_or(KeyQueue::is_deserted);
+        if is_deserted {
+            self.clear_alarm(key);
+            self.queues.remove(&key);
+        }
+        is_deserted
+    }
+
+    /// The earliest alarm, and whose it is.
+    pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
+        self.alarms.first().copied()
+    }
+
+    pub(crate) fn set_alarm(&mut self, key: Slot, alarm: Time) {
+        self.clear_alarm(key);
+        self.open(key).alarm = Some(alarm);
+        self.alarms.insert((alarm, key));
+    }
+
+    pub(crate) fn clear_alarm(&mut self, key: Slot) {
+        if let Some(before) = self.get_mut(key).and_then(|queue| queue.alarm.take()) {
+            self.alarms.remove(&(before, key));
+        }
+    }
+}

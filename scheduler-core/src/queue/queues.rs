@@ -1,0 +1,103 @@
+//! All requests that wait.
+
+use super::admission_cap::AdmissionCap;
+use super::class_queue::{Arrival, ClassQueue, Waiting};
+use super::key_queues::KeyQueues;
+use super::queue_updates::QueueUpdates;
+use crate::collections::Slot;
+use crate::ids::ClassId;
+use crate::policy::{Bill, Resource};
+use rampmeter_protocol::time::Time;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The requests that wait: each either in the queue of its class or in that of a key.
+///
+/// Invariant: a listed request is counted by the admission cap; it is among the deadlines if it has one,
+/// and receives updates if it wants them.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// By class, the most urgent first.
+    classes: Vec<ClassQueue>,
+    pub(crate) keys: KeyQueues,
+    pub(crate) updates: QueueUpdates,
+    cap: AdmissionCap,
+    /// The order does not depend on where permits are kept.
+    deadlines: BTreeSet<(Time, Arrival, Slot)>,
+}
+
+impl Queues {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        Queues {
+            classes: resource.classes().iter().map(|_| ClassQueue::new(resource, now)).collect(),
+            keys: KeyQueues::default(),
+            updates: QueueUpdates::new(now),
+            cap: AdmissionCap::default(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// The queues of all classes, the most urgent first.
+    pub(crate) fn classes(&self) -> &[ClassQueue] {
+        &self.classes
+    }
+
+    pub(crate) fn class(&self, class: ClassId) -> &ClassQueue {
+        &self.classes[class.index()]
+    }
+
+    pub(crate) fn class_mut(&mut self, class: ClassId) -> &mut ClassQueue {
+        &mut self.classes[class.index()]
+    }
+
+    /// The queues of the classes that are more urgent than `class`.
+    pub(crate) fn before(&self, class: ClassId) -> &[ClassQueue] {
+        &self.classes[..class.index()]
+    }
+
+    /// The queues of `class` and of all more urgent ones.
+    pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
+        &self.classes[..=class.index()]
+    }
+
+    /// Whether a request waits in the queue of a class that is less urgent than `class`.
+    pub(crate) fn is_any_behind(&self, class: ClassId) -> bool {
+        self.classes[class.index() + 1..].iter().any(|queue| !queue.is_empty())
+    }
+
+    /// How many requests wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.classes.iter().map(ClassQueue::waiting).sum()
+    }
+
+    /// Whether the client and the keys of a request may have one of so many places that are free.
+    pub(crate) fn admits(&self, free: usize, client: &Arc<str>, bill: &Bill) -> bool {
+        self.cap.has_room(free, client, bill)
+    }
+
+    /// Lists a request that begins to wait.
+    pub(crate) fn list<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+        self.cap.join(&waiting.client, bill);
+        self.updates.enlist(waiting.arrival, slot, waiting.progress);
+        self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
+    }
+
+    /// Strikes off a request that stops waiting.
+    pub(crate) fn strike_off<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+        self.cap.leave(&waiting.client, bill);
+        self.updates.enlist(waiting.arrival, slot, false);
+        if let Some(deadline) = waiting.deadline {
+            self.deadlines.remove(&(deadline, waiting.arrival, slot));
+        }
+    }
+
+    /// The request with the earliest deadline.
+    pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
+        self.deadlines.first().map(|(deadline, _, slot)| (*deadline, *slot))
+    }
+
+    /// All requests, class by class in the order of arrival.
+    pub(crate) fn by_arrival(&self) -> Vec<Slot> {
+        self.classes.iter().flat_map(ClassQueue::by_arrival).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! What the upstream answers, and what follows from it.
+//!
+//! A call that was rejected says that buckets here and there differ; by how much, if the answer says when to come back. Where it does
+//! not say which limit was in the way, the one is corrected that was the nearest to it. All levels are compared
+//! with those of the time of the call, corrected by what was learned since, so that the calls of one round trip are one lesson.
+
+use super::Scheduler;
+use super::permits::Granted;
+use crate::adaptation::{Observation, Reading, Scope, Verdict};
+use crate::command::{Announcement, Command};
+use crate::ids::LimitId;
+use crate::policy::Bill;
+use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use smallvec::{SmallVec, smallvec};
+
+/// How long the bucket of a key is silent after a rejection that does not say.
+const KEY_PAUSE: Span = Span::from_secs(1);
+/// How long a spent quota is believed to be spent, where the upstream does not say when it is reset.
+const UNKNOWN_RESET: Span = Span::from_secs(3600);
+
+type Limits = SmallVec<[LimitId; 3]>;
+
+impl<R: Clone> Scheduler<R> {
+    /// Takes note of the answer to a call that was charged `bill`. If a limit of ours rejected it, the call took nothing but what is
+    /// returned, which is settled already: the answer has corrected the level as a whole.
+    pub(crate) fn observe(
+        &mut self,
+        now: Time,
+        granted: &Granted,
+        bill: &Bill,
+        observation: &Observation,
+    ) -> Option<Bill> {
+        let mut settled = None;
+        let at = granted.key.at.min(now);
+        match &observation.verdict {
+            Verdict::Passed => self.ledger.note_served(now, granted.key, at, bill),
+            Verdict::Limited { scope, retry_after, others } => {
+                let limits = self.meant_by(bill, scope);
+                if !others {
+                    settled = Some(self.learn_rejection(now, at, bill, &limits, *retry_after));
+                }
+                self.freeze(now, bill, &limits, *retry_after);
+            }
+            Verdict::Exhausted { scope, reset } => {
+                let limits = self.meant_by(bill, scope);
+                self.spend_quotas(now, bill, &limits, now + reset.unwrap_or(UNKNOWN_RESET));
+                settled = Some(bill.by_key());
+            }
+        }
+        for reading in &observation.readings {
+            self.compare(now, at, bill, reading);
+        }
+        settled
+    }
+
+    /// Notes levels of the upstream's that were read at some time between `asked` and `heard`.
+    pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
+        for (limit, level) in levels {
+            self.ledger.adaptive_mut(*limit).be_told(now, asked, heard, *level);
+        }
+    }
+
+    /// When what was learned is to be looked at again, as long as somebody waits.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.ledger.next_review().filter(|_| self.waiting() > 0)
+    }
+
+    /// The refusal of a bill that a spent quota is in the way of.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let (until, limit) = self.ledger.spent_quota(now, bill)?;
+        let retry_after = (until < Time::NEVER).then(|| until.since(now));
+        Some(Refusal::QuotaSpent { limit, retry_after })
+    }
+
+    /// The limits that something is said of.
+    fn meant_by(&self, bill: &Bill, scope: &Scope) -> Limits {
+        let limits = self.resource.limits();
+        match scope {
+            Scope::Unnamed => bill.charged().collect(),
+            Scope::Unit(unit) => bill.charged().filter(|limit| *limits[limit.index()].spec().unit == **unit).collect(),
+            Scope::Limit(name) => {
+                self.resource.limit(name).map_or_else(|| bill.charged().collect(), |limit| smallvec![limit])
+            }
+        }
+    }
+
+    /// The limit is corrected that is the most likely to have been in the way.
+    fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, limits: &Limits, after: Option<Span>) -> Bill {
+        let mut settled = bill.by_key();
+        let slack = |limit: &LimitId| self.ledger.book(*limit).slack(at, bill.get(*limit));
+        let shared = limits.iter().copied().filter(|limit| bill.key_of(*limit).is_none());
+        if let Some(limit) = shared.min_by_key(slack) {
+            let cost = bill.get(limit);
+            self.ledger.adaptive_mut(limit).be_rejected(now, at, cost, after);
+            settled.set(limit, cost);
+        }
+        settled
+    }
+
+    fn freeze(&mut self, now: Time, bill: &Bill, limits: &Limits, retry_after: Option<Span>) {
+        let mut longest = Span::ZERO;
+        let mut voids = false;
+        for limit in limits.iter().copied() {
+            let pause = retry_after.unwrap_or_else(|| match bill.key_of(limit) {
+                Some(_) => KEY_PAUSE,
+                None => self.ledger.adaptive_mut(limit).next_pause(now),
+            });
+            // Starts within the horizon have been told already, and can't be called back.
+            voids |= self.ledger.freeze(now, bill, limit, now + self.resource.spec().horizon, now + pause);
+            longest = longest.max(pause);
+        }
+        self.hasten_checkpoint();
+        if voids {
+            self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
+        }
+    }
+
+    /// Requests that wait for a quota that is gone are told so with the next plans.
+    fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, until: Time) {
+        for limit in limits.iter().copied() {
+            match bill.key_of(limit) {
+                Some(_) => _ = self.ledger.freeze(now, bill, limit, until, until),
+                None => self.ledger.adaptive_mut(limit).spent = until,
+            }
+        }
+        self.hasten_checkpoint();
+    }
+
+    /// A unit that several limits count says nothing of any of them, unless their capacities tell them apart.
+    fn compare(&mut self, now: Time, at: Time, bill: &Bill, reading: &Reading) {
+        let mut limits = self.meant_by(bill, &reading.scope);
+        if limits.len() > 1 {
+            limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == reading.capacity);
+        }
+        // Of the buckets of keys it is not remembered where their levels have been.
+        limits.retain(|limit| bill.key_of(*limit).is_none());
+        if let [limit] = limits[..] {
+            self.ledger.adaptive_mut(limit).be_told(now, at, at, reading.remaining);
+        }
+    }
+}

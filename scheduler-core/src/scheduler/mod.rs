@@ -1,0 +1,307 @@
+//! The scheduler of one resource.
+
+mod ask;
+mod backfill;
+mod change;
+mod delivery;
+mod dispatch;
+mod feedback;
+mod held_answers;
+mod key_waits;
+pub(crate) mod permits;
+mod settle;
+mod shadow;
+mod store;
+pub mod undelivered;
+mod updates;
+
+use crate::adaptation::CostEstimates;
+use crate::collections::Slot;
+use crate::command::{Command, Grant};
+use crate::event::{Ask, Event};
+use crate::fencing::GrantBudget;
+use crate::ids::{ClassId, Tier};
+use crate::ledger::{Ledger, ShadowLimits};
+use crate::policy::{Bill, Resource};
+use crate::queue::Queues;
+use crate::refusal::Refusal;
+use delivery::Delivery;
+use held_answers::Pending;
+use permits::{Granted, Permits, Stage, State};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::Counters;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Owns the buckets of one resource and decides when each call may start.
+///
+/// Call [`handle`](Scheduler::handle) with whatever happens, then take all commands with
+/// [`poll_command`](Scheduler::poll_command), then come back with [`Event::Wake`] at
+/// [`next_wakeup`](Scheduler::next_wakeup) if nothing happens before. Times must not go back.
+///
+/// Guarantees, as long as calls start when their permits say: no start finds less in any bucket
+/// than its call costs, beside the margin; a refused request changes nothing; a repeated id is
+/// charged once. Not promised: that a bucket which a settle has debited, because a call cost more
+/// than estimated, holds what was promised before.
+///
+/// ```
+/// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
+/// use rampmeter_scheduler_core::command::Command;
+/// use rampmeter_scheduler_core::event::{Ask, Event};
+/// use rampmeter_scheduler_core::policy::resource::Resource;
+/// use rampmeter_scheduler_core::scheduler::Scheduler;
+/// use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
+///
+/// let name = |name| Name::new(name).unwrap();
+/// let two_per_second = LimitSpec {
+///     margin: Margin::Fixed(Amount::ZERO),
+///     ..LimitSpec::new(name("per-second"), name("requests"), Amount::new(2.0)?, Span::from_secs(1))
+/// };
+/// let resource = Resource::new(&ResourceSpec::new(name("api"), vec![two_per_second]))?;
+/// let bill = resource.bill(&Labels::new(), [].into_iter())?;
+/// let class = resource.default_class();
+/// let mut scheduler = Scheduler::new(resource, 1, Time::ORIGIN);
+/// let mut delays = Vec::new();
+/// for worker in ["a", "b", "c"] {
+///     let ask = Ask {
+///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
+///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
+///     };
+///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
+///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
+///         delays.push(grant.delay);
+///     }
+/// }
+/// assert_eq!(delays, [Span::ZERO, Span::ZERO, Span::from_millis(500)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Scheduler<R> {
+    pub(crate) resource: Resource,
+    pub(crate) epoch: u64,
+    pub(crate) ledger: Ledger,
+    pub(crate) permits: Permits<R>,
+    pub(crate) queues: Queues,
+    pub(crate) serial: u64,
+    pub(crate) counters: Counters,
+    pub(crate) cost_estimates: CostEstimates,
+    pub(crate) next_plan: Option<Time>,
+    /// What the plan that is being made has time for.
+    pub(crate) steps_left: usize,
+    pub(crate) handing_over: bool,
+    /// Starts of which no client is known to have heard.
+    pub(crate) delivery: Delivery,
+    /// What the store allows to be granted; everything where there is none.
+    pub(crate) grant_budget: Option<GrantBudget>,
+    /// Answers that wait for the store.
+    pub(crate) pending: VecDeque<Pending<R>>,
+    /// What limits have counted that are gone: calls that were granted under them may still name it.
+    pub(crate) former_units: BTreeSet<Name>,
+    /// Limits that are measured and not enforced.
+    pub(crate) shadow_limits: ShadowLimits,
+    commands: VecDeque<Command<R>>,
+}
+
+/// When to call again, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wakeup {
+    /// The time.
+    pub at: Time,
+    /// The reason.
+    pub reason: Reason,
+}
+
+/// Why a wake-up was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// One that waits may start, or goes ahead of all others, or can't be in time any more.
+    Plan,
+    /// Those who wait are told how they stand.
+    Progress,
+    /// Old permits are forgotten.
+    Expiry,
+    /// Those whom the store keeps waiting are sent elsewhere.
+    Held,
+    /// What was learned of the upstream is looked at again.
+    Review,
+}
+
+impl<R: Clone> Scheduler<R> {
+    /// A scheduler that took `resource` over at `now`, in a store that never knew it.
+    #[must_use]
+    pub fn new(resource: Resource, epoch: u64, now: Time) -> Self {
+        Scheduler {
+            epoch,
+            ledger: Ledger::new(&resource, now),
+            permits: Permits::new(resource.spec().bounds.max_permits),
+            queues: Queues::new(&resource, now),
+            serial: 0,
+            counters: Counters::default(),
+            cost_estimates: CostEstimates::default(),
+            next_plan: None,
+            steps_left: 0,
+            handing_over: false,
+            delivery: Delivery::default(),
+            grant_budget: None,
+            pending: VecDeque::new(),
+            former_units: BTreeSet::new(),
+            shadow_limits: ShadowLimits::new(&resource, now),
+            commands: VecDeque::new(),
+            resource,
+        }
+    }
+
+    /// The resource.
+    #[must_use]
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// The leader's epoch, which ids made up here begin with.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Takes note of what happened at `now`.
+    pub fn handle(&mut self, now: Time, event: Event<R>) {
+        // 1. What was promised until now has been spent.
+        self.ledger.advance(now);
+        self.shadow_limits.advance(now);
+        if self.ledger.next_review().is_some_and(|review| review <= now) {
+            self.ledger.review(now);
+        }
+        // 2. The event.
+        match event {
+            Event::Ask(ask) => {
+                let bill = self.cost_estimates.correct(&self.resource, ask.bill);
+                self.ask(now, Ask { bill, ..ask });
+            }
+            Event::Settle(settle) => self.settle(now, settle),
+            Event::Wake => self.release_pending(now),
+            Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
+            Event::StoreLost => self.store_lost(now),
+            Event::Doubt => self.doubt(),
+            Event::Delivered(until) => self.delivered(until),
+            Event::HeldUp => self.held_up(now),
+            Event::Limits(resource) => self.change_limits(now, *resource),
+            Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
+            Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
+            Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
+            Event::Undelivered(id) => self.undelivered(now, &id),
+            Event::HandOver => self.hand_over(now),
+        }
+        // 3. Whoever waits and can start, starts.
+        let changed = self.ledger.take_change() && self.waiting() > 0;
+        self.queues.updates.note(changed);
+        if changed || self.next_plan.is_some_and(|plan| plan <= now) {
+            self.plan(now);
+        }
+        // 4. The others are told how they stand.
+        if self.queues.updates.next() <= now {
+            self.send_updates(now);
+        }
+        // 5. What nobody asks for any more is forgotten.
+        if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
+            self.permits.expire(now);
+        }
+    }
+
+    /// The next thing to do; call until there is none.
+    pub fn poll_command(&mut self) -> Option<Command<R>> {
+        self.commands.pop_front()
+    }
+
+    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Wakeup> {
+        let wakeups = [
+            (Reason::Plan, self.next_plan.filter(|_| !self.delivery.is_held_up())),
+            (Reason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
+            (Reason::Expiry, self.permits.next_expiry()),
+            (Reason::Held, self.next_release()),
+            (Reason::Review, self.next_review()),
+        ];
+        wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?, reason })).min()
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queues.waiting()
+    }
+
+    pub(crate) fn push(&mut self, command: Command<R>) {
+        self.commands.push_back(command);
+    }
+
+    pub(crate) fn refuse(&mut self, to: R, id: Option<PermitId>, refusal: Refusal) {
+        self.counters.refused += 1;
+        self.push(Command::Refuse { to, id, refusal });
+    }
+
+    pub(crate) fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Tells `to` of the start that the permit in `slot` was granted.
+    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
+        let permit = self.permits.get(slot);
+        let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
+        let Granted { key, limited_by, class, .. } = granted;
+        let delay = key.at.since(now);
+        // A permit that is granted again has not become younger.
+        let validity = (key.at + self.resource.spec().validity).since(now + delay);
+        self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
+    }
+
+    /// Commits the permit in `slot` to a start of its class, which may not be later than `latest`.
+    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
+        let permit = self.permits.get_mut(slot);
+        permit.state = State::Granted(granted);
+        let (key, bill) = (granted.key, Arc::clone(&permit.bill));
+        self.ledger.commit(now, key, &bill, tier);
+        self.ledger.note_start(key.at, &bill);
+        self.charge(&bill, key.at);
+        if granted.stage == Stage::Told {
+            self.delivery.tell(now, slot, key.serial);
+        }
+        self.permits.started(slot, self.ledger.end(now, key, &bill));
+        self.counters.granted += 1;
+        self.shadow(now, slot, latest);
+    }
+
+    /// Notes what may be drawn at `start`, of what the store allows.
+    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
+        if let Some(grant_budget) = &mut self.grant_budget {
+            grant_budget.charge(&self.resource, bill, start);
+        }
+    }
+
+    pub(crate) fn tier(&self, class: ClassId) -> Tier {
+        self.resource.classes()[class.index()].tier
+    }
+
+    /// Cuts windows by a wall clock that showed something else at the origin of time. What was taken counts in all that it meets.
+    fn anchor(&mut self, now: Time, unix_at_origin: u64) {
+        if unix_at_origin == self.resource.unix_at_origin() {
+            return;
+        }
+        self.resource = self.resource.clone().at_unix(unix_at_origin);
+        self.ledger.anchor(now, unix_at_origin);
+        self.shadow_limits.anchor(now, unix_at_origin);
+        self.ledger.note_change();
+    }
+
+    /// Everybody who waits is sent elsewhere.
+    fn hand_over(&mut self, now: Time) {
+        self.handing_over = true;
+        self.give_up_pending(now, now);
+        for Ask { to, id, .. } in self.take_waiting(now, &self.resource.clone()) {
+            self.refuse(to, id, Refusal::Unavailable);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The permits that are remembered, by id.
+
+use super::dispatch::just_past;
+use crate::collections::{Index, Slab, Slot};
+use crate::ids::{ClassId, LimitId};
+use crate::ledger::Bills;
+use crate::limits::StartKey;
+use crate::policy::{Bill, MAX_IDLE_PERMITS, Succession};
+use crate::queue::Waiting;
+use hashbrown::HashMap;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// How long an id is known after its start, or after the end of its lease: long enough for calls that take minutes to settle.
+pub(crate) const RETENTION: Span = Span::from_secs(300);
+/// How long it is known at least, when the bound of remembered permits presses.
+pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
+
+/// A request that was granted or waits. There may be a million, so that it is kept small.
+#[derive(Clone, Debug)]
+pub(crate) struct Permit<R> {
+    pub(crate) id: PermitId,
+    pub(crate) bill: Arc<Bill>,
+    pub(crate) state: State<R>,
+}
+
+impl<R> Permit<R> {
+    /// Its start, if it has one and was not given back.
+    pub(crate) fn granted(&self) -> Option<Granted> {
+        match self.state {
+            State::Granted(granted) => Some(granted),
+            State::Waiting(_) | State::Returned => None,
+        }
+    }
+
+    /// What is known of it if it waits.
+    pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {
+        match &self.state {
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
+        }
+    }
+
+    /// What is known of one that waits.
+    pub(crate) fn waiting(&self) -> &Waiting<R> {
+        self.as_waiting().expect("who is in line waits")
+    }
+
+    pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("who is in line waits") };
+        waiting
+    }
+
+    /// What was known of one that waits no more.
+    pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
+        let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
+            unreachable!("who is in line waits")
+        };
+        *waiting
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum State<R> {
+    /// In line, charged nothing.
+    Waiting(Box<Waiting<R>>),
+    /// Committed to a start, and charged.
+    Granted(Granted),
+    /// Given back, or cancelled while it waited. Remembered so that a late duplicate of its
+    /// request is not charged for nobody.
+    Returned,
+}
+
+/// A committed start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) key: StartKey,
+    pub(crate) limited_by: Option<LimitId>,
+    pub(crate) class: ClassId,
+    pub(crate) stage: Stage,
+    /// The second at whose end it starts, and its lease ends.
+    pub(crate) end: u32,
+}
+
+/// How far a start has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its asker was not told of it.
+    Promised,
+    /// Its asker was told, or is with this very event.
+    Told,
+    /// It is known what became of the call.
+    Settled,
+}
+
+impl Granted {
+    pub(crate) fn new(key: StartKey, limited_by: Option<LimitId>, class: ClassId, stage: Stage) -> Self {
+        Granted { key, limited_by, class, stage, end: 0 }
+    }
+
+    /// Whether nobody has said what became of its call.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage != Stage::Settled
+    }
+
+    /// Whether its charge is a promise that can be withdrawn.
+    pub(crate) fn is_promised(&self, now: Time) -> bool {
+        self.key.at > now
+    }
+}
+
+/// So many are forgotten with one event, which takes a few hundred microseconds.
+const MOST_FORGOTTEN: usize = 512;
+
+/// Permits by id, and by the second in which they end.
+#[derive(Debug)]
+pub(crate) struct Permits<R> {
+    permits: Slab<Permit<R>>,
+    bills: Bills,
+    by_id: Index,
+    /// Those that take something and have a start.
+    by_end: BTreeMap<u32, Vec<Slot>>,
+    /// Those that take nothing, in the order in which they began to, and since when.
+    idle: VecDeque<(Time, Slot)>,
+    /// When some were last forgotten.
+    forgot: Time,
+    bound: usize,
+}
+
+impl<R> Permits<R> {
+    pub(crate) fn new(bound: usize) -> Self {
+        let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
+        let (by_end, idle, forgot) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
+        Permits { permits, bills, by_id, by_end, idle, forgot, bound }
+    }
+
+    pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
+        self.by_id.find(id, |slot| self.get(slot).id == *id)
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> &Permit<R> {
+        self.permits.get(slot).expect("a slot in use")
+    }
+
+    /// The one in `slot`, if there is one.
+    pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
+        self.permits.get(slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
+        self.permits.get_mut(slot).expect("a slot in use")
+    }
+
+    /// The place with this number, from zero; none behind the last.
+    pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
+        self.permits.nth_place(number)
+    }
+
+    /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
+    /// [`Permits::started`] has named its start and that is long ago.
+    pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
+        let bill = self.bills.keep(bill);
+        let slot = self.permits.insert(Permit { id, bill, state });
+        self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
+        slot
+    }
+
+    /// Calls the permit in `slot` by an id that is new; its former id is free.
+    pub(crate) fn rename(&mut self, slot: Slot, id: PermitId) {
+        self.by_id.insert(&id, slot);
+        let former = std::mem::replace(&mut self.get_mut(slot).id, id);
+        self.by_id.remove(&former, slot);
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
+        let permit = self.permits.remove(slot).expect("a slot in use");
+        self.by_id.remove(&permit.id, slot);
+        self.bills.release(&permit.bill);
+        permit
+    }
+
+    /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time) {
+        let (permit, second) = (self.get_mut(slot), second_after(end));
+        match &mut permit.state {
+            State::Granted(granted) if !permit.bill.is_empty() => {
+                granted.end = second;
+                self.by_end.entry(second).or_default().push(slot);
+            }
+            State::Granted(_) | State::Returned | State::Waiting(_) => self.set_aside(slot, end),
+        }
+    }
+
+    /// Gives a permit back: it is remembered for a while from now on.
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
+        let was_charged = self.unlist(slot);
+        self.get_mut(slot).state = State::Returned;
+        if was_charged {
+            self.set_aside(slot, now);
+        }
+    }
+
+    /// The lease of a permit that has started ends only at `end`.
+    pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
+        self.unlist(slot);
+        self.started(slot, end);
+    }
+
+    /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
+    pub(crate) fn has_room(&mut self, now: Time) -> bool {
+        if self.busy() >= self.bound {
+            self.forget(now, MIN_RETENTION);
+        }
+        self.busy() < self.bound
+    }
+
+    /// Forgets permits that ended before `now` less the retention.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.forgot = now;
+        self.forget(now, RETENTION);
+        for _ in 0..MOST_FORGOTTEN {
+            let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) else { return };
+            self.remove(slot);
+        }
+    }
+
+    /// When [`Permits::expire`] will have something to do.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
+        let idle = self.idle.front().map(|(since, _)| *since);
+        let first = started.into_iter().chain(idle).min()?;
+        Some((first + RETENTION).max(just_past(self.forgot)))
+    }
+
+    /// Charges permits to the limits of another set, as far as these were theirs before. Nobody waits.
+    pub(crate) fn change(&mut self, succession: &Succession) {
+        // Bills are told apart by where they are, so that all of the former ones have to stay until the end.
+        let former = std::mem::take(&mut self.bills);
+        let mut known: HashMap<*const Bill, Arc<Bill>> = HashMap::new();
+        for permit in self.permits.iter_mut() {
+            let changed = known
+                .entry(Arc::as_ptr(&permit.bill))
+                .or_insert_with(|| self.bills.keep(succession.bill(&permit.bill)));
+            permit.bill = Arc::clone(changed);
+            if let State::Granted(granted) = &mut permit.state {
+                granted.limited_by = granted.limited_by.and_then(|limit| succession.of(limit));
+            }
+        }
+        drop(former);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Permit<R>> {
+        self.permits.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// How many take something, or wait for it.
+    fn busy(&self) -> usize {
+        self.len() - self.idle.len()
+    }
+
+    fn set_aside(&mut self, slot: Slot, since: Time) {
+        self.idle.push_back((since, slot));
+        if self.idle.len() > MAX_IDLE_PERMITS {
+            let (_, oldest) = self.idle.pop_front().expect("there is an oldest one");
+            self.remove(oldest);
+        }
+    }
+
+    /// Takes a permit out of the list of its second; false if it takes nothing.
+    fn unlist(&mut self, slot: Slot) -> bool {
+        let permit = self.get(slot);
+        let Some(Granted { end, .. }) = permit.granted().filter(|_| !permit.bill.is_empty()) else { return false };
+        let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
+        // Most are renewed or given back soon.
+        let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
+        listed.swap_remove(place);
+        if listed.is_empty() {
+            self.by_end.remove(&end);
+        }
+        true
+    }
+
+    fn forget(&mut self, now: Time, retention: Span) {
+        for _ in 0..MOST_FORGOTTEN {
+            let Some(mut first) = self.by_end.first_entry() else { return };
+            if end_of(*first.key()) + retention > now {
+                return;
+            }
+            let slot = first.get_mut().pop();
+            if first.get().is_empty() {
+                first.remove();
+            }
+            slot.into_iter().for_each(|slot| drop(self.remove(slot)));
+        }
+    }
+}
+
+fn end_of(second: u32) -> Time {
+    Time::ORIGIN + Span::from_secs(second.into())
+}
+
+/// The number of the first whole second at or after `at`, in the first 136 years.
+fn second_after(at: Time) -> u32 {
+    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
+}

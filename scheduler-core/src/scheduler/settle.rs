@@ -1,0 +1,189 @@
+//! Learning how calls went.
+
+use super::Scheduler;
+use super::permits::{Granted, Stage, State};
+use crate::adaptation::{Observation, Verdict};
+use crate::collections::Slot;
+use crate::command::Command;
+use crate::event::{Outcome, Settle};
+use crate::limits::StartKey;
+use crate::policy::{Bill, LimitSet};
+use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::Time;
+use std::sync::Arc;
+
+impl<R: Clone> Scheduler<R> {
+    pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
+        let Settle { to, id, outcome, observation } = settle;
+        let done = match (self.permits.find(&id), outcome) {
+            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
+            (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
+            (None, Outcome::Extend(None) | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
+        };
+        match (to, done) {
+            (Some(to), Ok(())) => self.push(Command::Settled { to, id }),
+            (Some(to), Err(refusal)) => self.refuse(to, Some(id), refusal),
+            (None, Ok(()) | Err(_)) => {}
+        }
+    }
+
+    fn settle_known(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        outcome: Outcome,
+        observation: Option<&Observation>,
+    ) -> Result<(), Refusal> {
+        match (&self.permits.get(slot).state, outcome) {
+            (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
+            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
+            (State::Granted(granted), Outcome::Unused) if granted.is_open() => self.give_back(now, slot, *granted),
+            (State::Granted(granted), Outcome::Used(cost)) if granted.is_open() => {
+                let granted = *granted;
+                let bill = Arc::clone(&self.permits.get(slot).bill);
+                let counted = |unit: &str| {
+                    self.resource.counts(unit) || !self.former_units.iter().any(|former| **former == *unit)
+                };
+                let cost: Vec<(String, Amount)> = cost.into_iter().filter(|(unit, _)| counted(unit)).collect();
+                let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+                self.resource.check_units(by_unit.clone())?;
+                let actual = self.resource.corrected(&bill, by_unit);
+                self.shadow_limits.correct(now, granted.key, &bill, Some(&cost));
+                // What a rejected call cost says nothing.
+                let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
+                for (unit, amount) in cost.iter().filter(|_| served) {
+                    self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
+                }
+                let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
+                self.use_up(now, slot, granted, &settled.unwrap_or(actual));
+            }
+            (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
+                return self.renew(now, slot, *granted);
+            }
+            (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend(_))
+            | (State::Returned, Outcome::Unused | Outcome::Used(_)) => {}
+            (State::Returned, Outcome::Extend(_)) => return Err(Refusal::UnknownPermit),
+        }
+        Ok(())
+    }
+
+    /// Who asked is still answered: whoever cancels need not be who waits.
+    fn cancel(&mut self, now: Time, slot: Slot) {
+        let waiting = self.take_out(slot);
+        let id = self.permits.get(slot).id.clone();
+        self.permits.started(slot, now);
+        self.counters.returned += 1;
+        self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
+    }
+
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
+        let places = self.places(now, granted.key, slot);
+        let bill = Arc::clone(&self.permits.get(slot).bill);
+        if let Some(grant_budget) = &mut self.grant_budget {
+            grant_budget.release(&self.resource, granted.key, &bill, places, false);
+        }
+        self.discharge(now, granted.key, &bill);
+        self.shadow_limits.correct(now, granted.key, &bill, None);
+        self.permits.give_back(now, slot);
+        self.counters.returned += 1;
+    }
+
+    /// Gives back what no client has heard of, and forgets its id: who asks under that asks for another permit.
+    pub(crate) fn give_back_unheard(&mut self, now: Time, slot: Slot, granted: Granted) {
+        self.give_back(now, slot, granted);
+        let nobodys = self.id_or_new(None);
+        self.permits.rename(slot, nobodys);
+    }
+
+    /// Buckets are as if the call of `key` had never been promised.
+    pub(crate) fn discharge(&mut self, now: Time, key: StartKey, bill: &Bill) {
+        if key.at > now {
+            self.ledger.withdraw(now, key, bill);
+        } else {
+            self.ledger.correct(now, key, bill, &Bill::new(), false);
+        }
+    }
+
+    /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
+    fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
+        let bill = Arc::clone(&self.permits.get(slot).bill);
+        let mut lapsed = self.resource.held_part(&bill);
+        if lapsed.is_empty() {
+            return Ok(());
+        }
+        self.check_renewals(now)?;
+        self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
+        self.charge(&lapsed, now);
+        let fits = self.ledger.renew(now, granted.key, &bill);
+        self.permits.renewed(slot, self.ledger.end(now, granted.key, &bill));
+        if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
+    }
+
+    fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
+        let covered = self.grant_budget.as_ref().is_none_or(|grant_budget| grant_budget.covers_renewals(now));
+        if covered { Ok(()) } else { Err(Refusal::Unavailable) }
+    }
+
+    /// A call in flight that nobody here has heard of: whoever granted it died before the store could know its name. From now on it
+    /// holds what it takes up, beside what its predecessor's checkpoint keeps for calls like it until their leases end. So for
+    /// that long it may count twice, and never not at all.
+    fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
+        let bill = self.resource.held_part(call);
+        if bill.is_empty() {
+            return Err(Refusal::UnknownPermit);
+        }
+        if self.handing_over {
+            return Err(Refusal::Unavailable);
+        }
+        self.check_renewals(now)?;
+        self.check_room(now, &bill)?;
+        let key = StartKey { at: now, serial: self.next_serial() };
+        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
+        self.ledger.renew(now, key, &bill);
+        self.charge(&bill, now);
+        let end = self.ledger.end(now, key, &bill);
+        let slot = self.permits.insert(id.clone(), bill, State::Granted(granted));
+        self.permits.started(slot, end);
+        Ok(())
+    }
+
+    /// A call that was made before its start is spent now.
+    fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
+        let tier = self.tier(granted.class);
+        let places = self.places(now, granted.key, slot);
+        let permit = self.permits.get_mut(slot);
+        permit.state = State::Granted(Granted { stage: Stage::Settled, ..granted });
+        let bill = Arc::clone(&permit.bill);
+        if granted.is_promised(now) {
+            self.ledger.withdraw(now, granted.key, &bill);
+            let early = StartKey { at: now, ..granted.key };
+            self.ledger.commit(now, early, actual, tier);
+            self.ledger.correct(now, early, actual, actual, true);
+        } else {
+            self.ledger.correct(now, granted.key, &bill, actual, true);
+        }
+        self.charge(&actual.beyond(&bill), now);
+        if let Some(grant_budget) = &mut self.grant_budget {
+            grant_budget.release(&self.resource, granted.key, &bill, places, true);
+        }
+        self.counters.settled += 1;
+    }
+
+    /// The limits that the call of `key` holds a place of which nobody else has had.
+    fn places(&self, now: Time, key: StartKey, slot: Slot) -> LimitSet {
+        if key.at > now {
+            return LimitSet::default();
+        }
+        let leases = self.ledger.leases(now, key, &self.permits.get(slot).bill);
+        leases.map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
+    }
+
+    /// Whether `id` is known and not given back.
+    #[must_use]
+    pub fn knows(&self, id: &PermitId) -> bool {
+        let slot = self.permits.find(id);
+        slot.is_some_and(|slot| !matches!(self.permits.get(slot).state, State::Returned))
+    }
+}
