@@ -66,7 +66,7 @@ pub(crate) struct Hold {
 impl Counting {
     /// How `algorithm` counts; starts stay away from the ends of windows by `guard`.
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
-        // No window that begins with its first call has more than any stretch of time as long as it.
+        // A window that begins with its first call has no more than any stretch of time as long.
         let sliding = Counting::Holding(Hold { length: period + guard, until_settled: false });
         let cut = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
         match algorithm {

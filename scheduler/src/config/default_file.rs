@@ -100,13 +100,13 @@ mod tests {
     use std::path::Path;
 
     /// A table with its keys, what stands before and behind the key that is tried.
-    type Place = (&'static [Key], &'static str, &'static str);
+    type Tried = (&'static [Key], &'static str, &'static str);
 
     const LIMITED: &str = "\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Place; 7] = [
+    const PLACES: [Tried; 7] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const SHARED: &[(&str, &str, &str)] = &[
     ("protocol/src", "Status", "that of a resource, and the field `status` of an answer on the wire"),
     ("worker-sdk/src", "Lost", "a lane lease, and a scheduler"),
-    ("worker-sdk/src", "Terms", "those of middleware, and those of an answer"),
 ];
 
 #[test]
