@@ -14,7 +14,8 @@ use serde::Serialize;
 const ERROR_CODE: &str = "Nats-Service-Error-Code";
 const ERROR: &str = "Nats-Service-Error";
 
-/// Where the answer to one element of a message goes, and what it is to say. The core carries it along.
+/// Where the answer to one element of a message goes, and what it is to say. The core carries it
+/// along.
 #[derive(Clone, Debug)]
 pub struct ReplyTo {
     envelope: Envelope,
@@ -35,7 +36,7 @@ impl ReplyTo {
         ReplyTo { envelope: Envelope::Alone(to), tells_left: false }
     }
 
-    /// The same, where a permit says what is left of its limits if `tells_left`.
+    /// The same. If `tells_left`, a permit says what is left of its limits.
     pub fn with_left(self, tells_left: bool) -> Self {
         ReplyTo { tells_left, ..self }
     }
@@ -81,7 +82,7 @@ impl Outbox {
         self.answer_waiting(to, None, answer);
     }
 
-    /// The same; `waited` is the request, if it has waited for this.
+    /// The same for the request `waited`, if it has waited for this answer.
     pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<PermitId>, answer: &Answer<'_>) {
         match to.envelope {
             Envelope::Alone(address) => {
@@ -111,7 +112,8 @@ impl Outbox {
         self.send_array(array);
     }
 
-    /// Forgets the answers that are ready to be published: they stay charged, and whoever waits for one asks again.
+    /// Forgets the answers that are ready to be published. Their permits stay charged, and waiting
+    /// clients ask again.
     pub fn forget(&mut self) {
         self.outgoing.clear();
     }
@@ -156,7 +158,7 @@ fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// A header ends with its line.
+/// A line break would end the header.
 fn one_line(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
