@@ -11,7 +11,7 @@ use super::usage::{MAX_BLOCKS, Usage, UsageBlock, condensed, to_blocks, to_usage
 use super::window_start::start_in_window;
 use crate::arithmetic::{Credit, StartCost, WindowAlignment};
 use crate::ids::Tier;
-use crate::policy::{Counting, Limit};
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,10 +75,7 @@ pub(crate) struct CountedBucket {
 }
 
 fn alignment(limit: &Limit) -> Option<&WindowAlignment> {
-    match limit.counting() {
-        Counting::Windows(alignment) => Some(alignment),
-        Counting::Tokens | Counting::Holding(_) => None,
-    }
+    limit.counting().alignment()
 }
 
 fn counted_until(limit: &Limit, time: Time) -> Time {
@@ -133,16 +130,14 @@ impl CountedBucket {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
-            let found = match limit.counting() {
-                Counting::Windows(alignment) if held + cost.credit <= limit.full().max(cost.credit) => {
+            let found = match alignment(limit) {
+                Some(alignment) if held + cost.credit <= limit.full().max(cost.credit) => {
                     start_in_window(limit, alignment, held, at, cost)
                 }
-                Counting::Holding(_) if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
+                None if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
                     self.first_obstacle(limit, at, cost).map_or(Ok(at), Err)
                 }
-                Counting::Windows(_) | Counting::Holding(_) | Counting::Tokens => {
-                    Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time))
-                }
+                Some(_) | None => Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time)),
             };
             match found {
                 Ok(start) => return start,
