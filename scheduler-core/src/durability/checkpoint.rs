@@ -73,7 +73,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn grantable_at_once(&self, now: Time) -> Vec<ImmediateDemand> {
         let mut held = Backlog::none(&self.resource);
-        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
+        self.pending_bills().for_each(|bill| held.add(&self.resource, bill));
         let at_once = |(id, _)| {
             let AdaptiveLimit { bucket, limit, .. } = self.ledger.book(id);
             let level = self.near_level(now, limit, bucket);

@@ -214,10 +214,10 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         self.queues.list(slot, permit.waiting(), &permit.bill);
         let goes = self.enter_queue(slot) || self.may_backfill(class, alone);
-        self.next_plan = self.next_plan.into_iter().chain(deadline).min();
+        self.next_dispatch = self.next_dispatch.into_iter().chain(deadline).min();
         // Planning may start it, or refuse it for good.
         if goes {
-            self.plan(now);
+            self.dispatch(now);
         }
         if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
             self.tell(now, slot);

@@ -21,7 +21,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn may_backfill(&self, class: ClassId, alone: Time) -> bool {
         let held = self.queues.class(class).held().and(self.resource.windowed());
         let before = |next: Time| alone - self.resource.spec().horizon < next;
-        held != LimitSet::default() && self.next_plan.is_none_or(before)
+        held != LimitSet::default() && self.next_dispatch.is_none_or(before)
     }
 
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.

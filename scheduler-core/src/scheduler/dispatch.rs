@@ -35,7 +35,7 @@ pub(crate) struct HeldStart {
 }
 
 impl<R: Clone> Scheduler<R> {
-    pub(crate) fn plan(&mut self, now: Time) {
+    pub(crate) fn dispatch(&mut self, now: Time) {
         if self.delivery.is_held_up() {
             return;
         }
@@ -53,7 +53,8 @@ impl<R: Clone> Scheduler<R> {
         self.release(now, &holds);
         *self.ledger.keys.noted_mut() = noted;
         self.ledger.take_change();
-        self.next_plan = if self.steps_left == 0 { Some(just_past(now)) } else { self.next_plan_after(now, &holds) };
+        self.next_dispatch =
+            if self.steps_left == 0 { Some(just_past(now)) } else { self.next_dispatch_after(now, &holds) };
     }
 
     /// Starts those who have starved, or says what they are held for.
@@ -246,7 +247,7 @@ impl<R: Clone> Scheduler<R> {
         queues.flat_map(|(queue, (id, class))| queue.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }
 
-    fn next_plan_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
+    fn next_dispatch_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
         let starts = holds.iter().map(|hold| hold.key.at - self.resource.spec().horizon);
         let promotions = self.promotions().map(|(at, ..)| at);
         let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));

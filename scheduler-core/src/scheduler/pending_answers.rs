@@ -16,11 +16,11 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long they wait for a checkpoint. Then it is for their senders to decide.
-const PATIENCE: Span = Span::from_millis(500);
+const PENDING_TIMEOUT: Span = Span::from_millis(500);
 
 /// An answer that waits, and since when.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending<R> {
+pub(crate) struct PendingAnswer<R> {
     since: Time,
     answer: Answer<R>,
 }
@@ -30,7 +30,7 @@ enum Answer<R> {
     /// To a request that is to be judged again.
     Anew(Ask<R>),
     /// That a start is promised, which the store knows once it holds this checkpoint. The id may be another permit's by then.
-    Start { to: R, id: PermitId, serial: u64, mark: CheckpointNumber },
+    Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -44,7 +44,7 @@ impl<R: Clone> Scheduler<R> {
             &ask.bill,
             start.since(now),
         );
-        self.pending.push_back(Pending { since: now, answer: Answer::Anew(ask) });
+        self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Anew(ask) });
     }
 
     /// Promises a start that is too far away for a budget, and tells of it once the store knows.
@@ -57,17 +57,18 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let grant_budget = self.grant_budget.as_mut().expect("only a grant_budget keeps answers back");
         grant_budget.want(&self.resource, &permit.bill, offer.at.since(now));
-        let answer = Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, mark: grant_budget.next() };
-        self.pending.push_back(Pending { since: now, answer });
+        let answer =
+            Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, checkpoint: grant_budget.next() };
+        self.pending_answers.push_back(PendingAnswer { since: now, answer });
     }
 
     fn has_too_many_pending(&self) -> bool {
-        self.pending.len() >= self.resource.spec().bounds.max_waiting
+        self.pending_answers.len() >= self.resource.spec().bounds.max_waiting
     }
 
     /// When the first of them has been kept waiting for too long.
-    pub(crate) fn next_release(&self) -> Option<Time> {
-        Some(self.pending.front()?.since + PATIENCE)
+    pub(crate) fn next_pending_timeout(&self) -> Option<Time> {
+        Some(self.pending_answers.front()?.since + PENDING_TIMEOUT)
     }
 
     /// The store holds a checkpoint: what waited for it goes on.
@@ -75,48 +76,50 @@ impl<R: Clone> Scheduler<R> {
         let Some(grant_budget) = &mut self.grant_budget else { return };
         grant_budget.confirm(number);
         let stored = grant_budget.stored();
-        self.release_pending(now);
-        for Pending { since, answer } in std::mem::take(&mut self.pending) {
+        self.time_out_pending(now);
+        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
             match answer {
-                Answer::Anew(ask) => self.ask_held(now, since, ask),
-                Answer::Start { to, id, serial, mark } if stored >= Some(mark) => {
+                Answer::Anew(ask) => self.ask_again_pending(now, since, ask),
+                Answer::Start { to, id, serial, checkpoint } if stored >= Some(checkpoint) => {
                     self.tell_promised(now, to, id, serial);
                 }
-                start @ Answer::Start { .. } => self.pending.push_back(Pending { since, answer: start }),
+                start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
             }
         }
         self.ledger.note_change();
     }
 
     /// Judges a request again. If it has to wait for another checkpoint, it has waited all the time.
-    fn ask_held(&mut self, now: Time, since: Time, ask: Ask<R>) {
-        let before = self.pending.len();
+    fn ask_again_pending(&mut self, now: Time, since: Time, ask: Ask<R>) {
+        let before = self.pending_answers.len();
         self.ask(now, ask);
-        self.pending.range_mut(before..).for_each(|pending| pending.since = since);
+        self.pending_answers.range_mut(before..).for_each(|pending| pending.since = since);
     }
 
     fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
-        let Some((slot, granted)) = self.untold(&id, serial) else {
+        let Some((slot, granted)) = self.promised_start(&id, serial) else {
             return self.refuse(to, Some(id), Refusal::UnknownPermit);
         };
         let granted = Granted { stage: Stage::Told, ..granted };
         self.permits.get_mut(slot).state = State::Granted(granted);
-        self.delivery.tell(now, slot, serial);
+        self.delivery.note_told(now, slot, serial);
         self.answer(now, slot, to, granted, Span::ZERO, false);
     }
 
     /// Sends those elsewhere whom the store has kept waiting for too long.
-    pub(crate) fn release_pending(&mut self, now: Time) {
-        self.give_up_pending(now, now - PATIENCE);
+    pub(crate) fn time_out_pending(&mut self, now: Time) {
+        self.give_up_pending(now, now - PENDING_TIMEOUT);
     }
 
     /// Sends those elsewhere who have waited since `since` or longer. What was promised to them is taken back.
     pub(crate) fn give_up_pending(&mut self, now: Time, since: Time) {
-        while let Some(Pending { answer, .. }) = self.pending.pop_front_if(|pending| pending.since <= since) {
+        while let Some(PendingAnswer { answer, .. }) =
+            self.pending_answers.pop_front_if(|pending| pending.since <= since)
+        {
             let (to, id) = match answer {
                 Answer::Anew(ask) => (ask.to, ask.id),
                 Answer::Start { to, id, serial, .. } => {
-                    if let Some((slot, granted)) = self.untold(&id, serial) {
+                    if let Some((slot, granted)) = self.promised_start(&id, serial) {
                         self.give_back_unheard(now, slot, granted);
                     }
                     (to, Some(id))
@@ -127,27 +130,27 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The permit called `id` whose start has this number, if its asker was not told of that and it was not given back.
-    fn untold(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
+    fn promised_start(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
         let granted = self.permits.get(slot).granted()?;
         (granted.stage == Stage::Promised && granted.key.serial == serial).then_some((slot, granted))
     }
 
     /// What those want who are to be judged again.
-    pub(crate) fn bills_held(&self) -> impl Iterator<Item = &Bill> {
-        self.pending.iter().filter_map(|pending| match &pending.answer {
+    pub(crate) fn pending_bills(&self) -> impl Iterator<Item = &Bill> {
+        self.pending_answers.iter().filter_map(|pending| match &pending.answer {
             Answer::Anew(ask) => Some(&ask.bill),
             Answer::Start { .. } => None,
         })
     }
 
     /// Takes out the requests that are to be judged again.
-    pub(crate) fn take_held(&mut self) -> Vec<Ask<R>> {
+    pub(crate) fn take_pending_asks(&mut self) -> Vec<Ask<R>> {
         let mut held = Vec::new();
-        for Pending { since, answer } in std::mem::take(&mut self.pending) {
+        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
             match answer {
                 Answer::Anew(ask) => held.push(ask),
-                start @ Answer::Start { .. } => self.pending.push_back(Pending { since, answer: start }),
+                start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
             }
         }
         held
