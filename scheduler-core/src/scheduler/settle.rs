@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome, observation } = settle;
+        let Settle { to, id, outcome, observation, is_throttled } = settle;
+        self.counters.upstream_429 += u64::from(is_throttled);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),

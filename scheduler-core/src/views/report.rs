@@ -57,11 +57,6 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// Notes that the upstream answered a call with 429.
-    pub fn count_upstream_429(&mut self) {
-        self.counters.upstream_429 += 1;
-    }
-
     /// How many permits are remembered.
     #[must_use]
     pub fn remembered(&self) -> usize {

@@ -245,6 +245,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 id: permit(*id),
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: None,
+                is_throttled: false,
             })
         }
         Kind::HandOver => Event::HandOver,

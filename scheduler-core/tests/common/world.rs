@@ -127,7 +127,7 @@ impl World {
         observation: Option<Observation>,
     ) -> Said {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation }));
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
         self.said(SETTLER).expect("a settle is answered at once")
     }
 

@@ -19,8 +19,6 @@ use rampmeter_scheduler_core::wire;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
-/// The status that an upstream answers with when it is asked too much.
-const TOO_MANY_REQUESTS: u16 = 429;
 
 impl PermitLoop {
     /// Takes an inbound message at `now`, and returns when that was done.
@@ -135,8 +133,7 @@ impl PermitLoop {
 
     fn hear_upstream(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
         let response = settle.response.as_ref()?;
-        if response.status == TOO_MANY_REQUESTS {
-            self.core.count_upstream_429();
+        if response.is_throttled() {
             let retry_after = response.headers.get("retry-after");
             tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
         }
