@@ -60,8 +60,8 @@ pub enum Refusal {
         /// When to ask again.
         retry_after: Span,
     },
-    /// A call in flight was renewed after its place had been promised to another call. It counts all
-    /// the same.
+    /// A call in flight was renewed after its place had been promised to another call. It counts
+    /// all the same.
     #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
     RenewedTooLate,
     /// The permit is not known, or was given back.

@@ -1,4 +1,4 @@
-//! Which request goes next.
+//! The order of waiting requests: by class, fairly by client, and apart for each key.
 
 mod admission_cap;
 mod class_queue;

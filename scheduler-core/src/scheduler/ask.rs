@@ -80,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
-                self.queues.updates.enlist(waiting.arrival, slot, ask.progress);
+                self.queues.updates.set_subscribed(waiting.arrival, slot, ask.progress);
                 self.tell(now, slot);
             }
         }
@@ -212,7 +212,7 @@ impl<R: Clone> Scheduler<R> {
         });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
-        self.queues.list(slot, permit.waiting(), &permit.bill);
+        self.queues.add(slot, permit.waiting(), &permit.bill);
         let goes = self.enter_queue(slot) || self.may_backfill(class, alone);
         self.next_dispatch = self.next_dispatch.into_iter().chain(deadline).min();
         // Planning may start it, or refuse it for good.

@@ -68,7 +68,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
-        self.queues.strike_off(slot, &waiting, &bill);
+        self.queues.remove(slot, &waiting, &bill);
         for key in self.keys_of(&bill) {
             self.queues.keys.get_mut(key).into_iter().for_each(|key_queue| key_queue.release(slot));
             self.ledger.keys.note(key);
