@@ -1,5 +1,5 @@
-//! Decisions per second on one core, beside three limits: an event is handled and its commands are taken. Marks are taken as a store
-//! would have them, but where it says that there is none.
+//! Decisions per second on one core, beside three limits: an event is handled and its commands are
+//! taken. Marks are taken as a store would have them, but where it says that there is none.
 //!
 //! Virtual time goes on with every decision, so that permits are forgotten as fast as they are
 //! remembered: 300 000 of them at a thousand decisions in a second, 3 000 at ten.

@@ -1,9 +1,12 @@
-//! The longest event of each kind beside very much of everything: nothing may stall a permit loop for more than a millisecond.
+//! The longest event of each kind beside very much of everything: nothing may stall a permit loop
+//! for more than a millisecond.
 //!
-//! An event is handled and its commands are taken. A stall of the machine is told from one of the core by repeating: each world is built
-//! anew in each round, and of the longest event of each round the least one counts.
+//! An event is handled and its commands are taken. A stall of the machine is told from one of the
+//! core by repeating: each world is built anew in each round, and of the longest event of each
+//! round the least one counts.
 //!
-//! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything is a hundredth of its size.
+//! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything
+//! is a hundredth of its size.
 
 #![expect(clippy::print_stdout, reason = "the table is what it is run for")]
 

@@ -1,7 +1,8 @@
-//! What an event costs when very many wait or hold reservations, beside very many keys and calls in flight.
+//! What an event costs when very many wait or hold reservations, beside very many keys and calls in
+//! flight.
 //!
-//! There is no way to count steps from outside, so that times are compared: a hundred times as many may
-//! make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
+//! There is no way to count steps from outside, so that times are compared: a hundred times as many
+//! may make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
@@ -44,7 +45,8 @@ fn check<State>(build: impl Fn(usize) -> State, mut event: impl FnMut(&mut State
     assert!(ratio < MOST, "{few} beside {FEW}, but {many} beside {MANY}");
 }
 
-/// Three limits that take turns in being the narrowest, so fast that no news for everybody fall due meanwhile.
+/// Three limits that take turns in being the narrowest, so fast that no news for everybody fall due
+/// meanwhile.
 fn three_limits() -> ResourceSpec {
     let limits = vec![
         limit("requests", 10_000.0, span(1000)),
@@ -145,7 +147,8 @@ fn one_reserves_what_fits_between_and_gives_it_back() {
     );
 }
 
-/// So many reservations that leave something in each of thousands of windows ahead, of no use to one that takes more.
+/// So many reservations that leave something in each of thousands of windows ahead, of no use to
+/// one that takes more.
 fn windows(count: usize) -> World {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
     let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]));

@@ -60,7 +60,8 @@ fn ask_all(world: &mut World, from: Time, labelled: bool) {
     assert_eq!(world.scheduler.remembered(), 0);
 }
 
-/// Asks until everything is promised far ahead, or can be granted at once where `mode` does not wait.
+/// Asks until everything is promised far ahead, or can be granted at once where `mode` does not
+/// wait.
 fn bytes_each(mode: Mode) -> (usize, World) {
     let capacity = if mode == Mode::Wait { 100.0 } else { 1e9 };
     let limits = ["a", "b", "c"].map(|unit| limit(unit, capacity, span(1000)));

@@ -25,6 +25,7 @@ use crate::policy::{Bill, Resource};
 use crate::queue::Queues;
 use crate::refusal::Refusal;
 use delivery::Delivery;
+use dispatch::HeldStart;
 use pending_answers::PendingAnswer;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
@@ -98,6 +99,8 @@ pub struct Scheduler<R> {
     now: Time,
     pub(crate) serial: u64,
     next_dispatch: Option<Time>,
+    /// Starts that are kept free while waiting requests are dispatched; none between events.
+    holds: Vec<HeldStart>,
     /// Steps that this event has left.
     steps_left: usize,
     handing_over: bool,
@@ -147,6 +150,7 @@ impl<R: Clone> Scheduler<R> {
             now,
             serial: 0,
             next_dispatch: None,
+            holds: Vec::new(),
             steps_left: 0,
             handing_over: false,
             delivery: Delivery::default(),

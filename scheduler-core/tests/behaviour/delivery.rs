@@ -1,4 +1,5 @@
-//! Answers that are held up on their way: their calls begin late, and nothing has come in for them meanwhile.
+//! Answers that are held up on their way: their calls begin late, and nothing has come in for them
+//! meanwhile.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};

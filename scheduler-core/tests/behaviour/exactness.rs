@@ -1,4 +1,5 @@
-//! Starts are exact: never too early, as an independent judge sees it, and never later than need be.
+//! Starts are exact: never too early, as an independent judge sees it, and never later than need
+//! be.
 
 use crate::common::{Judge, Said, Wish, World, limit, name, resource, wish};
 use proptest::prelude::*;
@@ -41,7 +42,8 @@ struct Small {
     asks: Vec<SmallAsk>,
 }
 
-/// A request: how long after the one before, what it costs, its class, whose it is, its mode, whether it is given back later.
+/// A request: how long after the one before, what it costs, its class, whose it is, its mode,
+/// whether it is given back later.
 #[derive(Clone, Debug)]
 struct SmallAsk {
     pause: u64,

@@ -102,7 +102,8 @@ fn whoever_needs_none_of_what_is_scarce_flows_on() {
     );
 }
 
-/// A client that asks for every combination of units, and takes it back, does not make them needed by everybody.
+/// A client that asks for every combination of units, and takes it back, does not make them needed
+/// by everybody.
 #[test]
 fn combinations_that_no_request_waits_with_any_more_block_none() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -120,7 +121,8 @@ fn combinations_that_no_request_waits_with_any_more_block_none() {
     assert_eq!(world.start(free), Some(Time::ORIGIN));
 }
 
-/// With too many combinations at once, one more is taken to need everything; nobody is passed for ever by that.
+/// With too many combinations at once, one more is taken to need everything; nobody is passed for
+/// ever by that.
 #[test]
 fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -361,8 +363,8 @@ fn served(clients: &[Busy]) -> Vec<(Time, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// While two clients both have work, what one gets more than the other, by weight, is never more than one call of
-    /// each (Goyal, Vin and Cheng, 1997, theorem 1).
+    /// While two clients both have work, what one gets more than the other, by weight, is never
+    /// more than one call of each (Goyal, Vin and Cheng, 1997, theorem 1).
     #[test]
     fn no_client_gets_ahead_of_another_by_more_than_a_call_of_each(clients in busy()) {
         let mut had = vec![0.0; clients.len()];

@@ -20,7 +20,8 @@ fn two_limits() -> ResourceSpec {
 
 #[test]
 fn a_rejection_says_what_the_bucket_holds() {
-    // When it was told to come back, and the level then: it is what is missing to the call's one request.
+    // When it was told to come back, and the level then: it is what is missing to the call's one
+    // request.
     for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
         play(
             &ten_per_second(),
@@ -334,8 +335,8 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
     }
 }
 
-/// An upstream that refills a fifth more slowly than it says, after a minute, and what its scheduler leaves: on a graceful stop, and
-/// if it dies.
+/// An upstream that refills a fifth more slowly than it says, after a minute, and what its
+/// scheduler leaves: on a graceful stop, and if it dies.
 fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let mut upstream = Upstream::new(0.1);
     upstream.serve_until(60_000, 8);
@@ -415,7 +416,8 @@ fn of_another_policy_nothing_is_known() {
     assert!(kept.iter().all(|rate| (0.89..=0.91).contains(rate)), "{kept:?}");
 }
 
-/// However wrong what was written is, the limit is kept within the bounds of what can be learned, and is no looser than it says.
+/// However wrong what was written is, the limit is kept within the bounds of what can be learned,
+/// and is no looser than it says.
 #[test]
 fn whatever_is_said_to_be_learned_has_its_bounds() {
     let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
@@ -464,7 +466,8 @@ fn per_second(capacity: f64) -> Box<Resource> {
 
 #[test]
 fn limits_change_while_permits_are_out_and_requests_wait() {
-    // Twice the rate serves twice as soon, and what does not fit any more can't wait. What is promised stays as it is.
+    // Twice the rate serves twice as soon, and what does not fit any more can't wait. What is
+    // promised stays as it is.
     let table = [
         (20.0, false, "0 levels -> requests=-5 \n 1000 -> earlier-2@100 earlier-3@650"),
         (5.0, true, "0 levels -> requests=-5 \n 2000 -> earlier-2@1400"),
@@ -529,7 +532,8 @@ fn estimates_of_a_kind_of_calls_follow_what_such_calls_cost() {
 
 #[test]
 fn what_calls_cost_time_and_again_is_what_they_are_charged() {
-    // The estimate, what calls cost in turns, and what they are charged after a while: at most eight times the estimate.
+    // The estimate, what calls cost in turns, and what they are charged after a while: at most
+    // eight times the estimate.
     let table = [
         (10.0, [5.0, 5.0], 5.0..=5.2),
         (10.0, [10.0, 10.0], 10.0..=10.0),

@@ -1,4 +1,5 @@
-//! Whoever dies, stalls or is replaced, and whatever becomes of writes to the store: nothing is admitted twice.
+//! Whoever dies, stalls or is replaced, and whatever becomes of writes to the store: nothing is
+//! admitted twice.
 
 use crate::common::{Counter, Held, Judge, Said, Wish, World, limit, resource, span, wish};
 use proptest::prelude::*;
@@ -40,13 +41,15 @@ enum Step {
     Settle { of: Index, which: Index, over: bool },
     /// The leader hears of a call in flight that another has granted.
     CountAnew { of: Index, which: Index },
-    /// Another scheduler takes over. It has known the mark for so many milliseconds; the leader may live on.
+    /// Another scheduler takes over. It has known the mark for so many milliseconds; the leader may
+    /// live on.
     TakeOver { known_for: u64, leader_dies: bool },
     /// The leader wonders whether it still is one.
     Doubt,
     /// From now on, this becomes of writes.
     Writes(Fate),
-    /// The leader goes on under other limits beside those that are judged, and so does whoever comes after it.
+    /// The leader goes on under other limits beside those that are judged, and so does whoever
+    /// comes after it.
     Limits(Others),
     /// So many other clients call that keys at rest go to a page.
     Crowd,
@@ -62,7 +65,8 @@ enum Others {
     Among,
 }
 
-/// The one value of a store that is written by compare-and-set, and the pages beside it, which whoever leads no more may write too.
+/// The one value of a store that is written by compare-and-set, and the pages beside it, which
+/// whoever leads no more may write too.
 struct Store {
     revision: u64,
     levels: Snapshot,
@@ -280,8 +284,9 @@ impl Play {
         }
     }
 
-    /// The leader counts a call of another's, at any time and as often as it is told: that makes no room. To the judge the call is over
-    /// when its own scheduler says so, for one that leads no more may know nothing of it and give its place away then.
+    /// The leader counts a call of another's, at any time and as often as it is told: that makes no
+    /// room. To the judge the call is over when its own scheduler says so, for one that leads no
+    /// more may know nothing of it and give its place away then.
     fn count_anew(&mut self, of: &Index, which: &Index) {
         let Some((leader, before)) = self.writers.split_last_mut() else { return };
         let others: Vec<&Writer> =
@@ -318,7 +323,8 @@ impl Play {
         }));
     }
 
-    /// All calls that were made, as far as they concern a limit, and those of one client where it has a bucket of its own.
+    /// All calls that were made, as far as they concern a limit, and those of one client where it
+    /// has a bucket of its own.
     fn calls(&self, limit: usize, client: Option<usize>) -> Vec<Held> {
         let lasting = self.spec.limits[limit].period;
         let writers = self.ended.iter().chain(self.writers.iter().flatten());
@@ -369,7 +375,8 @@ fn whole(units: u64) -> Amount {
     Amount::from_micros(units * 1_000_000).unwrap()
 }
 
-/// Ten in a second, a bucket of two hundred that fills in fifty, and for each client one of five that fills in two.
+/// Ten in a second, a bucket of two hundred that fills in fifty, and for each client one of five
+/// that fills in two.
 fn spec() -> ResourceSpec {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let each = LimitSpec { applies: each, ..limit("c", 5.0, span(2_000)) };
@@ -489,8 +496,14 @@ fn check(spec: &ResourceSpec, steps: &[(u64, Step)]) -> Result<(), TestCaseError
     Ok(())
 }
 
+/// How many plays each test takes.
+fn plays() -> u32 {
+    std::env::var("RAMPMETER_FENCE_PLAYS")
+        .map_or(300, |plays| plays.parse().expect("RAMPMETER_FENCE_PLAYS is a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: plays(), ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_admitted_twice(steps in prop::collection::vec(step(), 1..60)) {
@@ -558,7 +571,8 @@ fn a_call_that_is_over_frees_no_place_of_a_mark_that_never_counted_it() {
     at_most_two(&play);
 }
 
-/// A call that is renewed when its lease has ended takes a place that marks until then did not count.
+/// A call that is renewed when its lease has ended takes a place that marks until then did not
+/// count.
 #[test]
 fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
     let mut world = World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), 1, Time::ORIGIN).fenced());
@@ -581,7 +595,8 @@ fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
     assert_eq!(granted, 1, "the mark has room for one call beside those that it counts");
 }
 
-/// A far start is told once the store knows of it, and taken back if that takes too long, however late that is noticed.
+/// A far start is told once the store knows of it, and taken back if that takes too long, however
+/// late that is noticed.
 #[test]
 fn a_far_start_waits_for_the_store() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);

@@ -141,7 +141,8 @@ fn what_a_key_keeps_for_another_time_is_no_reason_to_wait_for_others() {
     );
 }
 
-/// Far more than a plan looks at, each of a client and a route that have tokens half a second apart, beside those who need only one.
+/// Far more than a plan looks at, each of a client and a route that have tokens half a second
+/// apart, beside those who need only one.
 #[test]
 fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
     let per = |name, period, label| keyed(name, 1.0, period, &[label]);

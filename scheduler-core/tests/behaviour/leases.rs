@@ -1,4 +1,5 @@
-//! Calls in flight that go on: they keep their places, also with a scheduler that was not there when they began.
+//! Calls in flight that go on: they keep their places, also with a scheduler that was not there
+//! when they began.
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
@@ -180,7 +181,8 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
     );
 }
 
-/// What a record of the build before does not say of a renewal may count for longer, and never for less.
+/// What a record of the build before does not say of a renewal may count for longer, and never for
+/// less.
 #[test]
 fn a_call_whose_end_no_record_tells_keeps_its_place() {
     let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:settled");
@@ -233,7 +235,8 @@ fn a_call_is_remembered_as_long_as_it_is_renewed() {
     );
 }
 
-/// Windows are those of the wall clock; a call lasts as long as it does, whatever clocks on the wall show.
+/// Windows are those of the wall clock; a call lasts as long as it does, whatever clocks on the
+/// wall show.
 #[test]
 fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
     let mut before = play(&four(), "0 allow a requests=4 -> a@0");

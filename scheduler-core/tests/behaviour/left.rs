@@ -1,4 +1,5 @@
-//! What is left of the limits of a permit, for clients of servers: an HTTP answer says so in its `RateLimit` field.
+//! What is left of the limits of a permit, for clients of servers: an HTTP answer says so in its
+//! `RateLimit` field.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};

@@ -1,4 +1,5 @@
-//! What the core does, rule by rule: one program, because each takes as long to link as it does to run.
+//! What the core does, rule by rule: one program, because each takes as long to link as it does to
+//! run.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 

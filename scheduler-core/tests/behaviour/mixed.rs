@@ -1,4 +1,5 @@
-//! Limits of all kinds together: no limit is overdrawn, as judges see it that share no code with the core, and nobody is forgotten.
+//! Limits of all kinds together: no limit is overdrawn, as judges see it that share no code with
+//! the core, and nobody is forgotten.
 
 use crate::common::{Counter, Held, Judge, Wish, World, amount, limit, resource, span, wish, with_bulk};
 use proptest::prelude::*;

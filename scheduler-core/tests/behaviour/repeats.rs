@@ -368,7 +368,8 @@ fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
     assert_eq!(world.scheduler.remembered(), 1);
 }
 
-/// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request still comes.
+/// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request
+/// still comes.
 #[test]
 fn ids_that_were_given_back_are_bounded() {
     let mut world = World::new(&bounded(100, 2));

@@ -292,7 +292,8 @@ enum Step {
         mode: Mode,
     },
     GiveBack(usize),
-    /// Other limits: whether there is one, its capacity, and the milliseconds in which one token of it comes in.
+    /// Other limits: whether there is one, its capacity, and the milliseconds in which one token of
+    /// it comes in.
     Limits(Sizes),
 }
 
@@ -322,10 +323,12 @@ struct Call {
     promised: usize,
 }
 
-/// What happens to one limit, in the order of time: it has a size, in tokens and tokens in a millisecond, from then on.
+/// What happens to one limit, in the order of time: it has a size, in tokens and tokens in a
+/// millisecond, from then on.
 type Life = Vec<(usize, f64, (f64, f64))>;
 
-/// The levels behind calls, replayed from the beginning: what was promised before a change and begins until it is spent before it.
+/// The levels behind calls, replayed from the beginning: what was promised before a change and
+/// begins until it is spent before it.
 fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     let mut calls = calls.to_vec();
     calls.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.promised.cmp(&b.promised)));
@@ -346,7 +349,8 @@ fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     behind
 }
 
-/// Nothing is promised under the limits that count which the bucket does not hold, and nothing makes a debt of former limits larger.
+/// Nothing is promised under the limits that count which the bucket does not hold, and nothing
+/// makes a debt of former limits larger.
 fn judge(limit: &str, life: &Life, calls: &[Call]) {
     const ROUNDING: f64 = 1e-4;
     let levels = replay(life, calls);
@@ -466,7 +470,8 @@ proptest! {
     }
 }
 
-/// So many permits are remembered that a change has to charge them anew one by one; that is no standstill.
+/// So many permits are remembered that a change has to charge them anew one by one; that is no
+/// standstill.
 #[test]
 fn a_change_with_many_permits_out() {
     let many = resource(vec![limit("requests", 200_000.0, span(1000))]);
@@ -480,7 +485,8 @@ fn a_change_with_many_permits_out() {
     assert_eq!(world.scheduler.limit_status(ms(1))[0].level, 5.0);
 }
 
-/// Of a sliding window, what is held ends later, and what has left it may not have left the longer one.
+/// Of a sliding window, what is held ends later, and what has left it may not have left the longer
+/// one.
 #[test]
 fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
     let sliding = |period| LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) };

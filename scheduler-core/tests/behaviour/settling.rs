@@ -1,4 +1,5 @@
-//! What workers tell afterwards: permits given back, and calls that cost less or more than estimated.
+//! What workers tell afterwards: permits given back, and calls that cost less or more than
+//! estimated.
 
 use crate::common::{Judge, World, limit, ms, play, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
@@ -74,7 +75,8 @@ fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
     );
 }
 
-/// However long ago, and whatever was remembered of the time since then: less may come back, and never more.
+/// However long ago, and whatever was remembered of the time since then: less may come back, and
+/// never more.
 #[test]
 fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
     // The bucket holds 999 right behind a, and 998 right behind b.
@@ -154,7 +156,8 @@ fn a_call_made_before_its_start_is_spent_when_it_is_told() {
     );
 }
 
-/// A call made too early took from a bucket that was full: what another had not needed before was lost.
+/// A call made too early took from a bucket that was full: what another had not needed before was
+/// lost.
 #[test]
 fn a_call_made_before_its_start_took_from_what_was_there() {
     play(

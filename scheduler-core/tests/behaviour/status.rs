@@ -23,7 +23,8 @@ fn explained(world: &mut World, id: &str) -> Explanation {
     world.scheduler.explain(ms(0), Some(&PermitId::new(id).unwrap())).unwrap()
 }
 
-/// A world in which `x` has used up all that there is, and then these wait: id, cost, class and client.
+/// A world in which `x` has used up all that there is, and then these wait: id, cost, class and
+/// client.
 fn waiting(shared: f64, asked: &[(&str, f64, &str, &str)]) -> World {
     let spec = with_bulk(resource(vec![limit("requests", shared, span(1000)), by_client()]), 0.0);
     let mut world = World::new(&spec);

@@ -19,8 +19,9 @@ fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
 }
 
-/// `R` per window, the window in ms, jobs before, the time into a window: the job behind them waits until the windows before it have
-/// passed, `(w + 1)·W + ⌊n/R⌋·W` counted from the window that `w` windows of full ones precede.
+/// `R` per window, the window in ms, jobs before, the time into a window: the job behind them waits
+/// until the windows before it have passed, `(w + 1)·W + ⌊n/R⌋·W` counted from the window that `w`
+/// windows of full ones precede.
 #[test]
 fn a_delay_is_that_of_a_queue_that_puts_jobs_off_and_is_kept() {
     let table =
@@ -83,7 +84,8 @@ fn a_window_that_is_nearly_full_has_room_for_small_ones() {
     );
 }
 
-/// Of hundreds of windows, of which no two that follow each other hold the same, a start is in the first that has room.
+/// Of hundreds of windows, of which no two that follow each other hold the same, a start is in the
+/// first that has room.
 #[test]
 fn the_first_window_with_room_is_found_beyond_many() {
     const COUNT: u64 = 300;
@@ -127,7 +129,8 @@ fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
     );
 }
 
-/// A predecessor whose clock was three seconds behind may have taken all of its window at the end of it.
+/// A predecessor whose clock was three seconds behind may have taken all of its window at the end
+/// of it.
 #[test]
 fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     let spec = resource(vec![LimitSpec {
@@ -146,7 +149,8 @@ fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_m
     );
 }
 
-/// Whatever was taken may have been in any window that it meets under the other clock; promises are in that of their start.
+/// Whatever was taken may have been in any window that it meets under the other clock; promises are
+/// in that of their start.
 #[test]
 fn windows_follow_a_clock_that_is_set_and_nothing_that_was_taken_is_forgotten() {
     let spec =
@@ -227,7 +231,8 @@ fn what_is_left_of_a_window_and_of_no_use_to_the_first_goes_to_those_behind_who_
         950                            -> b@1000 c@1000
         ",
     );
-    // Who is first keeps its start: in a sliding window b needs what c would take, and d leaves enough.
+    // Who is first keeps its start: in a sliding window b needs what c would take, and d leaves
+    // enough.
     play(
         &ten(Algorithm::SlidingWindow),
         "
@@ -412,6 +417,43 @@ fn what_others_wait_for_of_a_quota_without_reset_is_spent() {
 }
 
 #[test]
+fn a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first() {
+    let requests =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
+    play(
+        &with_bulk(
+            resource(vec![LimitSpec { margin: Margin::Auto, ..requests }, limit("units", 10.0, span(10_000))]),
+            0.0,
+        ),
+        "
+        100  wait a requests=0 units=10         -> a@100
+        # The units come in at the end of a window, and the start is in the next one.
+        100  wait b requests=3 units=1.89       ->
+        100  wait c requests=4                  -> c@100
+        100  wait d requests=5 class=bulk       -> d@100
+        2000                                    -> b@2050
+        ",
+    );
+}
+
+#[test]
+fn what_a_waiting_request_is_held_for_is_not_spent_until_it_starts() {
+    for key in [&[][..], &["client"]] {
+        for (reset, told) in [(Some(Alignment::Epoch), "c:quota_spent+9050"), (None, "c:quota_spent")] {
+            let spec = ten_and_units(Algorithm::Quota(reset), 10_000, key);
+            let before = "
+                0    wait a client:x requests=0 units=10  -> a@0
+                0    wait b client:x requests=8 units=1   ->
+                10   wait c client:x requests=4           ->
+            ";
+            for after in [&format!("950 -> b@1000 {told}"), "20 undelivered b -> c@20"] {
+                play(&spec, &format!("{before}\n{after}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn each_key_has_windows_of_its_own() {
     let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let limits = fixed(Alignment::Epoch).limits.into_iter().map(|limit| LimitSpec { applies: each.clone(), ..limit });
@@ -434,7 +476,8 @@ fn each_key_has_windows_of_its_own() {
 /// What the wall clock shows at the origin of the predecessor's time.
 const UNIX: u64 = 1_795_000_000_000_000_000;
 
-/// A successor whose clock shows `then` when that of its predecessor shows `at`, by what each takes for the time on the wall.
+/// A successor whose clock shows `then` when that of its predecessor shows `at`, by what each takes
+/// for the time on the wall.
 fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix: u64) -> World {
     let resource = Resource::new(spec).unwrap().at_unix(unix);
     World::of(Scheduler::restore(resource, 2, then, then, &before.scheduler.snapshot(at, 100)))
@@ -442,7 +485,8 @@ fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix
 
 #[test]
 fn a_successor_knows_what_is_taken_and_promised() {
-    // By how many milliseconds the wall clock was set meanwhile, when the next may start, and when b has been given back.
+    // By how many milliseconds the wall clock was set meanwhile, when the next may start, and when
+    // b has been given back.
     let table = [
         (Algorithm::FixedWindow(Alignment::Epoch), 0, "102000", "101000"),
         (Algorithm::FixedWindow(Alignment::Epoch), 80, "102000", "101000"),
@@ -480,8 +524,8 @@ fn a_successor_knows_what_is_taken_and_promised() {
     }
 }
 
-/// Of many windows some are told of at once. Where another clock cuts them, several promises may be in what counts once: what is given
-/// back of one leaves the others theirs.
+/// Of many windows some are told of at once. Where another clock cuts them, several promises may be
+/// in what counts once: what is given back of one leaves the others theirs.
 #[test]
 fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     let mut spec = fixed(Alignment::Epoch);
@@ -508,7 +552,8 @@ fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     );
 }
 
-/// A record of a build that told of levels alone: what is promised takes of its window all the same.
+/// A record of a build that told of levels alone: what is promised takes of its window all the
+/// same.
 #[test]
 fn what_no_record_tells_of_windows_its_permits_tell() {
     let spec = fixed(Alignment::Epoch);

@@ -23,7 +23,8 @@ impl Judge {
         self.levels_behind(calls).into_iter().map(|(_, level)| level).min().unwrap_or(self.full())
     }
 
-    /// The level at `now` behind these calls, none of them later, in whole millionths, rounded down.
+    /// The level at `now` behind these calls, none of them later, in whole millionths, rounded
+    /// down.
     pub(crate) fn level_micros(&self, calls: &[(Time, Amount)], now: Time) -> i128 {
         let (at, level) = self.levels_behind(calls).last().copied().unwrap_or((0, self.full()));
         self.refilled(level, nanos(now) - at).div_euclid(self.period)

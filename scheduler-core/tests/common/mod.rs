@@ -1,4 +1,5 @@
-//! What the tests of the core share: short ways to say who asks for what, scripts, and a naive judge.
+//! What the tests of the core share: short ways to say who asks for what, scripts, and a naive
+//! judge.
 
 #![allow(dead_code, reason = "every test uses a part")]
 

@@ -31,7 +31,8 @@ fn a_crash_leaves_keys_of_long_limits_what_they_have() {
     }
 }
 
-/// A key on a page may be granted a small call before a mark lists it again; a successor charges that, and knows what was used since.
+/// A key on a page may be granted a small call before a mark lists it again; a successor charges
+/// that, and knows what was used since.
 #[test]
 fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::Quota(None)] {
@@ -55,7 +56,8 @@ fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
     }
 }
 
-/// A call that takes little of its key waits for no mark, and costs every key as much when the leader dies.
+/// A call that takes little of its key waits for no mark, and costs every key as much when the
+/// leader dies.
 #[test]
 fn a_small_call_of_a_new_key_waits_for_no_mark() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch)] {
@@ -75,7 +77,8 @@ fn a_small_call_of_a_new_key_waits_for_no_mark() {
     }
 }
 
-/// A bucket that was full until a call came is less full than one from which that call was taken before.
+/// A bucket that was full until a call came is less full than one from which that call was taken
+/// before.
 #[test]
 fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
     let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 7200));
@@ -92,7 +95,8 @@ fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
     assert!(gets(&mut play, "x", 7200));
 }
 
-/// A start that is farther than what a mark says of unknown keys waits for one that lists its key, whatever was listed for others.
+/// A start that is farther than what a mark says of unknown keys waits for one that lists its key,
+/// whatever was listed for others.
 #[test]
 fn far_starts_of_keys_are_listed_first() {
     let mut play = Play::new(spec());
@@ -126,7 +130,8 @@ fn a_key_takes_no_more_under_a_mark_than_that_allows() {
     }
 }
 
-/// What is allowed to a key under the last mark is all that is lost with whoever dies right after it.
+/// What is allowed to a key under the last mark is all that is lost with whoever dies right after
+/// it.
 #[test]
 fn a_crash_costs_a_busy_key_little() {
     let mut play = Play::new(by_the_hour(Algorithm::Quota(None), 12));

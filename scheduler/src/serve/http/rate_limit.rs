@@ -28,11 +28,11 @@ pub(super) struct Policies {
     front_client: FrontClient,
     resource: Name,
     /// The lock guards what is known, for the time of a copy.
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownPolicies>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPolicies {
     policies: Option<HeaderValue>,
     asked: Option<Time>,
 }
@@ -66,7 +66,7 @@ impl Policies {
 }
 
 /// What fails leaves what was known.
-async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Known>>) {
+async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<KnownPolicies>>) {
     let mut exchange = front_client.exchange(&resource);
     if !exchange.ask(&Endpoint::Status, Vec::new()).await {
         return;

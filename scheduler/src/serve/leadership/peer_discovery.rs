@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// What a scheduler says of itself.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct ServiceInfo {
     metadata: Metadata,
 }
 
@@ -57,7 +57,7 @@ pub async fn keep_calling(
 }
 
 fn note(peers: &Peers, prefix: &Name, clock: Clock, payload: &[u8]) {
-    let Ok(Answer { metadata }) = serde_json::from_slice(payload) else { return };
+    let Ok(ServiceInfo { metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
         peers.heard(clock.now(), &metadata.leader, resources);

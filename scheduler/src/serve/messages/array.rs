@@ -16,7 +16,7 @@ struct OpenArray {
     reply: Address,
     /// The answers, one behind the other.
     text: Vec<u8>,
-    answers: Vec<Answered>,
+    answers: Vec<AnswerRange>,
     elements: usize,
     /// Whether all elements have a place.
     sealed: bool,
@@ -27,11 +27,11 @@ struct OpenArray {
 pub struct Arrays {
     open: Vec<Option<OpenArray>>,
     /// Of arrays that are done: their memory serves the next ones.
-    spare: Vec<(Vec<u8>, Vec<Answered>)>,
+    spare: Vec<(Vec<u8>, Vec<AnswerRange>)>,
 }
 
 /// Which element an answer is for, and where its text is.
-type Answered = (usize, Range<usize>);
+type AnswerRange = (usize, Range<usize>);
 
 impl Arrays {
     /// Begins the answer to an array.
