@@ -43,6 +43,11 @@ impl KeyQueues {
         self.alarms.first().copied()
     }
 
+    /// The key with the earliest alarm, if that is not after `latest`.
+    pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
+        self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, key)| key)
+    }
+
     pub(crate) fn set_alarm(&mut self, key: Slot, alarm: Time) {
         self.clear_alarm(key);
         self.open(key).alarm = Some(alarm);

@@ -21,7 +21,7 @@ use crate::event::{Ask, Event};
 use crate::fencing::GrantBudget;
 use crate::ids::{ClassId, Tier};
 use crate::ledger::{Ledger, ShadowLimits};
-use crate::policy::{Bill, Resource};
+use crate::policy::Resource;
 use crate::queue::Queues;
 use crate::refusal::Refusal;
 use delivery::Delivery;
@@ -287,13 +287,6 @@ impl<R: Clone> Scheduler<R> {
             for limit in shadow.reached().limits() {
                 self.shadow_limits.see(now, key, limit, &shadow.of_limit(limit), latest);
             }
-        }
-    }
-
-    /// Charges a start to the grant budget.
-    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
-        if let Some(grant_budget) = &mut self.grant_budget {
-            grant_budget.charge(&self.resource, bill, start);
         }
     }
 

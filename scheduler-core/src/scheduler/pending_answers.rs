@@ -1,8 +1,9 @@
 //! Answers that wait for the store.
 //!
-//! A request that is to be answered at once, and that no checkpoint covers, is judged again with each. A start that lies beyond what checkpoints
-//! have budgets for is promised at once, so that it is in the next checkpoint, and told once the store holds that checkpoint. A successor that goes
-//! on from an earlier one gives the start to another; the asker never heard of it.
+//! A request for an immediate answer that no checkpoint covers is asked again after each
+//! checkpoint. A start beyond the budgets of checkpoints is promised at once, so that the next
+//! checkpoint has it, and told once the store holds that checkpoint. A successor that restores an
+//! earlier checkpoint does not have the start; its client was never told.
 
 use super::Scheduler;
 use super::permits::{Granted, Stage, State};
@@ -15,7 +16,7 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long they wait for a checkpoint. Then it is for their senders to decide.
+/// How long an answer waits for a checkpoint, before the request is refused.
 const PENDING_TIMEOUT: Span = Span::from_millis(500);
 
 /// An answer that waits, and since when.
@@ -27,59 +28,51 @@ pub(crate) struct PendingAnswer<R> {
 
 #[derive(Clone, Debug)]
 enum Answer<R> {
-    /// To a request that is to be judged again.
-    Anew(Ask<R>),
-    /// That a start is promised, which the store knows once it holds this checkpoint. The id may be another permit's by then.
+    /// To a request that is asked again.
+    Again(Ask<R>),
+    /// A promised start, which the store knows once it holds this checkpoint. The serial tells it
+    /// from the start of a later permit with the same id.
     Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Keeps a request that is to be answered at once until the store holds a checkpoint that covers it.
-    pub(crate) fn hold(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        if self.has_too_many_pending() {
-            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
-        self.grant_budget.as_mut().expect("only a grant_budget holds anybody").want(
-            &self.resource,
-            &ask.bill,
-            start.since(now),
-        );
-        self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Anew(ask) });
+    /// Keeps a request for an immediate answer until a checkpoint covers it.
+    pub(crate) fn await_checkpoint(&mut self, now: Time, ask: Ask<R>, start: Time) {
+        let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
+        budget.want(&self.resource, &ask.bill, start.since(now));
+        self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Again(ask) });
     }
 
-    /// Promises a start that is too far away for a budget, and tells of it once the store knows.
+    /// Promises a start beyond the budgets, and tells it once the store knows of it.
     pub(crate) fn promise(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
-        if self.has_too_many_pending() {
-            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        }
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
-        let grant_budget = self.grant_budget.as_mut().expect("only a grant_budget keeps answers back");
-        grant_budget.want(&self.resource, &permit.bill, offer.at.since(now));
-        let answer =
-            Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, checkpoint: grant_budget.next() };
+        let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
+        budget.want(&self.resource, &permit.bill, offer.at.since(now));
+        let answer = Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, checkpoint: budget.next() };
         self.pending_answers.push_back(PendingAnswer { since: now, answer });
     }
 
-    fn has_too_many_pending(&self) -> bool {
-        self.pending_answers.len() >= self.resource.spec().bounds.max_waiting
-    }
-
-    /// When the first of them has been kept waiting for too long.
+    /// When the oldest pending answer becomes a refusal.
     pub(crate) fn next_pending_timeout(&self) -> Option<Time> {
         Some(self.pending_answers.front()?.since + PENDING_TIMEOUT)
     }
 
-    /// The store holds a checkpoint: what waited for it goes on.
+    /// The store holds a checkpoint: answers that waited for it go out.
     pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
-        let Some(grant_budget) = &mut self.grant_budget else { return };
-        grant_budget.confirm(number);
-        let stored = grant_budget.stored();
+        let Some(budget) = &mut self.grant_budget else { return };
+        budget.confirm(number);
+        let stored = budget.stored();
         self.time_out_pending(now);
         for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
             match answer {
-                Answer::Anew(ask) => self.ask_again_pending(now, since, ask),
+                Answer::Again(ask) => {
+                    let before = self.pending_answers.len();
+                    self.ask(now, ask);
+                    // If the request waits for another checkpoint, its time goes on.
+                    self.pending_answers.range_mut(before..).for_each(|pending| pending.since = since);
+                }
                 Answer::Start { to, id, serial, checkpoint } if stored >= Some(checkpoint) => {
                     self.tell_promised(now, to, id, serial);
                 }
@@ -87,13 +80,6 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         self.ledger.note_change();
-    }
-
-    /// Judges a request again. If it has to wait for another checkpoint, it has waited all the time.
-    fn ask_again_pending(&mut self, now: Time, since: Time, ask: Ask<R>) {
-        let before = self.pending_answers.len();
-        self.ask(now, ask);
-        self.pending_answers.range_mut(before..).for_each(|pending| pending.since = since);
     }
 
     fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
@@ -106,21 +92,22 @@ impl<R: Clone> Scheduler<R> {
         self.answer(now, slot, to, granted, Span::ZERO, false);
     }
 
-    /// Sends those elsewhere whom the store has kept waiting for too long.
+    /// Refuses requests whose answers have waited for too long.
     pub(crate) fn time_out_pending(&mut self, now: Time) {
         self.give_up_pending(now, now - PENDING_TIMEOUT);
     }
 
-    /// Sends those elsewhere who have waited since `since` or longer. What was promised to them is taken back.
+    /// Refuses requests whose answers have waited since `since` or longer, and takes promised
+    /// starts back.
     pub(crate) fn give_up_pending(&mut self, now: Time, since: Time) {
         while let Some(PendingAnswer { answer, .. }) =
             self.pending_answers.pop_front_if(|pending| pending.since <= since)
         {
             let (to, id) = match answer {
-                Answer::Anew(ask) => (ask.to, ask.id),
+                Answer::Again(ask) => (ask.to, ask.id),
                 Answer::Start { to, id, serial, .. } => {
                     if let Some((slot, granted)) = self.promised_start(&id, serial) {
-                        self.give_back_unheard(now, slot, granted);
+                        self.give_back_untold(now, slot, granted);
                     }
                     (to, Some(id))
                 }
@@ -129,27 +116,27 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The permit called `id` whose start has this number, if its asker was not told of that and it was not given back.
+    /// The promised start with this id and serial, unless it was told or given back.
     fn promised_start(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
         let granted = self.permits.get(slot).granted()?;
         (granted.stage == Stage::Promised && granted.key.serial == serial).then_some((slot, granted))
     }
 
-    /// What those want who are to be judged again.
+    /// The bills of requests that are asked again after the next checkpoint.
     pub(crate) fn pending_bills(&self) -> impl Iterator<Item = &Bill> {
         self.pending_answers.iter().filter_map(|pending| match &pending.answer {
-            Answer::Anew(ask) => Some(&ask.bill),
+            Answer::Again(ask) => Some(&ask.bill),
             Answer::Start { .. } => None,
         })
     }
 
-    /// Takes out the requests that are to be judged again.
+    /// Takes out the requests that would be asked again after the next checkpoint.
     pub(crate) fn take_pending_asks(&mut self) -> Vec<Ask<R>> {
         let mut held = Vec::new();
         for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
             match answer {
-                Answer::Anew(ask) => held.push(ask),
+                Answer::Again(ask) => held.push(ask),
                 start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
             }
         }
