@@ -94,7 +94,7 @@ impl<R: Clone> Scheduler<R> {
         let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
-            self.backlog_through(class).of(id).min(stock)
+            self.backlog_of(self.queues.through(class)).of(id).min(stock)
         };
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)

@@ -1,7 +1,7 @@
 //! The queue of one class: clients share it fairly, and requests of one client keep their order.
 
 use super::clients::{Clients, Slice};
-use super::fair_order::{Entry, FairOrder, Turn};
+use super::fair_order::{Arrival, Entry, FairOrder, Turn};
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
 use crate::policy::{Bill, Call, Class, LimitSet, Resource};
@@ -18,7 +18,6 @@ pub(crate) struct Waiting<R> {
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,
-    /// Whether it wants updates.
     pub(crate) progress: bool,
     /// The start that the last update named.
     pub(crate) told: Option<Time>,
@@ -29,21 +28,13 @@ pub(crate) struct Waiting<R> {
 }
 
 impl<R> Waiting<R> {
+    pub(crate) fn key_position(&self) -> (ClassId, Arrival) {
+        (self.class, self.arrival)
+    }
+
     fn urgency(&self) -> Urgency {
         (Arc::clone(&self.client), self.position.tree, self.deadline.unwrap_or(Time::NEVER), self.arrival)
     }
-}
-
-/// When a request came, less the age that it brought along.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Arrival {
-    pub(crate) at: Time,
-    pub(crate) serial: u64,
-}
-
-impl Arrival {
-    pub(crate) const FIRST: Arrival = Arrival { at: Time::ORIGIN, serial: 0 };
-    pub(crate) const LAST: Arrival = Arrival { at: Time::NEVER, serial: u64::MAX };
 }
 
 /// The place of a request in the queue of its class, once it has entered.
@@ -98,7 +89,6 @@ impl ClassQueue {
         }
     }
 
-    /// A request takes its place in the queue.
     pub(crate) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
         // The slice begins no later than the first turn among requests that need no other limits.
@@ -153,7 +143,6 @@ impl ClassQueue {
         };
     }
 
-    /// The limits for which a request is held.
     pub(crate) fn held(&self) -> LimitSet {
         self.clients.held()
     }
@@ -226,7 +215,6 @@ impl ClassQueue {
         served.min().unwrap_or(Time::ORIGIN)
     }
 
-    /// The arrival of the oldest request.
     pub(crate) fn oldest(&self) -> Option<Arrival> {
         self.oldest_of_each().map(|((.., arrival), _)| arrival).min()
     }
@@ -246,19 +234,16 @@ impl ClassQueue {
         self.all.len()
     }
 
-    /// All requests of the class, by arrival.
     pub(crate) fn by_arrival(&self) -> Vec<Slot> {
         let mut all: Vec<(Arrival, Slot)> = self.all.iter().map(|((.., arrival), slot)| (*arrival, *slot)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// The requests of the class in the queues of keys.
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
         self.all.range((true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
     }
 
-    /// The requests in this queue.
     pub(crate) fn order(&self) -> &FairOrder {
         &self.order
     }

@@ -4,14 +4,26 @@
 //! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
 
-use super::class_queue::Arrival;
 use super::virtual_time::VirtualTime;
 use crate::collections::{Nodes, Slab, Slot};
 use crate::ledger::Backlog;
 use crate::policy::{Bill, LimitSet, Resource};
 use rampmeter_protocol::splitmix::scatter;
+use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// When a request came, less the age that it brought along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrival {
+    pub(crate) at: Time,
+    pub(crate) serial: u64,
+}
+
+impl Arrival {
+    pub(crate) const FIRST: Arrival = Arrival { at: Time::ORIGIN, serial: 0 };
+    pub(crate) const LAST: Arrival = Arrival { at: Time::NEVER, serial: u64::MAX };
+}
 
 /// The place of a request in the order of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +107,6 @@ impl FairOrder {
         self.roots.insert(needs, Root { slot, first });
     }
 
-    /// The sets of limits that have trees.
     pub(crate) fn sets(&self) -> impl Iterator<Item = LimitSet> {
         self.roots.keys().copied()
     }
@@ -128,7 +139,6 @@ impl FairOrder {
         (count, backlog)
     }
 
-    /// What all requests will take, tree by tree.
     pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
         self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
     }
@@ -144,7 +154,6 @@ impl FairOrder {
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
-    /// The entries of a tree in order.
     fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
         let mut path = Vec::new();
         self.descend(Some(root), &mut path);

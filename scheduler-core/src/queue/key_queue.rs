@@ -1,6 +1,6 @@
 //! The queue of one key: requests that only the bucket of this key holds up.
 
-use super::class_queue::Arrival;
+use super::fair_order::Arrival;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
@@ -87,24 +87,20 @@ impl KeyQueue {
         self.claim.filter(before).map(|(_, slot)| slot)
     }
 
-    /// The request that goes next.
     pub(crate) fn first(&self, starved: impl Fn(KeyQueuePosition) -> bool) -> Option<(KeyQueuePosition, Slot)> {
         let first_of = |class: &ClassId| self.waiting.range((*class, Arrival::FIRST)..=(*class, Arrival::LAST)).next();
         let firsts = self.demand.keys().filter_map(first_of).map(|(position, (slot, _))| (*position, *slot));
         firsts.min_by_key(|(position, _)| rank(*position, &starved))
     }
 
-    /// Whether a waiting request goes before `position`.
     pub(crate) fn goes_before(&self, position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> bool {
         self.first(&starved).is_some_and(|(first, _)| rank(first, &starved) < rank(position, &starved))
     }
 
-    /// The waiting requests, in the order of their positions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.waiting.values().map(|(slot, _)| *slot)
     }
 
-    /// The demand of this class and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> QueueDemand {
         self.demand.range(..=class).map(|(_, demand)| *demand).fold(QueueDemand::default(), QueueDemand::and)
     }
@@ -119,7 +115,6 @@ impl KeyQueue {
         all.without(if behind.count < MAX_COUNTED { behind } else { own.half() })
     }
 
-    /// Whether no request waits here or has the claim.
     pub(crate) fn is_deserted(&self) -> bool {
         self.waiting.is_empty() && self.claim.is_none()
     }

@@ -38,7 +38,6 @@ impl KeyQueues {
         is_deserted
     }
 
-    /// The earliest alarm, and its key.
     pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
         self.alarms.first().copied()
     }

@@ -11,7 +11,8 @@ mod queues;
 mod virtual_clock;
 mod virtual_time;
 
-pub(crate) use class_queue::{Arrival, ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use class_queue::{ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;
 pub(crate) use queues::Queues;

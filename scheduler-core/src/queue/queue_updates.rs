@@ -3,7 +3,7 @@
 //! A new request is told at once. All requests are told in a round every few seconds. If the
 //! dispatch has changed, an earlier round tells those whose start has moved.
 
-use super::class_queue::Arrival;
+use super::fair_order::Arrival;
 use crate::collections::Slot;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{Arrival, ClassQueue, Waiting};
+use super::class_queue::{ClassQueue, Waiting};
+use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
 use crate::collections::Slot;
@@ -37,7 +38,6 @@ impl Queues {
         }
     }
 
-    /// The class queues, the most urgent first.
     pub(crate) fn classes(&self) -> &[ClassQueue] {
         &self.classes
     }
@@ -50,7 +50,6 @@ impl Queues {
         &mut self.classes[class.index()]
     }
 
-    /// The queues of more urgent classes than `class`.
     pub(crate) fn before(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..class.index()]
     }
@@ -74,14 +73,12 @@ impl Queues {
         self.cap.has_room(free, client, bill)
     }
 
-    /// Notes a request that begins to wait.
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.join(&waiting.client, bill);
         self.updates.set_subscribed(waiting.arrival, slot, waiting.progress);
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
-    /// Forgets a request that stops waiting.
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.leave(&waiting.client, bill);
         self.updates.set_subscribed(waiting.arrival, slot, false);
@@ -90,7 +87,6 @@ impl Queues {
         }
     }
 
-    /// The request with the earliest deadline.
     pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
         self.deadlines.first().map(|(deadline, _, slot)| (*deadline, *slot))
     }

@@ -45,7 +45,6 @@ impl VirtualClock {
         (self.time, self.measured) = (time, (now, time));
     }
 
-    /// How long the clock takes for `distance`, if its pace is known.
     pub(crate) fn time_for(&self, distance: Span) -> Option<Span> {
         let pace = self.pace.filter(|pace| *pace > 0.0)?;
         Some(Span::from_nanos((distance.secs() / pace * 1e9) as u64))

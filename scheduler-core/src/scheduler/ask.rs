@@ -143,20 +143,17 @@ impl<R: Clone> Scheduler<R> {
     fn offer_behind_queue(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
-        if self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
-            let backlog = self.backlog_through(class);
+        let queues = self.queues.through(class);
+        if queues.iter().any(|queue| queue.waiting() > 0) {
+            let backlog = self.backlog_of(queues);
             behind = self.ledger.paid_behind(now, &backlog, |charge| self.key_demand(charge, class), bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
-    /// What the waiting requests of `class` and of more urgent ones will take.
-    pub(crate) fn backlog_through(&self, class: ClassId) -> Backlog {
-        self.backlog_of(self.queues.through(class))
-    }
-
-    fn backlog_of(&self, queues: &[ClassQueue]) -> Backlog {
+    /// What the requests of some class queues will take.
+    pub(crate) fn backlog_of(&self, queues: &[ClassQueue]) -> Backlog {
         let mut backlog = Backlog::none(&self.resource);
         queues.iter().flat_map(|queue| queue.order().backlogs()).for_each(|more| backlog.add_all(more));
         backlog
@@ -237,7 +234,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The given id, or a new one.
-    pub(crate) fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
+    fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
         if let Some(id) = given {
             return id;
         }

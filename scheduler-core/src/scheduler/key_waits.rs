@@ -19,12 +19,6 @@ use crate::queue::{KeyQueue, KeyQueuePosition, Waiting};
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
-impl<R> Waiting<R> {
-    pub(crate) fn key_position(&self) -> KeyQueuePosition {
-        (self.class, self.arrival)
-    }
-}
-
 /// Whether a request has waited for longer than its class allows.
 fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePosition) -> bool {
     move |(class, arrival)| {

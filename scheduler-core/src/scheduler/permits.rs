@@ -28,7 +28,6 @@ pub(crate) struct Permit<R> {
 }
 
 impl<R> Permit<R> {
-    /// Its start, if it was granted and not given back.
     pub(crate) fn granted(&self) -> Option<Granted> {
         match self.state {
             State::Granted(granted) => Some(granted),
@@ -206,7 +205,6 @@ impl<R> Permits<R> {
         self.remove(slot);
     }
 
-    /// Notes that the leases of a started permit end at `end`.
     pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
         self.started(slot, end);

@@ -68,7 +68,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        let behind = self.backlog_through(class);
+        let behind = self.backlog_of(self.queues.through(class));
         self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 }
