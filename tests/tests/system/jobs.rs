@@ -6,7 +6,7 @@ use crate::JOBS_WORKER;
 use async_nats::HeaderMap;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::serve::Running;
-use rampmeter_tests::guilds::{self, Call, Guilds, discord, name};
+use rampmeter_tests::guilds::{self, GuildCall, Guilds, discord, name};
 use rampmeter_tests::machine::undisturbed;
 use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::wrong_clock::WrongClock;
@@ -253,7 +253,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
 }
 
 /// One token of the two is margin: a call at once, and then one each half second.
-fn in_time(calls: &[&Call]) -> Result<(), String> {
+fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
     let late = |number: usize| (calls[number].at - calls[0].at).as_secs_f64() - 0.5 * number as f64;
     match (0..calls.len()).find(|number| !(-0.05..0.35).contains(&late(*number))) {
         Some(number) => Err(format!("job {number} is {} s late: {calls:?}", late(number))),

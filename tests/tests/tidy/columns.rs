@@ -50,6 +50,7 @@ const STILL_WIDE: &[&str] = &[
 ];
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a test that fails says where")]
 fn prose_is_narrow() {
     let mut wide = BTreeSet::new();
     for file in files("", "rs").into_iter().chain(files("", "md")) {
@@ -66,6 +67,7 @@ fn prose_is_narrow() {
 
 /// No test falls for a long sentence, because some have a reason; this counts them.
 #[test]
+#[expect(clippy::print_stdout, reason = "the report is for people")]
 fn long_sentences_are_counted() {
     let short = "/// Twenty-five words are the most. A list, a colon: all count.\n";
     let long = format!("//! {}.\nfn code() {{}}\n", "word ".repeat(MOST_WORDS + 1).trim_end());

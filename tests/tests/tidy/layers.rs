@@ -75,6 +75,11 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     (
         "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/dispatch.rs",
+        "the scheduler has the starts that are held",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
         "scheduler-core/src/scheduler/pending_answers.rs",
         "the scheduler has the answers that wait",
     ),

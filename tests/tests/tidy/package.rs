@@ -60,7 +60,7 @@ impl Package {
         let mut edges = BTreeSet::new();
         for (at, (from, module)) in &self.modules {
             let imports = module.imports.iter().filter(|import| is_used(module, import));
-            let imported = imports.filter_map(|import| self.absolute(at, module, &import.path));
+            let imported = imports.filter_map(|import| self.absolute(at, &import.path));
             let mentioned = module.mentions.iter().filter_map(|path| self.mentioned(at, module, path));
             let needed = imported.chain(mentioned).flat_map(|path| self.defining(&path, MOST_HOPS));
             edges.extend(needed.filter(|to| to != from).map(|to| (from.clone(), to)));
@@ -69,7 +69,7 @@ impl Package {
     }
 
     /// The path from the package's root, or nothing if it leads out of the package.
-    fn absolute(&self, at: &[String], module: &Module, path: &[String]) -> Option<Segments> {
+    fn absolute(&self, at: &[String], path: &[String]) -> Option<Segments> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some(rest.to_vec()),
@@ -77,7 +77,7 @@ impl Package {
             "super" => {
                 let above = &at[..at.len().checked_sub(1)?];
                 match rest.first().is_some_and(|next| next == "super") {
-                    true => self.absolute(above, module, rest),
+                    true => self.absolute(above, rest),
                     false => Some([above, rest].concat()),
                 }
             }
@@ -89,8 +89,8 @@ impl Package {
     fn mentioned(&self, at: &[String], module: &Module, path: &[String]) -> Option<Segments> {
         let import = module.imports.iter().find(|import| import.name == path[0]);
         match import {
-            Some(import) => Some([self.absolute(at, module, &import.path)?.as_slice(), &path[1..]].concat()),
-            None => self.absolute(at, module, path),
+            Some(import) => Some([self.absolute(at, &import.path)?.as_slice(), &path[1..]].concat()),
+            None => self.absolute(at, path),
         }
     }
 
@@ -123,12 +123,12 @@ impl Package {
         let named = module.imports.iter().filter(|import| import.name == name);
         let globs = module.imports.iter().filter(|import| import.name == "*");
         let globs = globs.filter_map(|import| {
-            let mut path = self.absolute(at, module, &import.path)?;
+            let mut path = self.absolute(at, &import.path)?;
             path.pop();
             let found = self.modules.get(&path).is_some_and(|(_, module)| knows(module, name));
             found.then(|| join(&path, name))
         });
-        let mut paths = named.filter_map(|import| self.absolute(at, module, &import.path)).chain(globs);
+        let mut paths = named.filter_map(|import| self.absolute(at, &import.path)).chain(globs);
         let path = paths.next()?;
         Some(self.defining(&[path.as_slice(), rest].concat(), hops - 1))
     }
@@ -139,7 +139,7 @@ impl Package {
             return vec![file.clone()];
         }
         let visible = module.imports.iter().filter(|import| import.is_visible);
-        let paths = visible.filter_map(|import| self.absolute(at, module, &import.path));
+        let paths = visible.filter_map(|import| self.absolute(at, &import.path));
         let beyond = paths.flat_map(|path| self.defining(&path, hops - 1));
         let own = (!module.items.is_empty()).then(|| file.clone());
         own.into_iter().chain(beyond).collect()

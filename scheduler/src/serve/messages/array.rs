@@ -3,14 +3,15 @@
 use crate::serve::messages::inbound::Address;
 use std::ops::Range;
 
-/// The place of an element's answer.
+/// The answer of one element: its index, and where its text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayPlace {
     array: usize,
     element: usize,
 }
 
-/// The answer to an array, as far as it has come together. Nearly always all answers come at once and in order.
+/// The answer to an array, as far as it is complete. Nearly always all answers come at once and in
+/// order.
 #[derive(Debug)]
 struct OpenArray {
     reply: Address,
@@ -26,7 +27,7 @@ struct OpenArray {
 #[derive(Debug, Default)]
 pub struct Arrays {
     open: Vec<Option<OpenArray>>,
-    /// Of arrays that are done: their memory serves the next ones.
+    /// Memory of finished arrays, for the next ones.
     spare: Vec<(Vec<u8>, Vec<AnswerRange>)>,
 }
 
