@@ -1,7 +1,6 @@
 //! The clients that share a class, and how much service each has had.
 
-use super::virtual_clock::VirtualClock;
-use super::virtual_time::VirtualTime;
+use super::virtual_clock::{VirtualClock, VirtualTime};
 use crate::ids::LimitId;
 use crate::policy::LimitSet;
 use hashbrown::HashMap;

@@ -4,7 +4,7 @@
 //! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
 
-use super::virtual_time::VirtualTime;
+use super::virtual_clock::VirtualTime;
 use crate::collections::{Nodes, Slab, Slot};
 use crate::ledger::Backlog;
 use crate::policy::{Bill, LimitSet, Resource};

@@ -9,7 +9,6 @@ mod key_queues;
 mod queue_updates;
 mod queues;
 mod virtual_clock;
-mod virtual_time;
 
 pub(crate) use class_queue::{ClassPosition, ClassQueue, StartReason, Waiting};
 pub(crate) use fair_order::Arrival;

@@ -1,11 +1,30 @@
-//! The virtual clock of one limit in a class queue, and its pace.
+//! The virtual time of start-time fair queueing (Goyal, Vin and Cheng, 1997), and its clocks.
 
-use super::virtual_time::VirtualTime;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The time over which the pace is averaged: long enough for a round of many clients, and short
 /// enough to follow the load.
 const WINDOW: Span = Span::from_secs(120);
+
+/// How much service a client has had, in nanoseconds of the resource at a weight of one.
+///
+/// It begins anew whenever the queue is empty. If that does not happen for centuries, it
+/// saturates, and the order of arrival is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VirtualTime(u64);
+
+impl VirtualTime {
+    pub(crate) const MAX: VirtualTime = VirtualTime(u64::MAX);
+
+    pub(crate) fn since(self, earlier: VirtualTime) -> Span {
+        Span::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    #[must_use]
+    pub(crate) fn after(self, service: Span) -> Self {
+        VirtualTime(self.0.saturating_add(service.nanos()))
+    }
+}
 
 /// Shows the virtual time at which the slices of currently served requests begin.
 ///

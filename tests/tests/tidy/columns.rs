@@ -12,7 +12,6 @@ const MOST_WORDS: usize = 25;
 const STILL_WIDE: &[&str] = &[
     "protocol/nats/src",
     "protocol/src",
-    "scheduler-core/src",
     "scheduler-core/src/adaptation",
     "scheduler-core/src/arithmetic",
     "scheduler-core/src/collections",
@@ -21,8 +20,6 @@ const STILL_WIDE: &[&str] = &[
     "scheduler-core/src/ledger",
     "scheduler-core/src/limits",
     "scheduler-core/src/policy",
-    "scheduler-core/src/queue",
-    "scheduler-core/src/scheduler",
     "scheduler-core/src/views",
     "scheduler/dialects/src",
     "scheduler/src",
