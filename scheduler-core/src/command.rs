@@ -40,19 +40,16 @@ pub enum Command<R> {
         id: PermitId,
     },
     /// An announcement to all clients.
-    Announce(Announcement),
+    Announce(FreezeNotice),
 }
 
-/// What all clients are told.
+/// Starts within this time from now are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Announcement {
-    /// Starts within this time from now are void.
-    Freeze {
-        /// The limits that are frozen.
-        limits: Vec<LimitId>,
-        /// For how long.
-        span: Span,
-    },
+pub struct FreezeNotice {
+    /// The frozen limits.
+    pub limits: Vec<LimitId>,
+    /// For how long.
+    pub span: Span,
 }
 
 /// A granted permit.

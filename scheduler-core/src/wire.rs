@@ -1,7 +1,7 @@
 //! Translates the protocol's messages into events, and commands into the protocol's messages.
 
 use crate::adaptation::Observation;
-use crate::command::{Announcement, Command};
+use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::ids::LimitId;
 use crate::policy::{Call, Resource};
@@ -104,13 +104,9 @@ pub fn answer<R>(
 
 /// An announcement as the wire has it.
 #[must_use]
-pub fn news(resource: &Resource, epoch: u64, announcement: &Announcement) -> News {
-    match announcement {
-        Announcement::Freeze { limits, span } => {
-            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
-            News::Freeze { limits, for_ms: span.millis(), epoch: Some(epoch) }
-        }
-    }
+pub fn news(resource: &Resource, epoch: u64, freeze: &FreezeNotice) -> News {
+    let limits = freeze.limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
+    News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
 /// A refusal as the wire has it, with the limit's name in the message.

@@ -30,10 +30,8 @@ impl<R: Clone> Scheduler<R> {
         if let Some(slot) = ask.id.as_ref().and_then(|id| self.permits.find(id)) {
             return self.ask_again(now, slot, ask);
         }
-        if let Some(refusal) = self.spent_quota(now, &ask.bill) {
-            return self.refuse(ask.to, ask.id, refusal);
-        }
-        if let Err(refusal) = self.check_room(now, &ask.bill) {
+        let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
+        if let Some(refusal) = refusal {
             return self.refuse(ask.to, ask.id, refusal);
         }
         match ask.mode {
@@ -126,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
         self.join_queue(now, ask, offer.at);
     }
 
-    /// The refusal of a request that may not wait beside so many others.
+    /// The refusal of a request for which the queues have no place.
     fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
         let bound = self.resource.spec().bounds.max_waiting;
         let free = bound.saturating_sub(waiting);
@@ -223,8 +221,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Puts a new request into the queue of its class. Whether it may start before the others.
-    fn enter_queue(&mut self, slot: Slot) -> bool {
+    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         let waiting = permit.waiting_mut();

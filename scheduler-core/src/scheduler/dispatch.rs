@@ -199,7 +199,7 @@ impl<R: Clone> Scheduler<R> {
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             // A limit that can pay in time must not block other requests, even if it moved the
-            // start last. A key must not either, as others have other keys.
+            // start last. A key must not either, as other requests have other keys.
             let shared = offer.limited_by.filter(|limit| bill.key_of(*limit).is_none());
             let any = || shared.or_else(|| bill.iter().next().map(|(id, _)| id));
             return self.ledger.shared_beyond(now, bill, tier, latest).or_else(any).or(offer.limited_by);

@@ -8,7 +8,7 @@
 use super::Scheduler;
 use super::permits::Granted;
 use crate::adaptation::{Observation, Reading, Scope, Verdict};
-use crate::command::{Announcement, Command};
+use crate::command::{Command, FreezeNotice};
 use crate::ids::LimitId;
 use crate::policy::Bill;
 use crate::refusal::Refusal;
@@ -115,7 +115,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.hasten_checkpoint();
         if voids {
-            self.push(Command::Announce(Announcement::Freeze { limits: limits.to_vec(), span: longest }));
+            self.push(Command::Announce(FreezeNotice { limits: limits.to_vec(), span: longest }));
         }
     }
 

@@ -40,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
         let queue = self.queues.class_mut(waiting.class);
         queue.leave(&self.resource, waiting, None);
         queue.note_key_wait(slot, waiting, true);
-        self.keys_of(&Arc::clone(&permit.bill)).into_iter().for_each(|key| self.ledger.keys.note(key));
+        self.keys_of(&permit.bill).into_iter().for_each(|key| self.ledger.keys.note(key));
         self.permits.get_mut(slot).waiting_mut().at_key = Some(key);
         self.ledger.keys.keep(key, true);
         let key_queue = self.queues.keys.open(key);
@@ -115,13 +115,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// The first request of a key queue takes its place in the queue of its class.
     fn admit(&mut self, now: Time, key: Slot, position: KeyQueuePosition, slot: Slot) {
-        let permit = self.permits.get_mut(slot);
-        let bill = Arc::clone(&permit.bill);
-        let waiting = permit.waiting_mut();
+        let waiting = self.permits.get_mut(slot).waiting_mut();
         waiting.at_key = None;
-        let queue = self.queues.class_mut(waiting.class);
-        queue.note_key_wait(slot, waiting, false);
-        queue.enter(&self.resource, slot, &bill, waiting);
+        self.queues.class_mut(waiting.class).note_key_wait(slot, waiting, false);
+        self.enter_queue(slot);
         let kept = self.claim_before(now, position, key).is_some();
         let key_queue = self.queues.keys.open(key);
         key_queue.leave(position);
@@ -185,14 +182,11 @@ impl<R: Clone> Scheduler<R> {
     /// What requests of this class and of more urgent ones will take of a key: those in its queue,
     /// and the one that it keeps something for.
     pub(crate) fn key_demand(&self, charge: &KeyCharge, class: ClassId) -> Credit {
-        let key_queue = self.queue_of_key(charge);
-        key_queue.map_or(Credit::ZERO, |key_queue| {
-            let holder = key_queue.claim.filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
-            let kept =
-                holder.filter(|holder| holder.waiting().at_key.is_some()).map(|holder| holder.bill.get(charge.limit));
-            let rate = self.resource.limits()[charge.limit.index()].rate();
-            key_queue.through(class).backlog + kept.map_or(Credit::ZERO, |amount| rate.credit(amount))
-        })
+        let Some(queue) = self.queue_of_key(charge) else { return Credit::ZERO };
+        let holder = queue.claim.filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));
+        let kept = holder.filter(|holder| holder.waiting().at_key.is_some());
+        let rate = self.resource.limits()[charge.limit.index()].rate();
+        queue.through(class).backlog + kept.map_or(Credit::ZERO, |holder| rate.credit(holder.bill.get(charge.limit)))
     }
 
     fn queue_of_key(&self, charge: &KeyCharge) -> Option<&KeyQueue> {

@@ -92,7 +92,7 @@ pub struct Scheduler<R> {
     /// What the store allows to be granted; a scheduler without a store has none.
     pub(crate) grant_budget: Option<GrantBudget>,
     /// Units of former limits: calls that were granted under them may still state such costs.
-    pub(crate) former_units: BTreeSet<Name>,
+    former_units: BTreeSet<Name>,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
     /// The time of the latest event.

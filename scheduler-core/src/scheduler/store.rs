@@ -26,7 +26,7 @@ impl<R: Clone> Scheduler<R> {
         self
     }
 
-    /// When to write the next checkpoint; if the last write is still under way, right after it.
+    /// When to write the next checkpoint, or as soon as the outcome of the last write is known.
     /// None if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
