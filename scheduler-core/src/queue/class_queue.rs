@@ -125,7 +125,7 @@ impl ClassQueue {
             Some((now, StartReason::InTurn)) => self.clients.serve(now, &waiting.client, set, slice, turn.tag),
             // The clocks must not pass the turns of the requests that it has passed.
             Some((_, StartReason::Promoted | StartReason::Backfilled)) => {
-                self.clients.leave(&waiting.client, slice, true)
+                self.clients.leave(&waiting.client, slice, true);
             }
             None => self.clients.leave(&waiting.client, slice, false),
         }

@@ -44,9 +44,9 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Takes out all waiting requests, as if they were asked anew: first those whose answers wait
-    /// for the store, then class by class in the order of arrival. If the charges change, a
-    /// request of the first kind that has no [`Call`] is refused, to be asked again at once.
+    /// Takes out all waiting requests, as if they were asked anew. Requests whose answers wait for
+    /// the store are first, then each class follows by arrival. If the charges change, a request of
+    /// the first kind that has no [`Call`] is refused, to be asked again at once.
     pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
         let is_same = resource.charges_as(&self.resource);
         let mut waiting = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! Starved requests go first, then the classes in their order. Within a class, the turns decide.
 //! Each request gets the earliest start that is left, and is committed to it if it is within the
-//! horizon. A later start is only held during this dispatch, so that no other request takes it; it
+//! horizon. A later start is only held during this dispatch, so that no other request takes it. It
 //! is not promised, and the next event may change it. A held request blocks the requests of its
 //! class that need the same limit, unless they [backfill](super::backfill) a window.
 

@@ -1,11 +1,11 @@
 //! Waiting for keys: a request that a key's bucket holds up waits in the queue of that key, and
 //! blocks no request with other keys.
 //!
-//! The first request of a key queue moves to the queue of its class once the key can pay for it,
-//! beside what the key keeps. If another key holds the request up there, it moves to that key's
-//! queue. The key that it came from then keeps what the request needs, for the time when the other
-//! key can pay. Each key keeps something for one request only: for the first in the order of key
-//! queues. So the first of all requests never loses what is kept for it, and none waits for ever.
+//! The first request of a key queue moves to the queue of its class once the key can pay for it. If
+//! another key holds the request up there, it moves to that key's queue. The key that it came from
+//! then keeps what the request needs, for the time when the other key can pay. Each key keeps
+//! something for one request only: for the first in the order of key queues. So the first of all
+//! requests never loses what is kept for it, and none waits for ever.
 
 use super::Scheduler;
 use super::dispatch::just_past;
@@ -179,8 +179,8 @@ impl<R: Clone> Scheduler<R> {
         Some((self.ledger.keys.get(key)?.limit, self.queues.keys.get(key)?))
     }
 
-    /// What requests of this class and of more urgent ones will take of a key: those in its queue,
-    /// and the one that it keeps something for.
+    /// What requests of this class and of more urgent ones will take of a key. The request for
+    /// which it keeps something is one of them.
     pub(crate) fn key_demand(&self, charge: &KeyCharge, class: ClassId) -> Credit {
         let Some(queue) = self.queue_of_key(charge) else { return Credit::ZERO };
         let holder = queue.claim.filter(|((of, _), _)| *of <= class).map(|(_, slot)| self.permits.get(slot));

@@ -2,7 +2,7 @@
 //!
 //! A request for an immediate answer that no checkpoint covers is asked again after each
 //! checkpoint. A start beyond the budgets of checkpoints is promised at once, so that the next
-//! checkpoint has it, and told once the store holds that checkpoint. A successor that restores an
+//! checkpoint has it. It is told once the store holds that checkpoint. A successor that restores an
 //! earlier checkpoint does not have the start; its client was never told.
 
 use super::Scheduler;
