@@ -73,7 +73,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn grantable_at_once(&self, now: Time) -> Vec<ImmediateDemand> {
         let mut held = Backlog::none(&self.resource);
-        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
+        self.pending_bills().for_each(|bill| held.add(&self.resource, bill));
         let at_once = |(id, _)| {
             let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
             let level = self.near_level(now, limit, bucket);
@@ -94,7 +94,7 @@ impl<R: Clone> Scheduler<R> {
         let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
-            self.backlog_through(class).of(id).min(stock)
+            self.backlog_of(self.queues.through(class)).of(id).min(stock)
         };
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)

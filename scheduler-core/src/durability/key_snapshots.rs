@@ -124,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
             self.queues.classes().iter().flat_map(|queue| queue.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
-        for charge in bills.chain(self.bills_held()).flat_map(|bill| long(&self.resource, bill)) {
+        for charge in bills.chain(self.pending_bills()).flat_map(|bill| long(&self.resource, bill)) {
             *wanted.entry(charge.name()).or_insert(Credit::ZERO) += credit(&self.resource, charge);
         }
         wanted

@@ -57,11 +57,6 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// Notes that the upstream answered a call with 429.
-    pub fn count_upstream_429(&mut self) {
-        self.counters.upstream_429 += 1;
-    }
-
     /// How many permits are remembered.
     #[must_use]
     pub fn remembered(&self) -> usize {
@@ -73,7 +68,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        let behind = self.backlog_through(class);
+        let behind = self.backlog_of(self.queues.through(class));
         self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 }

@@ -66,11 +66,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "a succession compares two resources",
     ),
     (
-        "scheduler-core/src/queue/fair_order.rs",
-        "scheduler-core/src/queue/class_queue.rs",
-        "the order names places in the queue",
-    ),
-    (
         "scheduler-core/src/scheduler/mod.rs",
         "scheduler-core/src/scheduler/delivery.rs",
         "the scheduler has the state of deliveries",
@@ -82,7 +77,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     (
         "scheduler-core/src/scheduler/mod.rs",
-        "scheduler-core/src/scheduler/held_answers.rs",
+        "scheduler-core/src/scheduler/pending_answers.rs",
         "the scheduler has the answers that wait",
     ),
     (
