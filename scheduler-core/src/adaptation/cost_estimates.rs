@@ -1,4 +1,6 @@
-//! CostEstimates that are too high or too low time and again.
+//! Corrects cost estimates that are too high or too low again and again.
+//!
+//! A correction is an exponentially weighted moving average of actual cost over estimated cost.
 
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};
@@ -8,31 +10,30 @@ use rampmeter_protocol::status::Correction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Kinds of calls and units that are told apart; of others nothing is learned.
+/// The largest number of factors; further kinds and units keep their estimates.
 const MAX_FACTORS: usize = 1024;
-/// A call counts for one part in this many: what is learned follows the last few dozen.
+/// Each call has a weight of one part in this many, so a factor follows the last few dozen calls.
 const WEIGHT: i64 = 16;
-/// Factors that are applied differ by this much at least.
+/// Applied factors are multiples of this step.
 const STEP: i64 = UNITY / 64;
-/// In millionths. No estimate is taken to be further off than this.
+/// One in millionths, and the bounds of a factor.
 const UNITY: i64 = 1_000_000;
 const LEAST: i64 = UNITY / 8;
 const MOST: i64 = UNITY * 8;
 
-/// By how much to multiply what is estimated for each kind of call, by unit: an exponentially weighted mean of what such calls
-/// cost for each token that they were charged.
+/// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CostEstimates(BTreeMap<(Arc<str>, Name), Factor>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    /// By how many millionths it is above one.
+    /// In millionths.
     above_one: i64,
     calls: u64,
 }
 
 impl CostEstimates {
-    /// `estimate` as such calls have turned out to cost.
+    /// The estimate times the learned factors.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let mut bill = estimate.clone();
@@ -42,7 +43,7 @@ impl CostEstimates {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
         }
-        // Most calls cost what they are estimated to: they need no second bill.
+        // Most calls cost what they are estimated to and need no second bill.
         if bill == estimate {
             return estimate;
         }
@@ -50,7 +51,7 @@ impl CostEstimates {
         bill
     }
 
-    /// Learns that a call which was charged `bill` cost this much of `unit`.
+    /// Learns that a call with this bill actually cost `cost` of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
         let Some(kind) = &bill.kind else { return };
         let of_unit = |(id, _): &(LimitId, Amount)| *resource.limits()[id.index()].spec().unit == *unit;
@@ -61,7 +62,6 @@ impl CostEstimates {
         }
     }
 
-    /// What was learned, for people.
     pub(crate) fn report(&self) -> Vec<Correction> {
         let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
             kind: kind.to_string(),
@@ -78,7 +78,7 @@ impl Factor {
         UNITY + self.above_one
     }
 
-    /// Rounded up, and in steps, so that calls that are estimated alike share a bill.
+    /// Rounds up, in steps, so that calls with equal estimates share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
         let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
         let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);

@@ -1,4 +1,4 @@
-//! Checkpoints: what the store has to hold before permits may be granted.
+//! Checkpoints: states that the store must hold before permits are granted.
 
 use super::level_snapshots::ListedPromises;
 use super::record_space::{HALF, MOST_FAR, fitting, keep_first};
@@ -13,20 +13,21 @@ use crate::policy::Limit;
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::time::Time;
 
-/// A state to be written to the store, in which all that may be granted under it counts as spent.
+/// A state for the store that counts everything which may be granted under it as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// For [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
+    /// The number to report with
+    /// [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
-    /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
+    /// The budget in millionths, by limit: what may still be granted under this checkpoint.
     pub budget: Vec<u64>,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The checkpoint to be written at `now`. None if the scheduler is not [fenced](Scheduler::fenced), or if too many were
-    /// taken of which nobody has said whether the store holds them.
+    /// The checkpoint to write at `now`. None if the scheduler is not [fenced](Scheduler::fenced),
+    /// or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         self.ledger.advance(now);
         if self.grant_budget.as_ref()?.is_full() {
@@ -47,12 +48,13 @@ impl<R: Clone> Scheduler<R> {
         Some(Checkpoint { number, state, budget })
     }
 
-    /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
-    /// far promises. The others are empty until near starts are past.
+    /// The keys of a checkpoint. Keys with budgets are `listed`. Of the others, those with far
+    /// promises are empty until the last promise. All remaining keys are empty until near starts
+    /// are past.
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
-        // One more than are listed says how long the others wait.
+        // The first key beyond the list bounds how long the others stay empty.
         let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
         if budgets.is_none() {
             far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
@@ -82,14 +84,14 @@ impl<R: Clone> Scheduler<R> {
         self.resource.limits_by_id().map(at_once).collect()
     }
 
-    /// The level of a bucket as far as near starts are concerned.
+    /// The level of a bucket for near starts.
     pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
-        // What comes in at once is asked for when it does, and not long before.
+        // A window's next amount needs a checkpoint shortly before it comes, not earlier.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
         bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
-    /// What those who wait could take from a limit at this level, which is no more than there is for their class.
+    /// The amount that waiting requests could take of a limit at this level, with headrooms.
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
         let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {

@@ -1,4 +1,4 @@
-//! Freezes and spent quotas, as a successor has to know them.
+//! Freezes and spent quotas in a snapshot.
 
 use crate::policy::KeyCharge;
 use crate::scheduler::Scheduler;
@@ -6,24 +6,25 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Most freezes of keys that a successor is told of, those that end last: of others, its first call learns.
+/// The largest number of key freezes in a snapshot. The ones that end last are kept; a first call
+/// rediscovers the others.
 const MOST_TOLD: usize = 256;
 
-/// A freeze, or a quota that is spent by the upstream's own word, as a successor has to know it.
+/// A freeze, or a quota that the upstream declared spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreezeSnapshot {
     /// The limit.
     pub limit: Name,
-    /// The key that it is for, where that has a bucket of its own.
+    /// The key, if the limit has buckets by key.
     pub key: Option<String>,
-    /// Until when, in nanoseconds from the snapshot on.
+    /// Nanoseconds from the snapshot to the end.
     pub nanos: u64,
-    /// Whether it is a spent quota, which nobody waits for.
+    /// Whether it is a spent quota, for which no request waits.
     pub spent: bool,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// All freezes whose probes are not known to be served, and quotas that are spent.
+    /// All freezes that no served probe has ended, and all spent quotas.
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
         let limits = self.resource.limits();
         let mark = |limit: &Name, key: Option<&str>, until: Time, spent: bool| {
@@ -42,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
         shared.into_iter().chain(keyed).collect()
     }
 
-    /// Goes on with a freeze that a predecessor has told of at `then`: one call goes first behind it.
+    /// Restores a freeze of the snapshot at `then`. A single probe starts after its end.
     pub(crate) fn restore_freeze(&mut self, then: Time, mark: &FreezeSnapshot) {
         let Some(limit) = self.resource.limit(&mark.limit) else { return };
         let until = then + Span::from_nanos(mark.nanos);

@@ -1,9 +1,12 @@
-//! Keys of long limits, one by one.
+//! Keys of limits with long periods.
 //!
-//! A million keys may change between two checkpoints, so that a checkpoint does not have them all, and a successor takes those that it does not know for
-//! empty. Of a limit whose period is long that would be for hours, or until next month. So a checkpoint lists the keys of such limits that are
-//! in use, each with a budget of its own, and names the [pages](crate::durability::key_pages) that tell of those at rest. A key that is not listed
-//! may be granted a call before a checkpoint lists it, where that is a small part of what it has.
+//! A million keys may change between two checkpoints, so a checkpoint can't contain all keys. A
+//! successor takes unknown keys for empty. For a limit with a long period, they would stay empty
+//! for hours or weeks.
+//!
+//! So a checkpoint lists the keys of such limits that are in use, each with its own budget. It
+//! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
+//! budget of one call, if that is a small part of its bucket.
 
 use super::record_space::{HALF, MANY_IN_USE, MOST_ON_PAGE, ROOM, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
@@ -19,16 +22,18 @@ use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Most keys that one checkpoint looks at, those of a page and as many again. While more are in use, as after a change of limits, a
-/// successor takes keys for empty.
+/// The largest number of keys that one checkpoint examines: those of a page, and as many again.
+/// While more are in use, as after a change of limits, a successor takes keys for empty.
 const MOST_LOOKED_AT: usize = 2 * MOST_ON_PAGE;
-/// Those first in line for whom there is to be a budget.
+/// How many of the first requests of the class queues get a budget for their keys.
 const MOST_IN_LINE: usize = 64;
-/// A call takes at most one part in this many of a bucket to be allowed to every key: so much is lost with whoever leads.
+/// Unlisted keys get a budget of at most one part in this many of a bucket. A crash loses this
+/// much.
 const SMALL_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
-    /// The pages that are to be written before a checkpoint, and what that is to tell and to allow of keys; nothing where there are too many.
+    /// The new pages before a checkpoint, and the budgets and snapshots of keys in it. `None` if
+    /// too many keys are in use.
     pub(crate) fn key_budgets(&mut self, now: Time) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeySnapshot>)>) {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
@@ -48,14 +53,15 @@ impl<R: Clone> Scheduler<R> {
         (pages, if are_all { self.listable(now, wanted) } else { None })
     }
 
-    /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
+    /// Pages of all keys that are on no page, as many as fit. The scheduler grants nothing
+    /// afterwards.
     pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
         let used = self.ledger.keys.used(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.turn_pages(now, usize::MAX, &mut used)
     }
 
-    /// Writes those of too many keys that are wanted least to pages, until the others can be listed.
+    /// Moves the least demanded keys to new pages until the rest can be listed.
     fn turn_pages(&mut self, now: Time, most: usize, wanted: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
         let mut pages = Vec::new();
         if wanted.len() <= MANY_IN_USE {
@@ -63,7 +69,7 @@ impl<R: Clone> Scheduler<R> {
         }
         let resting = self.least_wanted(wanted);
         let mut resting = &resting[..];
-        // One page is enough where the checkpoint has room for all others.
+        // A single page suffices if the checkpoint has room for the rest.
         while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MOST_ON_PAGE) {
             let marks = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
             let keys = fitting(MOST_ON_PAGE, ROOM, marks);
@@ -81,8 +87,8 @@ impl<R: Clone> Scheduler<R> {
         pages
     }
 
-    /// Keys that no page tells of, those that are wanted least first. A page tells little of keys with promises, which take the stock of
-    /// all the time until then: they come last, and only if the checkpoint has no room for them.
+    /// Keys on no page, the least demanded first. Keys with promises come last, and only if the
+    /// checkpoint has no room for them. A page counts their stock until the last promise as spent.
     fn least_wanted(&self, wanted: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let keys = &self.ledger.keys;
         let rank = |(name, budget): (&KeyName, &Credit)| {
@@ -96,7 +102,7 @@ impl<R: Clone> Scheduler<R> {
         least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
 
-    /// What a checkpoint tells and allows of keys; nothing where there are too many.
+    /// The budgets and snapshots of the keys of a checkpoint; `None` if there are too many.
     fn listable(&self, now: Time, wanted: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
         if wanted.len() > MOST_ON_PAGE {
             return None;
@@ -104,7 +110,7 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits();
         let others: Vec<Credit> = limits.iter().zip(self.grant_budget.as_ref()?.largest()).map(small).collect();
         let budget = |(name, wanted): (KeyName, Credit)| {
-            // More than there is can't be granted, and would be lost with whoever leads.
+            // A larger budget could not be used, and a crash would lose it.
             let level = self.near_level(now, &limits[name.0.index()], &self.key_bucket(now, &name));
             let budget = others[name.0.index()].max(wanted).min(level.max(Credit::ZERO));
             (name, budget)
@@ -118,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
         Some((KeyBudgets::new(budgets, others), marks))
     }
 
-    /// What those who are held, and the first in line, want of each key.
+    /// The demand for each key by held requests and by the first requests in the queues.
     fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
         let in_line =
             self.queues.classes().iter().flat_map(|queue| queue.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
@@ -130,13 +136,12 @@ impl<R: Clone> Scheduler<R> {
         wanted
     }
 
-    /// What a successor is to know of a key that has this budget.
     fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeySnapshot {
         KeySnapshot::of(&self.resource.limits()[name.0.index()], &name.1, &self.key_bucket(now, name), now, budget)
     }
 
-    /// What a successor is to know of keys: `listed`; pages; and of others what each may be `allowed` beyond what it has, where that
-    /// is known. Where it is not, they are empty until `empty`.
+    /// The keys of a snapshot: `listed` ones, those on `pages`, and the budget of all others by
+    /// limit. Others without an `allowed` budget are empty until `empty`.
     pub(crate) fn keys_snapshot(
         &self,
         now: Time,
@@ -148,13 +153,13 @@ impl<R: Clone> Scheduler<R> {
         let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
             self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
-        // As long as the keys of a predecessor are empty, so are those of a successor.
+        // Keys that a predecessor left empty stay empty for a successor, too.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
         let others_empty_in = empty.max(begins).map(|time| distance(now, time));
         KeysSnapshot { listed, known: known.collect(), others_empty_in, pages }
     }
 
-    /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
+    /// References to all pages. Each key on them may be granted `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
         let spent = |page: &Page, (id, limit): (LimitId, &Limit)| {
             (limit.spec().name.clone(), limit.rate().micros_up(page.spent[id.index()] + allowed(id)))
@@ -169,7 +174,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.pages.iter().map(page).collect()
     }
 
-    /// What a successor is to know of each key of a limit that is not listed, and has this budget.
+    /// The snapshot of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
         let fresh = self.ledger.keys.fresh(limit, now);
         let limit = &self.resource.limits()[limit.index()];
@@ -183,23 +188,23 @@ impl<R: Clone> Scheduler<R> {
 }
 
 impl KeySnapshot {
-    /// What a successor is to know of the bucket of a key that has this budget.
+    /// The snapshot of a key with this budget.
     pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
         let (micros, taken) = recorded(limit, bucket, now, budget);
         KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken }
     }
 }
 
-/// The level of a bucket in millionths, and what is taken of it, its budget spent.
+/// The level of a bucket in millionths, and its usage, with the budget spent.
 pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit) -> (i128, Option<Usage>) {
-    // A bucket that is full until its budget is used does not fill meanwhile.
+    // A full bucket does not refill until its budget is used.
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
     let unknown = [UsageBlock { from: now, until: now + NEAR, credit: budget }];
     let level = bucket.level_when_paid(limit, now) - budget - late;
     (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
 }
 
-/// What is allowed to each key of a limit that is not listed: a call as large as any of late, where that is a small part.
+/// The budget of each unlisted key: the largest recent call, if it is a small part of the bucket.
 fn small((limit, largest): (&Limit, &Credit)) -> Credit {
     if *largest <= limit.full().part(SMALL_PART) { *largest } else { Credit::ZERO }
 }

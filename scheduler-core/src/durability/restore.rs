@@ -1,4 +1,4 @@
-//! Going on from what a predecessor has written.
+//! Restores a scheduler from a snapshot.
 
 use super::key_snapshots::recorded;
 use super::snapshot::{
@@ -13,10 +13,10 @@ use crate::scheduler::permits::{Granted, Stage, State};
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// A scheduler at `now` that goes on from a snapshot which was taken at `then`.
+    /// A scheduler at `now` that continues from a snapshot taken at `then`.
     ///
-    /// A limit that the snapshot does not know starts as the resource says. A level above a limit's
-    /// capacity is capped. What was learned of a limit goes on to count where its policy is the same.
+    /// A limit without a snapshot starts as the resource says. Levels are capped at the capacity.
+    /// Lessons count for limits with the same policy.
     #[must_use]
     pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
@@ -44,15 +44,16 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    /// The same where what was restored may not be the latest that was ever written: what limits of short periods have in stock counts as
-    /// spent, and their debts are debts. Limits of long periods and quotas, which would be empty for too long, keep what they have.
+    /// This scheduler after a restore from a record that may be outdated. The stock of limits with
+    /// short periods counts as spent; debts stay. Limits with long periods and quotas keep their
+    /// stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
         self.ledger.empty(now, |limit| !limit.is_long());
         self
     }
 
-    /// A scheduler whose buckets are full, whatever the resource says of the start.
+    /// A scheduler whose buckets are all full, whatever the resource says.
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
         Scheduler::at_level(resource, epoch, now, Limit::full)
@@ -103,7 +104,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The keys of a page, with what each of them may have been granted since it was written.
+    /// Restores the keys of a page, with the budget since it was written spent.
     fn restore_page(&mut self, then: Time, page: &KeyPage) {
         let Some(keys) = &page.keys else { return };
         let taken = then - Span::from_nanos(page.age_nanos);
@@ -129,7 +130,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.rest((page.id, taken, spent), slots);
     }
 
-    /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
+    /// The limit of a key and its bucket at `then`; none if the limit is gone.
     fn key_bucket_of(&self, then: Time, mark: &KeySnapshot) -> Option<(LimitId, Bucket)> {
         let id = self.resource.limit(&mark.limit)?;
         let limit = &self.resource.limits()[id.index()];
@@ -154,7 +155,7 @@ impl<R: Clone> Scheduler<R> {
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 
-    /// When the leases of a permit end.
+    /// The ends of a permit's leases.
     fn leases_of(&self, then: Time, mark: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
             let name = &self.resource.limits()[limit.index()].spec().name;
@@ -164,7 +165,7 @@ impl<R: Clone> Scheduler<R> {
         self.resource.leases(bill).map(lease).collect()
     }
 
-    /// What was charged to limits that are there still, and have buckets of the same kind.
+    /// The charges to limits that still exist and have the same kind of buckets.
     fn known_part(&self, mark: &PermitSnapshot) -> Bill {
         let mut bill = Bill::new();
         let shared = mark.bill.iter().map(|(name, amount)| (name, None, *amount));
@@ -181,13 +182,14 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// A bucket of which this is told as it was at `then`.
+/// The bucket with this level or usage at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
     let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 
-/// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.
+/// No scheduler writes unordered steps. They become one step with the largest debit and the latest
+/// end.
 fn heard(then: Time, rate: &Rate, marks: &[DebitSnapshot]) -> PendingDebits {
     let step =
         |mark: &DebitSnapshot| (then + Span::from_nanos(mark.nanos), rate.credit_of_micros(i128::from(mark.micros)));

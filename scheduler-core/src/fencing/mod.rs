@@ -1,4 +1,4 @@
-//! What may be granted before the store says more.
+//! Limits grants to what the store's checkpoints allow.
 
 mod allowance;
 mod grant_budget;

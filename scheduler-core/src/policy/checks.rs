@@ -1,4 +1,4 @@
-//! What is wrong with a specification.
+//! Validation of a resource's specification.
 
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
@@ -9,7 +9,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
-/// A field, whether it is as it has to be, and what would be right.
+/// A field, whether it is valid, and the message if it is not.
 type Rule = (&'static str, bool, String);
 
 /// # Errors
@@ -84,8 +84,6 @@ fn check_class(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Result<
     keep(|field| SpecField::Class(index, field), rules)
 }
 
-/// # Errors
-/// The first rule that is broken.
 fn keep<const N: usize>(place: impl Fn(&'static str) -> SpecField, rules: [Rule; N]) -> Result<(), SpecError> {
     match rules.into_iter().find(|(_, is_kept, _)| !is_kept) {
         Some((field, _, reason)) => Err(SpecError { place: place(field), reason }),

@@ -12,14 +12,14 @@ use rampmeter_protocol::explain::{self, Explained, Explanation, Holder};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How many of those ahead are named; people read no more.
+/// The largest number of requests to list; people read no more.
 const MOST_NAMED: usize = 10;
 
 impl<R: Clone> Scheduler<R> {
-    /// Why the request `id` waits, or why anybody does.
+    /// Explains why the request `id` waits, or what holds the whole resource.
     ///
     /// # Errors
-    /// [`Refusal::UnknownPermit`] for an id that nobody knows.
+    /// [`Refusal::UnknownPermit`] for an unknown id.
     pub fn explain(&mut self, now: Time, id: Option<&PermitId>) -> Result<Explanation, Refusal> {
         let limits = self.limit_status(now);
         let slot = id.map(|id| self.permits.find(id).ok_or(Refusal::UnknownPermit)).transpose()?;
@@ -53,7 +53,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Of those at the gate where a request stands the first, or else of those in line, class by class, and behind them at gates.
+    /// The first requests of the key queue in which `slot` waits, or of all class queues. Requests
+    /// that wait for keys come last.
     fn first(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
         let waiting = slot.and_then(|slot| self.permits.get(slot).as_waiting());
         if let Some((_, key_queue)) = waiting.and_then(|waiting| self.key_queue_of(waiting)) {
@@ -63,7 +64,7 @@ impl<R: Clone> Scheduler<R> {
         in_line.chain(self.queues.classes().iter().flat_map(ClassQueue::waiting_for_keys)).take(count).collect()
     }
 
-    /// What is known of any permit, and of the bucket that holds it.
+    /// The description of any permit, and of the bucket that limits it.
     fn known(
         &self,
         now: Time,
@@ -87,7 +88,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// How the bucket of this limit is doing that is charged.
+    /// The state of the bucket in which `bill` is charged to `limit`.
     fn holder(&self, now: Time, bill: &Bill, limit: LimitId) -> Option<Holder> {
         let key = bill.key_of(limit).map(|charge| charge.key.to_string());
         let tell = |bucket: &Bucket, limit: &Limit| Holder {
