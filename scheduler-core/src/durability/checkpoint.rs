@@ -1,7 +1,7 @@
 //! Checkpoints: states that the store must hold before permits are granted.
 
 use super::level_snapshots::ListedPromises;
-use super::record_space::{HALF, MOST_FAR, fitting, keep_first};
+use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
@@ -55,16 +55,16 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long the others stay empty.
-        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MAX_FAR_KEYS + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
-            keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
+            far.extend(self.ledger.keys.far(now, true).take(MAX_FAR_KEYS + 1));
+            keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let mark = |(until, known): &(Time, &KeyBucket)| {
             let limit = &limits[known.limit.index()];
             KeySnapshot::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
         };
-        let marks = fitting(MOST_FAR, HALF, far.iter().map(mark));
+        let marks = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(mark));
         let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
         listed.extend(marks);
         let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_others(limit)));

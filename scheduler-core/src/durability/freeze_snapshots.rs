@@ -8,7 +8,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The largest number of key freezes in a snapshot. The ones that end last are kept; a first call
 /// rediscovers the others.
-const MOST_TOLD: usize = 256;
+const MAX_FREEZES: usize = 256;
 
 /// A freeze, or a quota that the upstream declared spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<R: Clone> Scheduler<R> {
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
-        let keys = self.ledger.keys.frozen(now).take(MOST_TOLD);
+        let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
         let keyed =
             keys.map(|(until, known)| mark(&limits[known.limit.index()].spec().name, Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()

@@ -8,7 +8,7 @@
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
-use super::record_space::{HALF, MANY_IN_USE, MOST_ON_PAGE, ROOM, fitting};
+use super::record_space::{HALF_KEYS_BYTES, MAX_UNPAGED_KEYS, MAX_PAGE_KEYS, KEYS_BYTES, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
@@ -24,12 +24,12 @@ use std::collections::BTreeMap;
 
 /// The largest number of keys that one checkpoint examines: those of a page, and as many again.
 /// While more are in use, as after a change of limits, a successor takes keys for empty.
-const MOST_LOOKED_AT: usize = 2 * MOST_ON_PAGE;
+const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// How many of the first requests of the class queues get a budget for their keys.
-const MOST_IN_LINE: usize = 64;
+const MAX_FIRST_REQUESTS: usize = 64;
 /// Unlisted keys get a budget of at most one part in this many of a bucket. A crash loses this
 /// much.
-const SMALL_PART: u64 = 16;
+const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
     /// The new pages before a checkpoint, and the budgets and snapshots of keys in it. `None` if
@@ -38,11 +38,11 @@ impl<R: Clone> Scheduler<R> {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
         }
-        if self.ledger.keys.in_use.len() < MANY_IN_USE {
+        if self.ledger.keys.in_use.len() < MAX_UNPAGED_KEYS {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut wanted = self.wanted_of_keys();
-        let used = self.ledger.keys.used(now, MOST_LOOKED_AT);
+        let used = self.ledger.keys.used(now, MAX_EXAMINED);
         let are_all = used.len() == self.ledger.keys.in_use.len();
         let latest = self.grant_budget.as_ref().and_then(GrantBudget::key_budgets);
         for name in used {
@@ -64,15 +64,15 @@ impl<R: Clone> Scheduler<R> {
     /// Moves the least demanded keys to new pages until the rest can be listed.
     fn turn_pages(&mut self, now: Time, most: usize, wanted: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
         let mut pages = Vec::new();
-        if wanted.len() <= MANY_IN_USE {
+        if wanted.len() <= MAX_UNPAGED_KEYS {
             return pages;
         }
         let resting = self.least_wanted(wanted);
         let mut resting = &resting[..];
         // A single page suffices if the checkpoint has room for the rest.
-        while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MOST_ON_PAGE) {
+        while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MAX_PAGE_KEYS) {
             let marks = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
-            let keys = fitting(MOST_ON_PAGE, ROOM, marks);
+            let keys = fitting(MAX_PAGE_KEYS, KEYS_BYTES, marks);
             let (told, rest) = resting.split_at(keys.len());
             resting = rest;
             for (name, _) in told {
@@ -97,14 +97,14 @@ impl<R: Clone> Scheduler<R> {
             Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
         let mut least: Vec<_> = wanted.iter().filter_map(rank).collect();
-        least.retain(|((has_promises, ..), _)| !has_promises || wanted.len() > MOST_ON_PAGE);
+        least.retain(|((has_promises, ..), _)| !has_promises || wanted.len() > MAX_PAGE_KEYS);
         least.sort_by_key(|(rank, _)| *rank);
         least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
 
     /// The budgets and snapshots of the keys of a checkpoint; `None` if there are too many.
     fn listable(&self, now: Time, wanted: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
-        if wanted.len() > MOST_ON_PAGE {
+        if wanted.len() > MAX_PAGE_KEYS {
             return None;
         }
         let limits = self.resource.limits();
@@ -117,7 +117,7 @@ impl<R: Clone> Scheduler<R> {
         };
         let budgets: Vec<(KeyName, Credit)> = wanted.into_iter().map(budget).collect();
         let marks = budgets.iter().map(|(name, budget)| self.listed_key(now, name, *budget));
-        let marks = fitting(MOST_ON_PAGE, HALF, marks);
+        let marks = fitting(MAX_PAGE_KEYS, HALF_KEYS_BYTES, marks);
         if marks.len() < budgets.len() {
             return None;
         }
@@ -127,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
     /// The demand for each key by held requests and by the first requests in the queues.
     fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
         let in_line =
-            self.queues.classes().iter().flat_map(|queue| queue.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
+            self.queues.classes().iter().flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS)).take(MAX_FIRST_REQUESTS);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
         for charge in bills.chain(self.bills_held()).flat_map(|bill| long(&self.resource, bill)) {
@@ -206,5 +206,5 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
 
 /// The budget of each unlisted key: the largest recent call, if it is a small part of the bucket.
 fn small((limit, largest): (&Limit, &Credit)) -> Credit {
-    if *largest <= limit.full().part(SMALL_PART) { *largest } else { Credit::ZERO }
+    if *largest <= limit.full().part(UNLISTED_PART) { *largest } else { Credit::ZERO }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// a successor holds little back for long.
 const MAX_STEPS: u64 = 16;
 /// The largest number of steps with inherited ones, enough for a dozen crashes within seconds.
-const MAX_WITHHELD: usize = 128;
+const MAX_DEBITS: usize = 128;
 
 /// The promises that a snapshot lists one by one: those with the latest starts.
 pub(crate) struct ListedPromises {
@@ -117,7 +117,7 @@ fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
 /// Merges equal steps. Above the bound, the first steps are extended until the next one ends.
 fn merged(steps: Vec<DebitSnapshot>) -> Vec<DebitSnapshot> {
     let mut merged: Vec<DebitSnapshot> = Vec::new();
-    let surplus = steps.len().saturating_sub(MAX_WITHHELD);
+    let surplus = steps.len().saturating_sub(MAX_DEBITS);
     for (index, step) in steps.into_iter().enumerate() {
         match merged.last_mut() {
             Some(last) if last.micros == step.micros || index <= surplus => last.nanos = step.nanos,

@@ -4,23 +4,23 @@ use super::snapshot::KeySnapshot;
 use std::cmp::Ordering;
 
 /// The bytes for keys in a record. A value of the store has at most 1 MiB.
-pub(crate) const ROOM: usize = 900_000;
+pub(crate) const KEYS_BYTES: usize = 900_000;
 /// The bytes for keys with budgets in a checkpoint, and for keys without.
-pub(crate) const HALF: usize = ROOM / 2;
+pub(crate) const HALF_KEYS_BYTES: usize = KEYS_BYTES / 2;
 /// The bytes of a key besides its name and its limit's name.
-const FRAME: usize = 64;
+const KEY_BYTES: usize = 64;
 /// The bytes of one span of usage.
-const SPAN: usize = 66;
+const SPAN_BYTES: usize = 66;
 
 /// The largest number of keys with far promises in a checkpoint. The others stay empty as long as
 /// the next one.
-pub(crate) const MOST_FAR: usize = 256;
+pub(crate) const MAX_FAR_KEYS: usize = 256;
 /// With more keys in use, those at rest are written to pages.
-pub(crate) const MANY_IN_USE: usize = 500;
+pub(crate) const MAX_UNPAGED_KEYS: usize = 500;
 /// The largest number of keys on a page, and of keys with budgets in a checkpoint.
-pub(crate) const MOST_ON_PAGE: usize = 3000;
+pub(crate) const MAX_PAGE_KEYS: usize = 3000;
 /// The largest number of keys that a graceful stop lists besides those on pages.
-pub(crate) const MOST_AT_STOP: usize = 10_000;
+pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
 
 /// The first keys that fit into `most` places and `room` bytes.
 pub(crate) fn fitting(most: usize, room: usize, keys: impl Iterator<Item = KeySnapshot>) -> Vec<KeySnapshot> {
@@ -31,8 +31,8 @@ pub(crate) fn fitting(most: usize, room: usize, keys: impl Iterator<Item = KeySn
 
 /// The largest size of a key in bytes. Without tokens, it has its name twice and its spans.
 fn size(key: &KeySnapshot) -> usize {
-    let name = FRAME + key.limit.len() + key.key.chars().map(written).sum::<usize>();
-    key.taken.as_ref().map_or(name, |taken| name + name + SPAN * taken.spans.len())
+    let name = KEY_BYTES + key.limit.len() + key.key.chars().map(escaped_len).sum::<usize>();
+    key.taken.as_ref().map_or(name, |taken| name + name + SPAN_BYTES * taken.spans.len())
 }
 
 /// Sorts the first `most` items to the front and drops the others.
@@ -45,7 +45,7 @@ pub(crate) fn keep_first<T>(all: &mut Vec<T>, most: usize, order: impl Fn(&T, &T
 }
 
 /// The largest size of a character in a JSON string.
-fn written(character: char) -> usize {
+fn escaped_len(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
         control if control.is_control() => 6,

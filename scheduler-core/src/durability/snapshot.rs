@@ -2,7 +2,7 @@
 
 pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
-use super::record_space::{MOST_AT_STOP, ROOM, fitting, keep_first};
+use super::record_space::{MAX_KEYS_AT_STOP, KEYS_BYTES, fitting, keep_first};
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
@@ -173,11 +173,11 @@ impl<R: Clone> Scheduler<R> {
         };
         let told = self.ledger.keys.iter().filter(is_told);
         let mut lowest: Vec<_> = told.map(|known| (rank(known), known)).collect();
-        keep_first(&mut lowest, MOST_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
+        keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
         let mark = |(_, known): &(_, &KeyBucket)| {
             KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
         };
-        let listed = fitting(MOST_AT_STOP, ROOM, lowest.iter().map(mark));
+        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(mark));
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
         let known = |limit: LimitId| {
             left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && limits[limit.index()].lists_keys())
