@@ -2,7 +2,7 @@
 
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
-use super::slow_start::{BEYOND, GROUND, SlowStart};
+use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use crate::arithmetic::Credit;
 use crate::limits::{Bucket, PendingDebits, Usage};
 use crate::policy::{Limit, StartPolicy};
@@ -29,9 +29,9 @@ pub(crate) struct AdaptiveLimit {
     /// Present while the stock of the bucket is unproven.
     pub(crate) slow_start: Option<SlowStart>,
     pause: Span,
-    raised: Time,
+    last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
-    pub(crate) spent: Time,
+    quota_spent_until: Time,
 }
 
 impl AdaptiveLimit {
@@ -43,20 +43,24 @@ impl AdaptiveLimit {
             bucket: Bucket::new(limit, now, level).tracked(),
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
-            slow_start: SlowStart::wanted(now, limit.spec().period).filter(|_| is_doubted),
+            slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             pause: FIRST_PAUSE,
-            raised: now,
-            spent: Time::ORIGIN,
+            last_raise: now,
+            quota_spent_until: Time::ORIGIN,
         }
     }
 
     /// The same bucket under a limit that may differ in size.
-    pub(crate) fn under(&self, now: Time, limit: &Limit) -> Self {
+    pub(crate) fn recast(&self, now: Time, limit: &Limit) -> Self {
         if self.estimator.nominal == *limit {
             return self.clone();
         }
         let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
-        AdaptiveLimit { bucket, spent: self.spent, ..AdaptiveLimit::new(limit, StartPolicy::Empty, now) }
+        AdaptiveLimit {
+            bucket,
+            quota_spent_until: self.quota_spent_until,
+            ..AdaptiveLimit::new(limit, StartPolicy::Empty, now)
+        }
     }
 
     /// Corrects the wall time at the origin of time.
@@ -68,21 +72,21 @@ impl AdaptiveLimit {
     }
 
     /// Sets the level, with no promises except the pending debits of a predecessor.
-    pub(crate) fn reset(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
+    pub(crate) fn set_level(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
         self.bucket = Bucket::withholding(&self.limit, now, level, pending_debits).tracked();
         self.slow_start = None;
     }
 
     /// Restores the counted usage of a predecessor at `then`; false if `usage` is of another kind.
-    pub(crate) fn resume(&mut self, then: Time, taken: &Usage) -> bool {
-        let bucket = Bucket::counted(&self.limit, then, taken);
+    pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
+        let bucket = Bucket::counted(&self.limit, then, usage);
         bucket.map(|bucket| self.bucket = bucket).is_some()
     }
 
     /// Restores what a predecessor had learned at `then`, if the policy is the same.
     /// [`set_level`](AdaptiveLimit::set_level) has to follow.
-    pub(crate) fn resume_learning(&mut self, then: Time, mark: &LearnedSnapshot) {
-        if let Some(estimator) = self.estimator.resumed(then, mark) {
+    pub(crate) fn resume_learning(&mut self, then: Time, learned: &LearnedSnapshot) {
+        if let Some(estimator) = self.estimator.resumed(then, learned) {
             self.limit = estimator.adapted(then);
             self.estimator = estimator;
         }
@@ -99,7 +103,7 @@ impl AdaptiveLimit {
         let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at));
         let (cost, full) = (self.credit(cost), self.limit.full());
         let level = self.level(now) - cost;
-        let beyond = if level < full.part(GROUND) { cost } else { cost.times(BEYOND) };
+        let beyond = if level < full.part(NEARLY_EMPTY_PART) { cost } else { cost.times(MAX_CALLS_BEYOND) };
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
@@ -108,14 +112,18 @@ impl AdaptiveLimit {
     pub(crate) fn note_served(&mut self, at: Time) {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
-        let ground = self.margin() + self.credit(Amount::ONE);
-        if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < ground) {
+        let nearly_empty = self.margin() + self.credit(Amount::ONE);
+        if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
     }
 
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {
-        (self.spent > now).then_some(self.spent)
+        Some(self.quota_spent_until).filter(|until| *until > now)
+    }
+
+    pub(crate) fn spend_until(&mut self, until: Time) {
+        self.quota_spent_until = until;
     }
 
     /// Forgets what no longer matters at `now`.
@@ -156,15 +164,15 @@ impl AdaptiveLimit {
 
     /// Learns that the upstream rejected a call of this cost at `at` and asked to wait for `after`.
     /// A rejected call takes nothing, so its charge returns.
-    pub(crate) fn be_rejected(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
+    pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
         let after_call = self.upstream_after(at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.slow_start = None;
         let missing = |book: &AdaptiveLimit| book.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
         let known = missing(self);
         // An expected rejection without `Retry-After` teaches nothing.
-        let told = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
-        if let Some(short) = told.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
+        let informative = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
+        if let Some(short) = informative.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
             self.lower(now, at, short);
             // The deficit refills within `after`, even at the slower rate that was just learned.
             self.bucket.shift(&self.limit, now, known - missing(self));
@@ -173,15 +181,15 @@ impl AdaptiveLimit {
 
     /// Learns the level of the upstream between `asked` and `heard`, perhaps in whole tokens. A
     /// deficit within the stock held back, except half the margin, teaches nothing.
-    pub(crate) fn be_told(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
+    pub(crate) fn learn_level(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
         let past = |at| self.upstream_after(at);
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
         let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
-        let told = self.credit(remaining);
-        if told < least - self.held_back() + self.margin().part(2) {
-            self.lower(now, asked, least - told);
-        } else if told > most {
-            self.raise(now, told - most);
+        let informative = self.credit(remaining);
+        if informative < least - self.held_back() + self.margin().part(2) {
+            self.lower(now, asked, least - informative);
+        } else if informative > most {
+            self.raise(now, informative - most);
         }
     }
 
@@ -200,8 +208,8 @@ impl AdaptiveLimit {
 
     /// Learns a surplus, of which only a small part is trusted at once.
     fn raise(&mut self, now: Time, surplus: Credit) {
-        let refill = self.estimator.nominal.rate().refill_within(now.since(self.raised));
-        self.raised = now;
+        let refill = self.estimator.nominal.rate().refill_within(now.since(self.last_raise));
+        self.last_raise = now;
         self.bucket.shift(&self.limit, now, surplus.min(refill.part(RAISE_PART)));
     }
 

@@ -15,11 +15,11 @@ const MAX_FACTORS: usize = 1024;
 /// Each call has a weight of one part in this many, so a factor follows the last few dozen calls.
 const WEIGHT: i64 = 16;
 /// Applied factors are multiples of this step.
-const STEP: i64 = UNITY / 64;
+const STEP: i64 = ONE / 64;
 /// One in millionths, and the bounds of a factor.
-const UNITY: i64 = 1_000_000;
-const LEAST: i64 = UNITY / 8;
-const MOST: i64 = UNITY * 8;
+const ONE: i64 = 1_000_000;
+const MIN_FACTOR: i64 = ONE / 8;
+const MAX_FACTOR: i64 = ONE * 8;
 
 /// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl CostEstimates {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let mut bill = estimate.clone();
         for (id, amount) in estimate.amounts() {
-            let limit = &resource.limits()[id.index()];
+            let limit = &resource[id];
             if let Some(factor) = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone())) {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
@@ -54,9 +54,9 @@ impl CostEstimates {
     /// Learns that a call with this bill actually cost `cost` of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
         let Some(kind) = &bill.kind else { return };
-        let of_unit = |(id, _): &(LimitId, Amount)| *resource.limits()[id.index()].spec().unit == *unit;
+        let of_unit = |(id, _): &(LimitId, Amount)| *resource[*id].spec().unit == *unit;
         let Some((id, estimate)) = bill.estimate().amounts().find(of_unit) else { return };
-        let name = (Arc::clone(kind), resource.limits()[id.index()].spec().unit.clone());
+        let name = (Arc::clone(kind), resource[id].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
         }
@@ -66,7 +66,7 @@ impl CostEstimates {
         let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
             kind: kind.to_string(),
             unit: unit.clone(),
-            factor: factor.millionths() as f64 / UNITY as f64,
+            factor: factor.millionths() as f64 / ONE as f64,
             calls: factor.calls,
         };
         self.0.iter().map(correction).collect()
@@ -75,19 +75,19 @@ impl CostEstimates {
 
 impl Factor {
     fn millionths(self) -> i64 {
-        UNITY + self.above_one
+        ONE + self.above_one
     }
 
     /// Rounds up, in steps, so that calls with equal estimates share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
         let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
-        let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);
+        let micros = (i128::from(amount.micros()) * factor + i128::from(ONE) - 1) / i128::from(ONE);
         u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or(amount)
     }
 
     fn learn(&mut self, estimate: Amount, cost: Amount) {
-        let ratio = i128::from(cost.micros()) * i128::from(UNITY) / i128::from(estimate.micros().max(1));
-        let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(LEAST, MOST);
+        let ratio = i128::from(cost.micros()) * i128::from(ONE) / i128::from(estimate.micros().max(1));
+        let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(MIN_FACTOR, MAX_FACTOR);
         self.above_one += (ratio - self.millionths()) / WEIGHT;
         self.calls += 1;
     }

@@ -17,7 +17,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// A millionth of the nominal rate.
 type Ppm = u64;
-const ALL: Ppm = 1_000_000;
+const WHOLE: Ppm = 1_000_000;
 
 /// The time in which a loss is given back.
 const RECOVERY: Span = Span::from_secs(60);
@@ -31,7 +31,7 @@ const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as a time of refill: after the first loss, and at
 /// most.
 const FIRST_STOCK: Span = Span::from_millis(250);
-const MOST_STOCK: Span = Span::from_secs(2);
+const MAX_STOCK: Span = Span::from_secs(2);
 /// Also at most one part in this many of a full bucket.
 const STOCK_PART: u64 = 5;
 /// The interval between two adaptations of the limit.
@@ -72,33 +72,33 @@ impl RateEstimator {
     }
 
     /// The largest loss of rate to assume; none if nothing is learned.
-    fn most_loss(&self) -> Option<Ppm> {
-        self.nominal.floor().map(|floor| ALL.saturating_sub(Ppm::from(floor)))
+    fn max_loss(&self) -> Option<Ppm> {
+        self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
     }
 
     /// Restores what a predecessor knew at `then`, clamped to what can be learned of this limit.
     /// None if the policy differs.
-    pub(crate) fn resumed(&self, then: Time, mark: &LearnedSnapshot) -> Option<Self> {
+    pub(crate) fn resumed(&self, then: Time, learned: &LearnedSnapshot) -> Option<Self> {
         let limit = &self.nominal;
-        let most_loss = self.most_loss().filter(|_| mark.policy == LimitPolicy::of(limit))?;
+        let max_loss = self.max_loss().filter(|_| learned.policy == LimitPolicy::of(limit))?;
         let ago = |nanos| then - Span::from_nanos(nanos);
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let known = mark.known_nanos.map(ago);
-        let most_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
+        let known = learned.known_nanos.map(ago);
+        let max_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
         Some(RateEstimator {
-            loss: mark.loss_ppm.min(most_loss),
-            estimated: ago(mark.estimated_nanos),
+            loss: learned.loss_ppm.min(max_loss),
+            estimated: ago(learned.estimated_nanos),
             known,
-            kept_back: credit(mark.kept_back_micros).min(most_kept_back),
-            stock: credit(mark.stock_micros).min(most_stock(limit)),
-            burst: credit(mark.burst_micros).min(limit.full()),
+            kept_back: credit(learned.kept_back_micros).min(max_kept_back),
+            stock: credit(learned.stock_micros).min(max_stock(limit)),
+            burst: credit(learned.burst_micros).min(limit.full()),
             ..RateEstimator::new(then, limit)
         })
     }
 
     /// The state at `now` for a successor, if there is any.
-    pub(crate) fn checkpoint(&self, now: Time) -> Option<LearnedSnapshot> {
-        if self.most_loss().is_none() || self.known.is_none() && !self.differs() {
+    pub(crate) fn snapshot(&self, now: Time) -> Option<LearnedSnapshot> {
+        if self.max_loss().is_none() || self.known.is_none() && !self.differs() {
             return None;
         }
         let since = |time: Time| now.since(time).nanos();
@@ -117,7 +117,7 @@ impl RateEstimator {
     /// The learned difference for the status, if any.
     pub(crate) fn report(&self, now: Time) -> Option<Learned> {
         let held_back = self.nominal.rate().units(self.short());
-        self.differs().then(|| Learned { rate: 1.0 - self.loss(now) as f64 / ALL as f64, held_back })
+        self.differs().then(|| Learned { rate: 1.0 - self.loss(now) as f64 / WHOLE as f64, held_back })
     }
 
     /// Whether anything differs from the configured limit.
@@ -132,10 +132,10 @@ impl RateEstimator {
 
     /// The loss of rate at `time`, which is at or after the estimate.
     fn loss(&self, time: Time) -> Ppm {
-        let (gone, whole) = (time.since(self.estimated).nanos(), recovery(self.loss).nanos());
-        let thousandths = (u128::from(gone) * 1000 / u128::from(whole)).min(1000);
+        let (elapsed, whole) = (time.since(self.estimated).nanos(), recovery(self.loss).nanos());
+        let thousandths = (u128::from(elapsed) * 1000 / u128::from(whole)).min(1000);
         let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
-        Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(ALL)
+        Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(WHOLE)
     }
 
     /// The stock that is missing from a full bucket.
@@ -145,7 +145,7 @@ impl RateEstimator {
 
     /// The number of [`STEPS`] by which the rate is slower at `time`.
     fn slower(&self, time: Time) -> u16 {
-        (self.loss(time) * u64::from(STEPS)).div_ceil(ALL).min(u64::from(STEPS) - 1) as u16
+        (self.loss(time) * u64::from(STEPS)).div_ceil(WHOLE).min(u64::from(STEPS) - 1) as u16
     }
 
     /// The limit to enforce at `now`.
@@ -173,11 +173,11 @@ impl RateEstimator {
         self.review(now);
         let before = self.stock;
         let kept_back = std::mem::take(&mut self.kept_back);
-        let (Some(known), Some(most_loss)) = (self.known.replace(now), self.most_loss()) else { return Credit::ZERO };
+        let (Some(known), Some(max_loss)) = (self.known.replace(now), self.max_loss()) else { return Credit::ZERO };
         match full.filter(|full| *full > known) {
             Some(full) if now.since(full) < self.nominal.spec().period => self.burst += short,
-            Some(full) => self.lose_rate(now, most_loss, short, now.since(full)),
-            None => self.lose_rate(now, most_loss, short + kept_back, now.since(known)),
+            Some(full) => self.lose_rate(now, max_loss, short, now.since(full)),
+            None => self.lose_rate(now, max_loss, short + kept_back, now.since(known)),
         }
         self.stock - before
     }
@@ -188,23 +188,23 @@ impl RateEstimator {
         self.kept_back + rate.refill_within(span) - rate.slowed(self.slower(self.counted)).refill_within(span)
     }
 
-    fn lose_rate(&mut self, now: Time, most_loss: Ppm, lost: Credit, within: Span) {
+    fn lose_rate(&mut self, now: Time, max_loss: Ppm, lost: Credit, within: Span) {
         let limit = &self.nominal;
         let refill = limit.rate().refill_within(within);
-        let measured = lost.ppm_of(refill).min(most_loss);
+        let measured = lost.ppm_of(refill).min(max_loss);
         let (span, half) = (u128::from(within.nanos()), u128::from(HALF_BELIEVED.nanos()));
         let blend = (u128::from(measured) * span + u128::from(self.loss) * half).div_ceil(span + half);
-        let blend = Ppm::try_from(blend).unwrap_or(ALL).min(most_loss);
+        let blend = Ppm::try_from(blend).unwrap_or(WHOLE).min(max_loss);
         let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
-        self.stock = (self.stock + self.stock.part(2) + step).min(most_stock(limit));
+        self.stock = (self.stock + self.stock.part(2) + step).min(max_stock(limit));
         self.loss = blend.max(self.loss(now));
         self.estimated = now;
     }
 }
 
 /// The largest reserve against uneven losses.
-fn most_stock(limit: &Limit) -> Credit {
-    limit.rate().refill_within(MOST_STOCK).min(limit.full().part(STOCK_PART))
+fn max_stock(limit: &Limit) -> Credit {
+    limit.rate().refill_within(MAX_STOCK).min(limit.full().part(STOCK_PART))
 }
 
 /// The time in which a loss is given back.

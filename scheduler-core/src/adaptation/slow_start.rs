@@ -9,10 +9,10 @@
 use rampmeter_protocol::time::{Span, Time};
 
 /// How many calls may go beyond the proven stock.
-pub(crate) const BEYOND: u64 = 4;
+pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
 /// Below one part in this many of a full bucket, only one call may, because stock is most likely
 /// missing there.
-pub(crate) const GROUND: u64 = 20;
+pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
 const PATIENCE: Span = Span::from_secs(1);
 /// Stock with a longer period counts as proven: slow start would take as long.
@@ -31,7 +31,7 @@ pub(crate) struct SlowStart {
 
 impl SlowStart {
     /// Slow start for a bucket that fills within `period`, if the period is short enough.
-    pub(crate) fn wanted(now: Time, period: Span) -> Option<Self> {
+    pub(crate) fn for_period(now: Time, period: Span) -> Option<Self> {
         let ends = now + Span::from_nanos(period.nanos().saturating_mul(PERIODS));
         (period <= LONGEST_PERIOD).then_some(SlowStart { ends, first: None, served: None })
     }

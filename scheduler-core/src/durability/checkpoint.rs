@@ -67,9 +67,9 @@ impl<R: Clone> Scheduler<R> {
         let marks = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(mark));
         let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
         listed.extend(marks);
-        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_others(limit)));
+        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_unlisted(limit)));
         self.keys_snapshot(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
-            has_budget(limit).map(|budgets| budgets.of_others(limit))
+            has_budget(limit).map(|budgets| budgets.of_unlisted(limit))
         })
     }
 
@@ -93,7 +93,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The amount that waiting requests could take of a limit at this level, with headrooms.
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
-        let limit = &self.resource.limits()[id.index()];
+        let limit = &self.resource[id];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
             self.backlog_through(class).of(id).min(stock)

@@ -47,8 +47,8 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn restore_freeze(&mut self, then: Time, mark: &FreezeSnapshot) {
         let Some(limit) = self.resource.limit(&mark.limit) else { return };
         let until = then + Span::from_nanos(mark.nanos);
-        match (&mark.key, self.resource.limits()[limit.index()].is_keyed()) {
-            (None, false) if mark.spent => self.ledger.adaptive_mut(limit).spent = until,
+        match (&mark.key, self.resource[limit].is_keyed()) {
+            (None, false) if mark.spent => self.ledger.adaptive_mut(limit).spend_until(until),
             (None, false) => self.ledger.adaptive_mut(limit).bucket.freeze_until(until),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };

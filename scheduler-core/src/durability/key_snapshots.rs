@@ -8,11 +8,11 @@
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
-use super::record_space::{HALF_KEYS_BYTES, MAX_UNPAGED_KEYS, MAX_PAGE_KEYS, KEYS_BYTES, fitting};
+use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::fencing::{GrantBudget, KeyBudgets, credit, long};
+use crate::fencing::{GrantBudget, KeyBudgets, long_charges};
 use crate::ids::LimitId;
 use crate::ledger::{NEAR, Page};
 use crate::limits::{Bucket, Usage, UsageBlock, distance};
@@ -126,18 +126,22 @@ impl<R: Clone> Scheduler<R> {
 
     /// The demand for each key by held requests and by the first requests in the queues.
     fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
-        let in_line =
-            self.queues.classes().iter().flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS)).take(MAX_FIRST_REQUESTS);
+        let in_line = self
+            .queues
+            .classes()
+            .iter()
+            .flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS))
+            .take(MAX_FIRST_REQUESTS);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
-        for charge in bills.chain(self.bills_held()).flat_map(|bill| long(&self.resource, bill)) {
-            *wanted.entry(charge.name()).or_insert(Credit::ZERO) += credit(&self.resource, charge);
+        for charge in bills.chain(self.bills_held()).flat_map(|bill| long_charges(&self.resource, bill)) {
+            *wanted.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);
         }
         wanted
     }
 
     fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeySnapshot {
-        KeySnapshot::of(&self.resource.limits()[name.0.index()], &name.1, &self.key_bucket(now, name), now, budget)
+        KeySnapshot::of(&self.resource[name.0], &name.1, &self.key_bucket(now, name), now, budget)
     }
 
     /// The keys of a snapshot: `listed` ones, those on `pages`, and the budget of all others by
@@ -177,7 +181,7 @@ impl<R: Clone> Scheduler<R> {
     /// The snapshot of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
         let fresh = self.ledger.keys.fresh(limit, now);
-        let limit = &self.resource.limits()[limit.index()];
+        let limit = &self.resource[limit];
         let (micros, taken) = recorded(limit, &fresh, now, budget);
         LevelSnapshot { limit: limit.spec().name.clone(), micros, taken, learned: None, pending_debits: Vec::new() }
     }

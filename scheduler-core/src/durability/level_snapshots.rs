@@ -82,7 +82,7 @@ impl<R: Clone> Scheduler<R> {
         LevelSnapshot {
             limit: limit.spec().name.clone(),
             micros: rate.micros(book.level(now) - budget),
-            learned: book.estimator.checkpoint(now),
+            learned: book.estimator.snapshot(now),
             pending_debits: if taken.is_some() { Vec::new() } else { steps() },
             taken,
         }

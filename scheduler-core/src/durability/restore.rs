@@ -49,7 +49,7 @@ impl<R: Clone> Scheduler<R> {
     /// stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.ledger.empty(now, |limit| !limit.is_long());
+        self.ledger.empty(now, |limit| !limit.has_long_period());
         self
     }
 
@@ -63,28 +63,28 @@ impl<R: Clone> Scheduler<R> {
         let levels: Vec<Credit> = resource.limits().iter().map(level).collect();
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.ledger.adaptive_mut(LimitId(index as u8)).reset(now, level, PendingDebits::default());
+            scheduler.ledger.adaptive_mut(LimitId(index as u8)).set_level(now, level, PendingDebits::default());
         }
         scheduler
     }
 
     fn restore_level(&mut self, then: Time, mark: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&mark.limit) else { return };
-        let rate = *self.resource.limits()[limit.index()].rate();
+        let rate = *self.resource[limit].rate();
         let book = self.ledger.adaptive_mut(limit);
-        if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
+        if mark.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
             return;
         }
         if let Some(learned) = &mark.learned {
             book.resume_learning(then, learned);
         }
-        book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.pending_debits));
+        book.set_level(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.pending_debits));
     }
 
     fn restore_keys(&mut self, then: Time, marks: &KeysSnapshot) {
         let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
-            let limit = &self.resource.limits()[id.index()];
+            let limit = &self.resource[id];
             let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
             let empty_in = marks.others_empty_in.or(known.map(|_| 0));
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
@@ -111,13 +111,13 @@ impl<R: Clone> Scheduler<R> {
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
         for (name, micros) in &page.spent {
             if let Some(limit) = self.resource.limit(name) {
-                let rate = self.resource.limits()[limit.index()].rate();
+                let rate = self.resource[limit].rate();
                 spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));
             }
         }
         let restored = keys.iter().filter_map(|mark| {
             let (id, mut was) = self.key_bucket_of(taken, mark)?;
-            let limit = &self.resource.limits()[id.index()];
+            let limit = &self.resource[id];
             was.advance(limit, then);
             if was.is_as_new(limit, then) {
                 return None;
@@ -133,7 +133,7 @@ impl<R: Clone> Scheduler<R> {
     /// The limit of a key and its bucket at `then`; none if the limit is gone.
     fn key_bucket_of(&self, then: Time, mark: &KeySnapshot) -> Option<(LimitId, Bucket)> {
         let id = self.resource.limit(&mark.limit)?;
-        let limit = &self.resource.limits()[id.index()];
+        let limit = &self.resource[id];
         limit.is_keyed().then(|| (id, bucket(limit, then, mark.micros, mark.taken.as_ref())))
     }
 
@@ -158,7 +158,7 @@ impl<R: Clone> Scheduler<R> {
     /// The ends of a permit's leases.
     fn leases_of(&self, then: Time, mark: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
-            let name = &self.resource.limits()[limit.index()].spec().name;
+            let name = &self.resource[limit].spec().name;
             let told = mark.held_until.iter().find(|(held, _)| held == name);
             (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
         };
@@ -172,7 +172,7 @@ impl<R: Clone> Scheduler<R> {
         let keyed = mark.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
         for (name, key, amount) in shared.chain(keyed) {
             let Some(limit) = self.resource.limit(name) else { continue };
-            match (key, self.resource.limits()[limit.index()].is_keyed()) {
+            match (key, self.resource[limit].is_keyed()) {
                 (None, false) => bill.set(limit, amount),
                 (Some(key), true) => bill.charge(limit, Some(key.into()), amount),
                 (None, true) | (Some(_), false) => {}

@@ -2,7 +2,7 @@
 
 pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
-use super::record_space::{MAX_KEYS_AT_STOP, KEYS_BYTES, fitting, keep_first};
+use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, keep_first};
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
@@ -210,8 +210,8 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(granted) => (Some(granted.key), granted.class, Fate::Open),
         };
         // A unit without a charge may still turn out to have been used.
-        let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
-        let name = |id: LimitId| self.resource.limits()[id.index()].spec().name.clone();
+        let shared = permit.bill.applicable().limits().filter(|id| permit.bill.key_charge(*id).is_none());
+        let name = |id: LimitId| self.resource[id].spec().name.clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));

@@ -43,9 +43,9 @@ impl Allowance {
 
     /// The expected demand for an idle bucket. It halves with each checkpoint until it is below
     /// `one`.
-    pub(crate) fn fading(self, one: Credit) -> Credit {
+    pub(crate) fn fading(self, token: Credit) -> Credit {
         let faded = self.all.part(2);
-        self.expected(true).max(if faded < one { Credit::ZERO } else { faded })
+        self.expected(true).max(if faded < token { Credit::ZERO } else { faded })
     }
 
     /// Whether the rest may not suffice for another call of the `largest` size.

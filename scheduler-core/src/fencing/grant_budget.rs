@@ -25,11 +25,11 @@ const RENEWAL: Span = Span::from_millis(250);
 /// The interval while no permits are granted, short enough for a standby to see a live leader.
 const IDLE_RENEWAL: Span = Span::from_millis(1000);
 /// The shortest interval, for a checkpoint with a low budget.
-const EARLIEST_RENEWAL: Span = Span::from_millis(200);
+const SHORTEST_RENEWAL: Span = Span::from_millis(200);
 /// The largest number of unconfirmed checkpoints. Further ones wait for confirmation.
 const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
-const FADING: u64 = 8;
+const DECAY_PART: u64 = 8;
 
 /// The checkpoints that the store may hold, and what is left of their budgets.
 ///
@@ -37,13 +37,13 @@ const FADING: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
     /// Checkpoints that the store may hold, the oldest first.
-    open: VecDeque<Open>,
+    open: VecDeque<OpenCheckpoint>,
     /// The latest checkpoint that the store is known to hold.
     confirmed: CheckpointNumber,
     /// Earlier checkpoints allow no grants.
     trusted_from: CheckpointNumber,
     latest: CheckpointNumber,
-    taken: Option<Time>,
+    opened_at: Option<Time>,
     /// The number of writes for the latest checkpoint, including its pages.
     writes: u64,
     /// For each limit, the largest recent grant; decays with each checkpoint.
@@ -65,7 +65,7 @@ enum Urgency {
     /// change.
     Soon,
     /// A request waits for budget, or a doubt stops all grants.
-    ImmediateDemand,
+    Immediate,
 }
 
 /// The rest of a budget for starts until a certain time.
@@ -86,27 +86,27 @@ impl Allowances {
 
     /// The first limit with too little budget.
     fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
-        let short = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(credit(resource, *id, *amount));
-        bill.iter().find(short).map(|(id, _)| id)
+        let lacks = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(resource.credit(*id, *amount));
+        bill.iter().find(lacks).map(|(id, _)| id)
     }
 
     fn charge(&mut self, resource: &Resource, bill: &Bill) {
         for (id, amount) in bill.iter() {
-            self.limits[id.index()].charge(credit(resource, id, amount));
+            self.limits[id.index()].charge(resource.credit(id, amount));
         }
     }
 
     fn give_back(&mut self, resource: &Resource, amounts: impl Iterator<Item = (LimitId, Amount)>) {
-        amounts.for_each(|(id, amount)| self.limits[id.index()].give_back(credit(resource, id, amount)));
+        amounts.for_each(|(id, amount)| self.limits[id.index()].give_back(resource.credit(id, amount)));
     }
 }
 
 /// An unconfirmed or latest checkpoint, and what is left of its budget.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenCheckpoint {
     number: CheckpointNumber,
     /// The serial number of the last start before it.
-    behind: u64,
+    last_serial: u64,
     budget: Allowances,
     /// None if keys need no budget.
     keys: Option<KeyBudgets>,
@@ -130,13 +130,13 @@ impl GrantBudget {
     /// The budget under new limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn after(before: &GrantBudget, resource: &Resource) -> Self {
         let trusted_from = CheckpointNumber(before.latest.0 + 1);
-        let GrantBudget { confirmed, latest, taken, .. } = *before;
+        let GrantBudget { confirmed, latest, opened_at, .. } = *before;
         GrantBudget {
             confirmed,
             latest,
-            taken,
+            opened_at,
             trusted_from,
-            urgency: Urgency::ImmediateDemand,
+            urgency: Urgency::Immediate,
             ..GrantBudget::new(resource)
         }
     }
@@ -147,9 +147,9 @@ impl GrantBudget {
             return true;
         }
         let within = |budget: &Allowances| budget.covers(resource, bill, start);
-        let within_marks = || self.open.iter().all(|open| within(&open.budget));
+        let within_open = || self.open.iter().all(|open| within(&open.budget));
         let within_ride = || self.ride.as_ref().is_some_and(within);
-        self.is_trusted() && !self.lacks_key(resource, bill) && (within_marks() || within_ride())
+        self.is_trusted() && !self.lacks_key(resource, bill) && (within_open() || within_ride())
     }
 
     /// The number of the next checkpoint.
@@ -174,19 +174,19 @@ impl GrantBudget {
     /// The limit without enough budget for `bill`, if the bill is not
     /// [covered](GrantBudget::covers).
     pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
-        let short = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
-        short.or_else(|| bill.charged().next())
+        let lacks = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
+        lacks.or_else(|| bill.charged().next())
     }
 
     /// Notes that `bill` could start in `ahead` with more budget. A start beyond the next
     /// checkpoint is not urgent.
-    pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        let soon = self.lacks_key(resource, bill) || ahead > EARLIEST_RENEWAL;
-        self.urge(if soon { Urgency::Soon } else { Urgency::ImmediateDemand });
+    pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
+        let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_RENEWAL;
+        self.urge(if soon { Urgency::Soon } else { Urgency::Immediate });
     }
 
     /// Makes the next checkpoint due as early as possible.
-    pub(crate) fn hasten(&mut self) {
+    pub(crate) fn renew_soon(&mut self) {
         self.urge(Urgency::Soon);
     }
 
@@ -210,7 +210,7 @@ impl GrantBudget {
         for (id, amount) in bill.amounts() {
             self.urge(Urgency::Usual);
             let largest = &mut self.largest[id.index()];
-            *largest = credit(resource, id, amount).max(*largest);
+            *largest = resource.credit(id, amount).max(*largest);
         }
     }
 
@@ -235,7 +235,7 @@ impl GrantBudget {
     /// checkpoints count it as spent until its own start only, so it returns nothing to them.
     pub(crate) fn release(&mut self, resource: &Resource, key: StartKey, bill: &Bill, places: LimitSet, made: bool) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
-            let unused = !made && open.behind < key.serial;
+            let unused = !made && open.last_serial < key.serial;
             open.budget.give_back(resource, bill.iter().filter(|(limit, _)| unused || places.has(*limit)));
             open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
         }
@@ -252,19 +252,19 @@ impl GrantBudget {
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
-        (now, behind): (Time, u64),
-        at_once: &[ImmediateDemand],
+        (now, last_serial): (Time, u64),
+        immediate: &[ImmediateDemand],
         keys: Option<KeyBudgets>,
         pages: usize,
     ) -> Vec<Credit> {
-        let credits = self.next_budgets(resource, now, at_once);
+        let credits = self.next_budgets(resource, now, immediate);
         let budget = Allowances::new(now + NEAR, credits.iter().copied());
         self.latest = self.next();
-        self.open.push_back(Open { number: self.latest, behind, budget, keys });
-        self.taken = Some(now);
+        self.open.push_back(OpenCheckpoint { number: self.latest, last_serial, budget, keys });
+        self.opened_at = Some(now);
         self.writes = 1 + pages as u64;
         self.urgency = Urgency::Idle;
-        self.forget_large_calls(resource);
+        self.decay_largest(resource);
         credits
     }
 
@@ -278,7 +278,7 @@ impl GrantBudget {
     /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
         self.trusted_from = CheckpointNumber(self.latest.0 + 1);
-        self.urge(Urgency::ImmediateDemand);
+        self.urge(Urgency::Immediate);
         self.ride = None;
     }
 
@@ -302,14 +302,14 @@ impl GrantBudget {
 
     /// The time at which the next checkpoint is due.
     pub(crate) fn due(&self) -> Time {
-        let Some(taken) = self.taken else { return Time::ORIGIN };
-        let earliest = taken + Span::from_nanos(EARLIEST_RENEWAL.nanos() * self.writes);
+        let Some(opened_at) = self.opened_at else { return Time::ORIGIN };
+        let earliest = opened_at + Span::from_nanos(SHORTEST_RENEWAL.nanos() * self.writes);
         match self.urgency {
-            Urgency::ImmediateDemand => taken,
+            Urgency::Immediate => opened_at,
             Urgency::Soon => earliest,
             Urgency::Usual if self.runs_low() => earliest,
-            Urgency::Usual => earliest.max(taken + RENEWAL),
-            Urgency::Idle => taken + IDLE_RENEWAL,
+            Urgency::Usual => earliest.max(opened_at + RENEWAL),
+            Urgency::Idle => opened_at + IDLE_RENEWAL,
         }
     }
 
@@ -321,25 +321,21 @@ impl GrantBudget {
 
     /// The next budget for each limit: the refill of the reservation's time or one large call, or
     /// the recent demand. Neither exceeds what the bucket can pay. Immediate demand comes on top.
-    fn next_budgets(&self, resource: &Resource, now: Time, at_once: &[ImmediateDemand]) -> Vec<Credit> {
-        let early = self.taken.is_some_and(|taken| now.since(taken) < EARLIEST_RENEWAL);
+    fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
+        let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_RENEWAL);
         let next = |(index, limit): (usize, &Limit)| {
             let refill = limit.rate().refill_within(resource.spec().reservation);
-            let payable = (at_once[index].level + refill).max(Credit::ZERO);
+            let payable = (immediate[index].level + refill).max(Credit::ZERO);
             let usual = refill.max(self.largest[index]).min(payable);
             let used = self.open.back().map_or(Credit::ZERO, |latest| latest.budget.limits[index].expected(early));
-            usual.max(used.min(payable)) + at_once[index].wanted
+            usual.max(used.min(payable)) + immediate[index].wanted
         };
         resource.limits().iter().enumerate().map(next).collect()
     }
 
-    fn forget_large_calls(&mut self, resource: &Resource) {
+    fn decay_largest(&mut self, resource: &Resource) {
         for (largest, limit) in self.largest.iter_mut().zip(resource.limits()) {
-            *largest = (*largest - largest.part(FADING)).max(limit.rate().credit(Amount::ONE));
+            *largest = (*largest - largest.part(DECAY_PART)).max(limit.rate().credit(Amount::ONE));
         }
     }
-}
-
-fn credit(resource: &Resource, id: LimitId, amount: Amount) -> Credit {
-    resource.limits()[id.index()].rate().credit(amount)
 }

@@ -5,4 +5,4 @@ mod grant_budget;
 mod key_budgets;
 
 pub(crate) use grant_budget::{GrantBudget, ImmediateDemand};
-pub(crate) use key_budgets::{KeyBudgets, credit, long};
+pub(crate) use key_budgets::{KeyBudgets, long_charges};

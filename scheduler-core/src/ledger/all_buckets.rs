@@ -48,7 +48,7 @@ struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn of(bill: &'a Bill, limit: LimitId) -> Self {
-        Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
+        Account { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
     }
 }
 
@@ -165,7 +165,7 @@ impl Ledger {
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => self.book(*before).under(now, limit),
+            Some(before) => self.book(*before).recast(now, limit),
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
         self.adaptive_limits = limits.map(book).collect();
@@ -304,7 +304,7 @@ impl Ledger {
 
     /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
-        for limit in charged.reached().limits() {
+        for limit in charged.applicable().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
             let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
             if ends || account.amount != actual {

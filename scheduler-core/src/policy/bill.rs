@@ -13,7 +13,7 @@ pub struct Bill {
     /// Charges to keys, in the order of limits; an amount may be zero here.
     keyed: Vec<KeyCharge>,
     /// All limits that apply to the call, even those that charge it nothing.
-    reach: LimitSet,
+    applicable: LimitSet,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
     /// The estimate before learned corrections, if these changed the charge.
@@ -50,7 +50,7 @@ impl Bill {
 
     /// Sets the charge to `limit`. For a limit with keys, the key of this bill stays.
     pub fn set(&mut self, limit: LimitId, amount: Amount) {
-        self.reach = self.reach.with(limit);
+        self.applicable = self.applicable.with(limit);
         if let Some(charge) = self.keyed.iter_mut().find(|charge| charge.limit == limit) {
             charge.amount = amount;
             return;
@@ -67,18 +67,18 @@ impl Bill {
     /// each limit.
     pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
         let Some(key) = key else { return self.set(limit, amount) };
-        self.reach = self.reach.with(limit);
+        self.applicable = self.applicable.with(limit);
         self.keyed.retain(|charge| charge.limit != limit);
         self.keyed.push(KeyCharge { limit, key, amount });
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
     /// This bill with each charge mapped by `change`; `None` drops the charge.
-    pub(crate) fn changed(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
+    pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
         let mut bill = Bill::new();
-        for limit in self.reach.limits() {
+        for limit in self.applicable.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
-                bill.charge(to, self.key_of(limit).map(|charge| Arc::clone(&charge.key)), amount);
+                bill.charge(to, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)), amount);
             }
         }
         bill
@@ -88,19 +88,19 @@ impl Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
 
-    pub(crate) fn reached(&self) -> LimitSet {
-        self.reach
+    pub(crate) fn applicable(&self) -> LimitSet {
+        self.applicable
     }
 
     /// The charge to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
         let shared = self.iter().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
-        shared.or_else(|| self.key_of(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
+        shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
     /// The charge to a key of `limit`, which may be zero.
-    pub(crate) fn key_of(&self, limit: LimitId) -> Option<&KeyCharge> {
+    pub(crate) fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
     }
 
@@ -110,22 +110,22 @@ impl Bill {
     }
 
     /// Whether no limit applies to the call.
-    pub(crate) fn reaches_nothing(&self) -> bool {
-        self.reach == LimitSet::default()
+    pub(crate) fn is_unmatched(&self) -> bool {
+        self.applicable == LimitSet::default()
     }
 
-    pub(crate) fn of_limit(&self, limit: LimitId) -> Bill {
-        self.changed(|id, amount| (id == limit).then_some((id, amount)))
+    pub(crate) fn only(&self, limit: LimitId) -> Bill {
+        self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
     }
 
-    pub(crate) fn by_key(&self) -> Bill {
-        self.changed(|limit, amount| self.key_of(limit).map(|_| (limit, amount)))
+    pub(crate) fn keyed_part(&self) -> Bill {
+        self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
     /// The charges of this bill in excess of `other`.
     #[must_use]
-    pub fn beyond(&self, other: &Bill) -> Bill {
-        self.changed(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
+    pub fn excess_over(&self, other: &Bill) -> Bill {
+        self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
     /// The number of charged buckets.

@@ -9,9 +9,9 @@ use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
-const LONG: Span = Span::from_secs(600);
+const LONG_PERIOD: Span = Span::from_secs(600);
 /// Learning never shrinks a bucket below one part in this many of its nominal size.
-const LEAST_BURST_PART: u64 = 4;
+const MIN_BURST_PART: u64 = 4;
 
 /// Starts avoid the ends of a window by [`LATENESS`], and at most by one part in this many of the
 /// window.
@@ -41,11 +41,11 @@ impl Counting {
     fn new(spec: &LimitSpec, guard: Span) -> Self {
         // A window that opens with its first call never holds more than a sliding window.
         let sliding = Counting::Holding(Hold { length: spec.period + guard, until_settled: false });
-        let cut = |alignment| WindowAlignment::new(alignment, spec.period, 0, guard).map(Counting::Windows);
+        let windows = |alignment| WindowAlignment::new(alignment, spec.period, 0, guard).map(Counting::Windows);
         match &spec.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
-            Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
-            Algorithm::Quota(alignment) => cut(alignment.as_ref()).unwrap_or(sliding),
+            Algorithm::FixedWindow(alignment) => windows(Some(alignment)).unwrap_or(sliding),
+            Algorithm::Quota(alignment) => windows(alignment.as_ref()).unwrap_or(sliding),
             Algorithm::SlidingWindow => sliding,
             Algorithm::Concurrency => Counting::Holding(Hold { length: spec.period, until_settled: true }),
         }
@@ -96,7 +96,7 @@ impl Limit {
     /// This limit with a learned rate, slower by [so many steps](crate::arithmetic::Rate), and with
     /// `short` missing from a full bucket.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
-        let full = (self.full - short).max(self.full.part(LEAST_BURST_PART));
+        let full = (self.full - short).max(self.full.part(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
@@ -133,12 +133,12 @@ impl Limit {
     /// Whether checkpoints list its keys one by one. Keys of other limits start empty after a
     /// crash.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.is_keyed() && !self.is_until_settled() && self.is_long()
+        self.is_keyed() && !self.is_until_settled() && self.has_long_period()
     }
 
     /// Whether an empty bucket stays below full for a long time.
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_quota() || self.spec.period >= LONG
+    pub(crate) fn has_long_period(&self) -> bool {
+        self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
     /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
@@ -177,7 +177,7 @@ impl Limit {
     }
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
-    pub(crate) fn release(&self, time: Time) -> Option<Time> {
+    pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {
             Counting::Tokens => None,
             Counting::Windows(alignment) => Some(alignment.window(time).ends),

@@ -15,10 +15,10 @@ const ESCAPE: char = '\\';
 
 /// All limits of a resource, by group. At most one limit of each group applies to a request.
 #[derive(Clone, Debug)]
-pub(crate) struct LimitMatcher(Vec<Choice>);
+pub(crate) struct LimitMatcher(Vec<Group>);
 
 /// The limits of one group, the most specific first; or one limit without a group.
-type Choice = Vec<Candidate>;
+type Group = Vec<Candidate>;
 
 #[derive(Clone, Debug)]
 struct Candidate {
@@ -30,24 +30,27 @@ struct Candidate {
 
 impl LimitMatcher {
     pub(crate) fn new(limits: &[Limit]) -> Self {
-        let mut choices: Vec<Choice> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         for (id, limit) in (0..).map(LimitId).zip(limits) {
             let candidate = Candidate::new(id, &limit.spec().applies);
-            let group = &candidate.applies.group;
-            match choices.iter_mut().find(|choice| group.is_some() && choice[0].applies.group == *group) {
-                Some(choice) => choice.push(candidate),
-                None => choices.push(vec![candidate]),
+            let name = &candidate.applies.group;
+            match groups.iter_mut().find(|group| name.is_some() && group[0].applies.group == *name) {
+                Some(group) => group.push(candidate),
+                None => groups.push(vec![candidate]),
             }
         }
-        for choice in &mut choices {
-            choice.sort_by_key(|candidate| Reverse(specificity(&candidate.applies)));
+        for group in &mut groups {
+            group.sort_by_key(|candidate| Reverse(specificity(&candidate.applies)));
         }
-        LimitMatcher(choices)
+        LimitMatcher(groups)
     }
 
     /// The limits that apply to a request with these labels, and its key in each keyed limit.
-    pub(crate) fn of<'a>(&'a self, labels: &'a Labels<'_>) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
-        let chosen = |choice: &'a Choice| choice.iter().find(|candidate| candidate.is_for(labels));
+    pub(crate) fn matching<'a>(
+        &'a self,
+        labels: &'a Labels<'_>,
+    ) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
+        let chosen = |group: &'a Group| group.iter().find(|candidate| candidate.is_for(labels));
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }
 }
@@ -80,7 +83,7 @@ impl Candidate {
     }
 
     fn key(&self, labels: &Labels<'_>) -> Option<Arc<str>> {
-        self.applies.is_keyed().then(|| joined(&self.applies.key, labels))
+        self.applies.is_keyed().then(|| joined_key(&self.applies.key, labels))
     }
 }
 
@@ -104,7 +107,7 @@ fn specificity(applies: &Applies) -> [usize; 5] {
 
 /// Joins label values into one key; different values give different keys. A single value is the key
 /// itself.
-pub(crate) fn joined(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
+pub(crate) fn joined_key(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
     let value = |label: &String| labels.get(label).unwrap_or_default();
     if let [label] = keyed_by {
         return value(label).into();

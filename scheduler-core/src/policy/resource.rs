@@ -3,11 +3,12 @@
 use super::bill::Bill;
 use super::checks::check;
 use super::limit::{Limit, parts_per_million};
-use super::limit_matcher::{LimitMatcher, joined};
+use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
-use super::rules::goes_on_as;
+use super::rules::continues_as;
 use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Unmatched};
 use super::weight::Weight;
+use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -16,6 +17,7 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
+use std::ops::Index;
 use std::sync::Arc;
 
 /// A validated class.
@@ -35,7 +37,7 @@ pub struct Resource {
     limits: Vec<Limit>,
     classes: Vec<Class>,
     default_class: ClassId,
-    reach: LimitMatcher,
+    matcher: LimitMatcher,
     /// The same resource with only its limits in shadow mode. A shadow resource has no shadow
     /// itself.
     shadow: Option<Arc<Resource>>,
@@ -56,14 +58,14 @@ impl Resource {
     }
 
     /// Builds the resource of a valid specification from the limits that `include` accepts.
-    fn with_limits(spec: ResourceSpec, is_meant: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
+    fn with_limits(spec: ResourceSpec, include: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
         let classes = spec.classes_or_default();
         let headrooms = distinct_headrooms(&classes);
-        let limits = spec.limits.iter().filter(|limit| is_meant(limit));
+        let limits = spec.limits.iter().filter(|limit| include(limit));
         let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
-            reach: LimitMatcher::new(&limits),
+            matcher: LimitMatcher::new(&limits),
             limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
             default_class: ClassId(default.unwrap_or(0) as u8),
@@ -88,13 +90,13 @@ impl Resource {
 
     /// The limits of `bill` that a call occupies until it is settled, and the lease of each.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
-        let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
-        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.spec().period))
+        let occupied = bill.charged().filter(|limit| self[*limit].is_until_settled());
+        occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
     /// The charges of a bill that a call occupies until it is settled.
     pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
-        bill.changed(|limit, amount| self.limits[limit.index()].is_until_settled().then_some((limit, amount)))
+        bill.map_charges(|limit, amount| self[limit].is_until_settled().then_some((limit, amount)))
     }
 
     pub(crate) fn windowed(&self) -> LimitSet {
@@ -124,6 +126,11 @@ impl Resource {
         &self.limits
     }
 
+    /// The credit of `amount` in a bucket of `limit`.
+    pub(crate) fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
+        self[limit].rate().credit(amount)
+    }
+
     /// Its limits with their ids.
     pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
         (0..).map(LimitId).zip(&self.limits)
@@ -148,10 +155,7 @@ impl Resource {
 
     /// The longest refill time among the bill's charges, which is its dominant share.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
-        let refill = |(id, amount): (LimitId, Amount)| {
-            let rate = self.limits[id.index()].rate();
-            rate.time_to_refill(rate.credit(amount)).since(Time::ORIGIN)
-        };
+        let refill = |(id, amount)| self[id].rate().time_to_refill(self.credit(id, amount)).since(Time::ORIGIN);
         bill.iter().map(refill).max().unwrap_or(Span::ZERO)
     }
 
@@ -186,12 +190,12 @@ impl Resource {
         let mut bill = self.charges(labels, cost.clone());
         self.check_payable(&bill)?;
         if !self.spec.learn_costs.is_empty() {
-            bill.kind = Some(joined(&self.spec.learn_costs, labels));
+            bill.kind = Some(joined_key(&self.spec.learn_costs, labels));
         }
         if !self.shadow().limits.is_empty() {
             bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
         }
-        let unmatched = bill.reaches_nothing() && bill.shadow.as_deref().is_none_or(Bill::reaches_nothing);
+        let unmatched = bill.is_unmatched() && bill.shadow.as_deref().is_none_or(Bill::is_unmatched);
         match self.spec.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
@@ -201,8 +205,8 @@ impl Resource {
     /// The charges of a call, even above a limit's capacity.
     fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         let mut bill = Bill::new();
-        for (limit, key) in self.reach.of(labels) {
-            let unit = &self.limits[limit.index()].spec().unit;
+        for (limit, key) in self.matcher.matching(labels) {
+            let unit = &self[limit].spec().unit;
             let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
             bill.charge(limit, key, amount_of(unit, cost.clone()).unwrap_or(implied));
         }
@@ -212,7 +216,7 @@ impl Resource {
     /// # Errors
     /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
     pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
-        let capacity = |limit: LimitId| self.limits[limit.index()].spec().capacity;
+        let capacity = |limit: LimitId| self[limit].spec().capacity;
         match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
             Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
             None => Ok(()),
@@ -221,8 +225,8 @@ impl Resource {
 
     /// `bill` with the actual cost of each unit that `actual` names.
     pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
-        bill.changed(|limit, amount| {
-            let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
+        bill.map_charges(|limit, amount| {
+            let actual = amount_of(&self[limit].spec().unit, actual.clone());
             Some((limit, actual.unwrap_or(amount)))
         })
     }
@@ -245,9 +249,9 @@ impl Resource {
     }
 
     /// Whether bills of one resource are valid for the other.
-    pub(crate) fn charges_as(&self, other: &Resource) -> bool {
+    pub(crate) fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
-        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && goes_on_as(own, other);
+        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && continues_as(own, other);
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
@@ -269,6 +273,14 @@ impl Resource {
     pub(crate) fn units(&self) -> Vec<Name> {
         let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
         units.into_iter().cloned().collect()
+    }
+}
+
+impl Index<LimitId> for Resource {
+    type Output = Limit;
+
+    fn index(&self, limit: LimitId) -> &Limit {
+        &self.limits[limit.index()]
     }
 }
 

@@ -25,10 +25,10 @@ impl Call {
     }
 
     /// The cost that `bill` implies; the labels stay unknown.
-    pub(crate) fn told_by(bill: &Bill, resource: &Resource) -> Self {
+    pub(crate) fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
-        let of = |id: LimitId| (resource.limits()[id.index()].spec().unit.to_string(), estimate.get(id));
-        let cost: BTreeMap<String, Amount> = estimate.reached().limits().map(of).collect();
+        let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
+        let cost: BTreeMap<String, Amount> = estimate.applicable().limits().map(of).collect();
         Call { labels: Labels::new(), cost: cost.into_iter().collect() }
     }
 
@@ -52,7 +52,7 @@ pub(crate) struct Succession {
 impl Succession {
     pub(crate) fn between(before: &Resource, after: &Resource) -> Self {
         let places = |of: &Resource, others: &Resource| {
-            let place = |limit: &LimitSpec| others.limits_by_id().find(|(_, other)| goes_on_as(limit, other.spec()));
+            let place = |limit: &LimitSpec| others.limits_by_id().find(|(_, other)| continues_as(limit, other.spec()));
             of.limits().iter().map(|limit| place(limit.spec()).map(|(id, _)| id)).collect()
         };
         Succession { to: places(before, after), from: places(after, before) }
@@ -70,7 +70,7 @@ impl Succession {
 
     /// The former bill's charges to limits that continue, without charges in shadow mode.
     pub(crate) fn bill(&self, before: &Bill) -> Bill {
-        let mut bill = before.changed(|limit, amount| Some((self.of(limit)?, amount)));
+        let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
         bill.kind = before.kind.clone();
         bill.estimated = before.estimated.as_ref().map(|estimated| Box::new(self.bill(estimated)));
         bill
@@ -78,7 +78,7 @@ impl Succession {
 }
 
 /// Whether the usage of `limit` counts for `other`.
-pub(crate) fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
+pub(crate) fn continues_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
     limit.name == other.name && limit.algorithm == other.algorithm && is_same_call
 }

@@ -113,13 +113,13 @@ pub enum OnStoreLoss {
 /// second.
 pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
 /// With less, every permit would wait for the store.
-pub const SHORTEST_RESERVATION: Span = Span::from_millis(50);
+pub const MIN_RESERVATION: Span = Span::from_millis(50);
 /// The most that a crash may cost.
-pub const LONGEST_RESERVATION: Span = Span::from_secs(60);
+pub const MAX_RESERVATION: Span = Span::from_secs(60);
 /// A longer ride is no answer to a failure.
-pub const LONGEST_RIDE: Span = Span::from_secs(3600);
+pub const MAX_RIDE: Span = Span::from_secs(3600);
 /// With less, a permit would lapse on its way.
-pub const SHORTEST_VALIDITY: Span = Span::from_millis(100);
+pub const MIN_VALIDITY: Span = Span::from_millis(100);
 
 /// Far longer than any worker needs, and too short for unused permits to become a burst.
 pub const DEFAULT_VALIDITY: Span = Span::from_secs(5);
@@ -226,7 +226,7 @@ pub enum Learn {
 }
 
 /// With a lower floor, a limit would hardly notice that its upstream recovered.
-pub const LEAST_FLOOR: f64 = 0.01;
+pub const MIN_FLOOR: f64 = 0.01;
 
 /// The default floor of a learned rate.
 pub const DEFAULT_FLOOR: f64 = 0.1;

@@ -197,7 +197,7 @@ impl<R: Clone> Scheduler<R> {
         let client = ask.client.unwrap_or_default();
         let (to, class, progress, position) = (ask.to, ask.class, ask.progress, ClassPosition::default());
         // Most calls are what their bills tell, and take no more room.
-        let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));
+        let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
         let waiting = Box::new(Waiting {
             to,
             class,

@@ -29,7 +29,7 @@ impl<R: Clone> Scheduler<R> {
         let succession = Succession::between(&self.resource, &resource);
         let waiting = self.take_waiting(now, &resource);
         self.ledger.change(now, &resource, &succession);
-        if !resource.charges_as(&self.resource) {
+        if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
         self.shadow_limits.change(now, &resource);
@@ -49,7 +49,7 @@ impl<R: Clone> Scheduler<R> {
     /// Requests that are held for the store, and then all that wait, class by class in the order of arrival, as asked anew. What a
     /// request that is held is for may not be known any more: where that matters, it is sent away to ask again at once.
     pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
-        let is_same = resource.charges_as(&self.resource);
+        let is_same = resource.shares_bills_with(&self.resource);
         let mut waiting = Vec::new();
         for ask in self.take_held() {
             match is_same || ask.call.is_some() {
@@ -60,7 +60,7 @@ impl<R: Clone> Scheduler<R> {
         for slot in self.clear_queues(now, resource) {
             let mut ask = as_asked(now, self.permits.remove(slot));
             if !is_same {
-                ask.call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+                ask.call.get_or_insert_with(|| Box::new(Call::from_bill(&ask.bill, &self.resource)));
             }
             waiting.push(ask);
         }

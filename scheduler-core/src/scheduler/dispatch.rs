@@ -187,7 +187,7 @@ impl<R: Clone> Scheduler<R> {
         let bill = &self.permits.get(slot).bill;
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
-            let keyed = offer.limited_by.filter(|limit| bill.key_of(*limit).is_some());
+            let keyed = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_some());
             // Others have other keys: they are held up by what is shared.
             let any = || bill.iter().next().map(|(id, _)| id);
             let shared = || self.ledger.shared_beyond(now, bill, tier, latest).or_else(any);
@@ -198,7 +198,7 @@ impl<R: Clone> Scheduler<R> {
         }
         let grant_budget =
             self.grant_budget.as_mut().filter(|grant_budget| !grant_budget.covers(&self.resource, bill, offer.at))?;
-        grant_budget.want(&self.resource, bill, offer.at.since(now));
+        grant_budget.note_shortage(&self.resource, bill, offer.at.since(now));
         grant_budget.lacking(&self.resource, bill)
     }
 

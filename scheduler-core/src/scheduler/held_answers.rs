@@ -39,7 +39,7 @@ impl<R: Clone> Scheduler<R> {
         if self.has_too_many_pending() {
             return self.refuse(ask.to, ask.id, Refusal::Unavailable);
         }
-        self.grant_budget.as_mut().expect("only a grant_budget holds anybody").want(
+        self.grant_budget.as_mut().expect("only a grant_budget holds anybody").note_shortage(
             &self.resource,
             &ask.bill,
             start.since(now),
@@ -56,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
         let grant_budget = self.grant_budget.as_mut().expect("only a grant_budget keeps answers back");
-        grant_budget.want(&self.resource, &permit.bill, offer.at.since(now));
+        grant_budget.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
         let answer = Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, mark: grant_budget.next() };
         self.pending.push_back(Pending { since: now, answer });
     }

@@ -97,7 +97,7 @@ impl<R: Clone> Scheduler<R> {
         };
         let permit = self.permits.get(first);
         let limit = self.ledger.keys.get(key).expect("a bucket with a key_queue stays").limit;
-        let charge = permit.bill.key_of(limit).expect("a request at a key_queue is charged for its key").clone();
+        let charge = permit.bill.key_charge(limit).expect("a request at a key_queue is charged for its key").clone();
         let due = self.earliest_of_key(now, position, &charge, self.tier(position.0));
         if due <= latest {
             self.admit(now, key, position, first);

@@ -10,8 +10,8 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn shadow(&mut self, now: Time, slot: Slot, latest: Time) {
         let permit = self.permits.get(slot);
         let (State::Granted(granted), Some(bill)) = (&permit.state, &permit.bill.shadow) else { return };
-        for limit in bill.reached().limits() {
-            self.shadow_limits.see(now, granted.key, limit, &bill.of_limit(limit), latest);
+        for limit in bill.applicable().limits() {
+            self.shadow_limits.see(now, granted.key, limit, &bill.only(limit), latest);
         }
     }
 }

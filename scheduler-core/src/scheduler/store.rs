@@ -35,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
     /// A successor has to know soon what has just happened.
     pub(crate) fn hasten_checkpoint(&mut self) {
         if let Some(grant_budget) = &mut self.grant_budget {
-            grant_budget.hasten();
+            grant_budget.renew_soon();
         }
     }
 
