@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub keys: KeysSnapshot,
     /// Freezes and spent quotas.
     pub freezes: Vec<FreezeSnapshot>,
-    /// Remembered permits, the latest start first.
+    /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.
     pub new_pages: Vec<NewPage>,
@@ -150,7 +150,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.ledger.advance(now);
         let new_pages = self.turn_all_pages(now);
-        let permits = self.latest_permits(now, most);
+        let permits = self.latest_permits(most);
         let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
         let nothing = vec![Credit::ZERO; self.resource.limits().len()];
@@ -188,10 +188,10 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The permits with the latest starts.
-    fn latest_permits(&self, now: Time, most: usize) -> Vec<(Time, &Permit<R>)> {
+    fn latest_permits(&self, most: usize) -> Vec<(Time, &Permit<R>)> {
         let start = |permit: &'_ Permit<R>| match &permit.state {
             State::Waiting(_) => None,
-            State::Returned => Some(now),
+            State::Returned => Some(Time::ORIGIN),
             State::Granted(granted) => Some(granted.key.at),
         };
         let mut latest: Vec<_> =

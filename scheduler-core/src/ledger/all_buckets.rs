@@ -212,10 +212,14 @@ impl Ledger {
         self.search(from, bill, tier, |account| !self.book(account.limit).limit.is_until_settled()).at
     }
 
-    /// The limit without keys that can pay for its part only after `latest`.
+    /// The limit without keys that pays for its part last, if that is after `latest`, whatever the others do.
     pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
-        let offer = self.search(now, bill, tier, |account| account.key.is_none());
-        offer.limited_by.filter(|_| offer.at > latest)
+        let pays = |limit| {
+            let account = Account::of(bill, limit);
+            self.look(now, account, |bucket, limit| bucket.earliest(limit, now, limit.draw(account.amount, tier)))
+        };
+        let last = bill.iter().map(|(limit, _)| (pays(limit), limit)).max();
+        last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 
     /// The earliest start that all buckets can pay which count: each moves it to its own next possibility until none does.
@@ -245,14 +249,21 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// When the last quota can pay for the bill of those that are gone, and which that is.
-    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<(Time, LimitId)> {
-        accounts(bill).filter_map(|account| Some((self.reset_of_spent(now, account)?, account.limit))).max()
+    /// When the last quota can pay for the bill of those that are gone, and which that is. What is held for the starts of `held` may
+    /// come back.
+    pub(crate) fn spent_quota(
+        &self,
+        now: Time,
+        bill: &Bill,
+        held: impl Iterator<Item = StartKey> + Clone,
+    ) -> Option<(Time, LimitId)> {
+        let reset = |account: Account| Some((self.reset_of_spent(now, account, held.clone())?, account.limit));
+        accounts(bill).filter_map(reset).max()
     }
 
     /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
     /// takes nothing of what is there until then.
-    fn reset_of_spent(&self, now: Time, account: Account) -> Option<Time> {
+    fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let book = self.book(account.limit);
         let told = book.spent_until(now);
         if told.is_some() || !book.limit.is_quota() {
@@ -260,7 +271,7 @@ impl Ledger {
         }
         self.look(now, account, |bucket, limit| {
             let draw = limit.draw(account.amount, 0);
-            let short = bucket.level_until(limit, now, now) < limit.demand(draw.cost, 0);
+            let short = bucket.level_without(limit, now, held) < limit.demand(draw.cost, 0);
             short.then(|| bucket.earliest(limit, now, draw))
         })
     }

@@ -294,6 +294,12 @@ impl Bucket {
         for_both!(self, kind => kind.level_until(limit, now, time))
     }
 
+    /// What could be spent now if nothing were held for the starts of `held`.
+    pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
+        let held = self.as_counted().map_or(Credit::ZERO, |counted| counted.held_now_by(limit, now, held));
+        self.level_until(limit, now, now) + held
+    }
+
     /// What is withheld for promises of a predecessor.
     pub(crate) fn pending_debits(&self) -> &PendingDebits {
         static NOTHING: PendingDebits = PendingDebits::none();

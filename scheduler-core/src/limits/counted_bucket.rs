@@ -42,9 +42,13 @@ pub(crate) struct CountedBucket {
     held: BTreeMap<StartKey, Holding>,
     /// Until when something may be held by calls whose names are not known.
     nameless_until: Time,
+    /// How much longer starts hold something than a predecessor told.
+    longer: Span,
     /// From here on, what is told of as held once may be held in each of several windows.
     vague_from: Time,
-    /// What is held now by all calls.
+    /// What is held now by all calls. The sum saturates at 2¹²⁵ and counts too little after that. Commits stay within a full bucket, so
+    /// only debits get there: 1 176 of them in one period, each of 10⁹ units and a period of 366 days, the largest cost (2¹¹⁴·⁸).
+    /// The upstream has served a thousand times its largest limit then, and this limit protects nothing.
     total: Credit,
     /// By how much that changes, and when.
     steps: BTreeMap<Time, Credit>,
@@ -176,6 +180,11 @@ impl CountedBucket {
     pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, draw: Draw, end: Option<Time>) {
         let until = end.unwrap_or_else(|| release(limit, key.at));
         if key.at < self.vague_from && self.at(key.at.max(self.now)) >= draw.cost {
+            // Under a longer period it ends later than the predecessor told. Of all promises the last is heard of first.
+            if alignment(limit).is_none() {
+                self.longer = self.longer.max(until.since(self.nameless_until));
+            }
+            self.hold(limit, until - self.longer, until, draw.cost);
             self.name(limit, key, draw, until);
         } else {
             self.commit_until(limit, key, draw, until);
@@ -290,6 +299,13 @@ impl CountedBucket {
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         let held = self.held_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, held)| held);
         limit.full() - held.min().unwrap_or(Credit::ZERO)
+    }
+
+    /// What is held now by those starts of `keys` that are ahead: in windows, of this one.
+    pub(crate) fn held_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
+        let is_now = |key: &StartKey| alignment(limit).is_some_and(|alignment| alignment.window(now).has(key.at));
+        let held = keys.filter(is_now).filter_map(|key| self.held.get(&key));
+        held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
     }
 
     /// When everything promised, `backlog` and `draw` will have started, if all is held to its end.

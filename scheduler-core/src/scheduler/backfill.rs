@@ -10,7 +10,7 @@ use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Bill, LimitSet};
 use crate::queue::StartReason;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// So many of those behind are looked at: nearly all that is left is used, and a long line costs no more than a short one.
 const MOST_LOOKED_AT: usize = 64;
@@ -25,34 +25,23 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
-    pub(crate) fn backfill(&mut self, now: Time, class: ClassId, holds: &mut Vec<HeldStart>) {
+    pub(crate) fn backfill(&mut self, now: Time, class: ClassId) {
         let windowed = self.resource.windowed();
         let held: Vec<&HeldStart> =
-            holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit)).collect();
+            self.holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit)).collect();
         let Some(until) = held.iter().map(|hold| hold.key.at).min() else { return };
         let amount = |hold: &HeldStart| self.permits.get(hold.slot).bill.get(hold.limit);
         // A request that needs as much as the held one cannot fit either.
         let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
-        let is_held = |slot: Slot| holds.iter().any(|hold| hold.slot == slot);
+        let is_held = |slot: Slot| self.holds.iter().any(|hold| hold.slot == slot);
         let behind = self.queues.class(class).order().front(MOST_LOOKED_AT);
         let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         let behind: Vec<Slot> = behind.map(|(slot, _)| slot).collect();
-        for slot in behind {
-            holds.extend(self.try_backfill(now, class, slot, until));
-        }
-    }
-
-    /// Starts one that can start now; or says what it is held for, where it can before `until`.
-    fn try_backfill(&mut self, now: Time, class: ClassId, slot: Slot, until: Time) -> Option<HeldStart> {
         let tier = self.tier(class);
-        if self.blocking_key(now, slot, tier).is_some() {
-            return None;
+        for slot in behind {
+            if self.blocking_key(now, slot, tier).is_none() {
+                self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
+            }
         }
-        let offer = self.offer_or_turn_away(now, slot, tier)?;
-        let Some(limit) = self.blocking(now, slot, offer, tier) else {
-            self.start(now, slot, offer, tier, StartReason::Backfilled);
-            return None;
-        };
-        (offer.at < until).then(|| self.hold_start(now, slot, offer, tier, limit))
     }
 }

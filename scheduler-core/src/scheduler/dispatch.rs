@@ -26,6 +26,7 @@ const LOOK: Span = Span::from_millis(50);
 const MOST_STEPS: usize = 256;
 
 /// A start that somebody would get, beyond the horizon.
+#[derive(Debug)]
 pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
     pub(crate) slot: Slot,
@@ -43,46 +44,47 @@ impl<R: Clone> Scheduler<R> {
         self.refuse_the_late(now);
         self.refuse_without_quota(now);
         self.look_at_keys(now);
-        let mut holds = self.promote(now);
+        self.promote(now);
         for class in (0..self.queues.classes().len() as u8).map(ClassId) {
-            self.serve_class(now, class, &mut holds);
+            self.serve_class(now, class);
         }
         self.look_at_keys(now);
         // Buckets are again as they were when they were last looked at.
         let noted = std::mem::take(self.ledger.keys.noted_mut());
+        let holds = std::mem::take(&mut self.holds);
         self.release(now, &holds);
         *self.ledger.keys.noted_mut() = noted;
         self.ledger.take_change();
         self.next_plan = if self.steps_left == 0 { Some(just_past(now)) } else { self.next_plan_after(now, &holds) };
     }
 
-    /// Starts those who have starved, or says what they are held for.
-    fn promote(&mut self, now: Time) -> Vec<HeldStart> {
-        let mut holds: Vec<HeldStart> = Vec::new();
+    /// Starts those who have starved, or holds the starts that they wait for.
+    fn promote(&mut self, now: Time) {
         for (class, slot) in self.starving(now) {
             // One that was just served may have been served for it too.
             if self.starving(now).contains(&(class, slot)) {
-                holds.extend(self.take_turn(now, class, slot, StartReason::Promoted));
+                self.take_turn(now, class, slot, StartReason::Promoted);
             }
         }
-        holds
     }
 
     /// Serves a line until everybody in it has to wait.
-    fn serve_class(&mut self, now: Time, class: ClassId, holds: &mut Vec<HeldStart>) {
-        let held = holds.iter().filter(|hold| hold.class == class).map(|hold| hold.limit);
-        let mut blocked = held.fold(LimitSet::default(), LimitSet::with);
-        while let Some(slot) = self.first_due(class, blocked) {
+    fn serve_class(&mut self, now: Time, class: ClassId) {
+        while let Some(slot) = self.first_due(class, self.blocked(class)) {
             if !self.take_step() {
                 return;
             }
-            if let Some(hold) = self.take_turn(now, class, slot, StartReason::InTurn) {
-                blocked = blocked.with(hold.limit);
-                holds.push(hold);
-            }
+            self.take_turn(now, class, slot, StartReason::InTurn);
         }
+        let blocked = self.blocked(class);
         self.queues.class_mut(class).hold(now, blocked);
-        self.backfill(now, class, holds);
+        self.backfill(now, class);
+    }
+
+    /// The limits that those of a class are held for.
+    fn blocked(&self, class: ClassId) -> LimitSet {
+        let held = self.holds.iter().filter(|hold| hold.class == class);
+        held.fold(LimitSet::default(), |blocked, hold| blocked.with(hold.limit))
     }
 
     /// Counts one of the steps that this event has time for, if it has any left.
@@ -115,27 +117,28 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Starts one that waits or refuses it for good; or says what it has to be held for.
-    fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, going: StartReason) -> Option<HeldStart> {
+    /// Starts one that waits, refuses it for good, or holds the start that it waits for.
+    fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, going: StartReason) {
         let tier = if going == StartReason::Promoted { TIER_OF_PROMOTED } else { self.tier(class) };
         // Before it stands aside: nobody waits for a quota, of a key or not.
         if self.turn_away_if_spent(now, slot) {
-            return None;
+            return;
         }
-        let hold = if self.wait_for_key(now, slot, tier) { None } else { self.start_or_hold(now, slot, tier, going) };
+        if !self.wait_for_key(now, slot, tier) {
+            self.start_or_hold(now, slot, tier, going, Time::NEVER);
+        }
         // Of each of its keys the next may follow.
         self.look_at_keys(now);
-        hold
     }
 
-    /// Starts one that no key of its own holds up, or refuses it for good; or says what it has to be held for.
-    fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, going: StartReason) -> Option<HeldStart> {
-        let offer = self.offer_or_turn_away(now, slot, tier)?;
-        let Some(limit) = self.blocking(now, slot, offer, tier) else {
-            self.start(now, slot, offer, tier, going);
-            return None;
-        };
-        Some(self.hold_start(now, slot, offer, tier, limit))
+    /// Starts one that no key of its own holds up, refuses it for good, or holds its start if that is not after `latest`.
+    pub(crate) fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, going: StartReason, latest: Time) {
+        let Some(offer) = self.offer_or_turn_away(now, slot, tier) else { return };
+        match self.blocking(now, slot, offer, tier) {
+            None => self.start(now, slot, offer, tier, going),
+            Some(limit) if offer.at <= latest => self.hold_start(now, slot, offer, tier, limit),
+            Some(_) => {}
+        }
     }
 
     /// Refuses one that waits for good if a quota is spent that it needs. Whether that is so.
@@ -161,7 +164,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The start that one which waits could have now; it is refused for good if that is too late.
-    pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
+    fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
         let offer = self.ledger.earliest(now, &permit.bill, tier);
         let too_late = |deadline| offer.at > deadline && self.ledger.soonest(now, &permit.bill, tier) > deadline;
@@ -173,25 +176,24 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Keeps the start of `offer` for one that can't have it yet, from others who are looked at after it.
-    pub(crate) fn hold_start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, limit: LimitId) -> HeldStart {
+    fn hold_start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, limit: LimitId) {
         let permit = self.permits.get(slot);
         let (class, serial) = (permit.waiting().class, permit.waiting().arrival.serial);
         // What is held for the store's sake could start now; but what has started can't be withdrawn.
         let key = StartKey { at: offer.at.max(just_past(now)), serial };
         self.ledger.commit(now, key, &permit.bill, tier);
-        HeldStart { class, slot, key, limit }
+        self.holds.push(HeldStart { class, slot, key, limit });
     }
 
     /// What keeps one that waits from its start: a limit that pays for it later, or that the store allows too little of.
-    pub(crate) fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
+    fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
         let bill = &self.permits.get(slot).bill;
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
-            let keyed = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_some());
-            // Others have other keys: they are held up by what is shared.
-            let any = || bill.iter().next().map(|(id, _)| id);
-            let shared = || self.ledger.shared_beyond(now, bill, tier, latest).or_else(any);
-            return keyed.and_then(|_| shared()).or(offer.limited_by);
+            // A limit that could pay in time has room for others, even if it moved the start last; and others have other keys.
+            let shared = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_none());
+            let any = || shared.or_else(|| bill.iter().next().map(|(id, _)| id));
+            return self.ledger.shared_beyond(now, bill, tier, latest).or_else(any).or(offer.limited_by);
         }
         if let Some(limit) = self.ledger.unproven(now, bill) {
             return Some(limit);
@@ -203,7 +205,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Grants a waiting request the start of `offer`.
-    pub(crate) fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: StartReason) {
+    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, going: StartReason) {
         let waiting = self.stop_waiting(slot);
         self.queues.class_mut(waiting.class).leave(&self.resource, &waiting, Some((now, going)));
         let granted = self.next_start(offer, waiting.class, Stage::Told);

@@ -69,7 +69,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The refusal of a bill that a spent quota is in the way of.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let (until, limit) = self.ledger.spent_quota(now, bill)?;
+        let (until, limit) = self.ledger.spent_quota(now, bill, self.holds.iter().map(|hold| hold.key))?;
         let retry_after = (until < Time::NEVER).then(|| until.since(now));
         Some(Refusal::QuotaSpent { limit, retry_after })
     }

@@ -26,6 +26,7 @@ use crate::policy::{Bill, Resource};
 use crate::queue::Queues;
 use crate::refusal::Refusal;
 use delivery::Delivery;
+use dispatch::HeldStart;
 use held_answers::Pending;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
@@ -88,6 +89,8 @@ pub struct Scheduler<R> {
     pub(crate) counters: Counters,
     pub(crate) cost_estimates: CostEstimates,
     pub(crate) next_plan: Option<Time>,
+    /// Starts that are kept free while a plan is made; none between plans.
+    pub(crate) holds: Vec<HeldStart>,
     /// What the plan that is being made has time for.
     pub(crate) steps_left: usize,
     pub(crate) handing_over: bool,
@@ -141,6 +144,7 @@ impl<R: Clone> Scheduler<R> {
             counters: Counters::default(),
             cost_estimates: CostEstimates::default(),
             next_plan: None,
+            holds: Vec::new(),
             steps_left: 0,
             handing_over: false,
             delivery: Delivery::default(),

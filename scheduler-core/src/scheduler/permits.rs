@@ -167,13 +167,6 @@ impl<R> Permits<R> {
         slot
     }
 
-    /// Calls the permit in `slot` by an id that is new; its former id is free.
-    pub(crate) fn rename(&mut self, slot: Slot, id: PermitId) {
-        self.by_id.insert(&id, slot);
-        let former = std::mem::replace(&mut self.get_mut(slot).id, id);
-        self.by_id.remove(&former, slot);
-    }
-
     pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
         let permit = self.permits.remove(slot).expect("a slot in use");
         self.by_id.remove(&permit.id, slot);
@@ -200,6 +193,15 @@ impl<R> Permits<R> {
         if was_charged {
             self.set_aside(slot, now);
         }
+    }
+
+    /// Forgets a permit that has a start.
+    pub(crate) fn forget_now(&mut self, slot: Slot) {
+        if !self.unlist(slot) {
+            let place = self.idle.iter().rposition(|(_, idle)| *idle == slot);
+            self.idle.remove(place.expect("what has a start and takes nothing is idle"));
+        }
+        self.remove(slot);
     }
 
     /// The lease of a permit that has started ends only at `end`.

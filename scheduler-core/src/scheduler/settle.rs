@@ -79,6 +79,17 @@ impl<R: Clone> Scheduler<R> {
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
+        self.uncharge(now, slot, granted);
+        self.permits.give_back(now, slot);
+    }
+
+    /// Gives back what no client has heard of, and forgets it: who asks under its id asks for another permit.
+    pub(crate) fn give_back_unheard(&mut self, now: Time, slot: Slot, granted: Granted) {
+        self.uncharge(now, slot, granted);
+        self.permits.forget_now(slot);
+    }
+
+    fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
         let places = self.places(now, granted.key, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
         if let Some(grant_budget) = &mut self.grant_budget {
@@ -86,15 +97,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.discharge(now, granted.key, &bill);
         self.shadow_limits.correct(now, granted.key, &bill, None);
-        self.permits.give_back(now, slot);
         self.counters.returned += 1;
-    }
-
-    /// Gives back what no client has heard of, and forgets its id: who asks under that asks for another permit.
-    pub(crate) fn give_back_unheard(&mut self, now: Time, slot: Slot, granted: Granted) {
-        self.give_back(now, slot, granted);
-        let nobodys = self.id_or_new(None);
-        self.permits.rename(slot, nobodys);
     }
 
     /// Buckets are as if the call of `key` had never been promised.

@@ -489,8 +489,14 @@ fn check(spec: &ResourceSpec, steps: &[(u64, Step)]) -> Result<(), TestCaseError
     Ok(())
 }
 
+/// How many plays each test takes.
+fn plays() -> u32 {
+    std::env::var("RAMPMETER_FENCE_PLAYS")
+        .map_or(300, |plays| plays.parse().expect("RAMPMETER_FENCE_PLAYS is a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: plays(), ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_admitted_twice(steps in prop::collection::vec(step(), 1..60)) {

@@ -4,11 +4,12 @@ use crate::common::{Said, Wish, World, amount, limit, ms, name, play, play_on, r
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot, Snapshot};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, StartPolicy};
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use std::cmp::Reverse;
 
 /// A successor at `now`, for a world whose last word was spoken at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
@@ -42,6 +43,49 @@ fn what_a_call_was_not_estimated_to_use_is_charged_after_a_restart_too() {
         0  levels          -> requests=9 units=95
         ",
     );
+}
+
+#[test]
+fn a_promise_that_is_restored_under_a_longer_window_returns_what_it_holds_there() {
+    let sliding = |period| {
+        resource(vec![LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) }])
+    };
+    check_change(
+        &sliding(1000),
+        "
+        0    reserve a requests=10  -> a@0
+        0    reserve b requests=6   -> b@1000
+        0    reserve c requests=4   -> c@1000
+        ",
+        (10, 10),
+        &sliding(1500),
+        "
+        10   unused b               -> b:settled
+        10   reserve d requests=6   -> d@1000
+        # It holds all until 2.5 s, and the rest of it is c.
+        10   reserve e requests=1   -> e@2500
+        ",
+    );
+}
+
+#[test]
+fn what_was_given_back_pushes_no_permit_off_a_snapshot() {
+    let mut world = play(
+        &ten_per_second(),
+        "
+        5    reserve real           -> real@5
+        6    reserve unheard        -> unheard@6
+        6    undelivered unheard    ->
+        6    reserve free requests=0  -> free@6
+        6    undelivered free       ->
+        6    reserve back           -> back@6
+        6    unused back            -> back:settled
+        ",
+    );
+    let mut listed = |most| -> Vec<String> {
+        world.scheduler.snapshot(ms(7), most).permits.iter().map(|permit| permit.id.to_string()).collect()
+    };
+    assert_eq!((listed(1), listed(9)), (vec!["real".to_owned()], vec!["real".to_owned(), "back".to_owned()]));
 }
 
 const BUSY: &str = "
@@ -205,7 +249,8 @@ fn a_shortened_list_of_permits_is_still_safe() {
     let mut world = play(&ten_per_second(), BUSY);
     let mut snapshot = world.scheduler.snapshot(ms(100), usize::MAX);
     assert_eq!(snapshot.permits.len(), 4);
-    assert!(snapshot.permits.is_sorted_by(|a, b| a.start_nanos >= b.start_nanos), "the latest first");
+    let rank = |permit: &PermitSnapshot| (permit.fate == Fate::Returned, Reverse(permit.start_nanos));
+    assert!(snapshot.permits.is_sorted_by_key(rank), "the latest first, and what was given back last");
     assert_eq!(world.scheduler.snapshot(ms(100), 2).permits, snapshot.permits[..2]);
     snapshot.permits.clear();
     play_on(

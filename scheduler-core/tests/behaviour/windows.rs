@@ -412,6 +412,43 @@ fn what_others_wait_for_of_a_quota_without_reset_is_spent() {
 }
 
 #[test]
+fn a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first() {
+    let requests =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
+    play(
+        &with_bulk(
+            resource(vec![LimitSpec { margin: Margin::Auto, ..requests }, limit("units", 10.0, span(10_000))]),
+            0.0,
+        ),
+        "
+        100  wait a requests=0 units=10         -> a@100
+        # The units come in at the end of a window, and the start is in the next one.
+        100  wait b requests=3 units=1.89       ->
+        100  wait c requests=4                  -> c@100
+        100  wait d requests=5 class=bulk       -> d@100
+        2000                                    -> b@2050
+        ",
+    );
+}
+
+#[test]
+fn what_a_waiting_request_is_held_for_is_not_spent_until_it_starts() {
+    for key in [&[][..], &["client"]] {
+        for (reset, told) in [(Some(Alignment::Epoch), "c:quota_spent+9050"), (None, "c:quota_spent")] {
+            let spec = ten_and_units(Algorithm::Quota(reset), 10_000, key);
+            let before = "
+                0    wait a client:x requests=0 units=10  -> a@0
+                0    wait b client:x requests=8 units=1   ->
+                10   wait c client:x requests=4           ->
+            ";
+            for after in [&format!("950 -> b@1000 {told}"), "20 undelivered b -> c@20"] {
+                play(&spec, &format!("{before}\n{after}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn each_key_has_windows_of_its_own() {
     let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let limits = fixed(Alignment::Epoch).limits.into_iter().map(|limit| LimitSpec { applies: each.clone(), ..limit });

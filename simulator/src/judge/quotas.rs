@@ -9,7 +9,8 @@ use crate::world::World;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// With what others had been granted or waited for in this period, whoever was refused would have taken too much.
+/// With what others had been granted in this period, a refused request would have taken too much. What others waited for is no reason:
+/// they may never take it.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -49,11 +50,11 @@ struct Period<'a> {
 }
 
 impl Period<'_> {
-    /// Whether it takes part of what there is: it was granted that for this period or a later one, or waits for it.
+    /// Whether it takes part of what there is: it was granted that for this period or a later one. What came back at the same time may
+    /// have come back after the refusal.
     fn counts(&self, request: &Request) -> bool {
-        let kept = request.heard <= self.at && request.returned.is_none_or(|returned| returned > self.at);
-        let start = request.granted.filter(|granted| granted.at <= self.at).map(|granted| granted.start);
-        kept && start.is_none_or(|start| self.reaches(start))
+        let kept = request.returned.is_none_or(|returned| returned >= self.at);
+        kept && request.granted.is_some_and(|granted| granted.at <= self.at && self.reaches(granted.start))
     }
 
     /// Whether what starts at `time` may be in it. One that begins with its first call lasts until it has surely ended, whichever
