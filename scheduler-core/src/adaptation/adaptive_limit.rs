@@ -9,8 +9,7 @@ use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The first and the longest pause after a rejection without `Retry-After`. It doubles while
-/// rejections continue.
+/// The first and the longest pause after a rejection without `Retry-After`; each doubles the last.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
@@ -107,8 +106,7 @@ impl AdaptiveLimit {
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
-    /// Notes that a call which started at `at` was served. A served call that left the bucket
-    /// nearly empty proves all stock.
+    /// Notes that a call which started at `at` was served. Near the bottom, that proves all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
@@ -144,8 +142,7 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// The pause after a rejection without `Retry-After`. It doubles while probes are rejected. A
-    /// running pause stays as it is.
+    /// The pause after a rejection without `Retry-After`. It doubles with each rejected probe.
     pub(crate) fn next_pause(&mut self, now: Time) -> Span {
         let frozen = self.bucket.freeze().map(|freeze| freeze.until());
         if let Some(until) = frozen.filter(|until| *until > now) {
@@ -193,8 +190,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns a deficit of `short` at `at`. A call before the previous lesson is part of that
-    /// lesson.
+    /// Learns a deficit of `short` at `at`; a call before the previous lesson teaches nothing new.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         self.bucket.shift(&self.limit, now, -short);
         if self.estimator.known.is_some_and(|lesson| at < lesson) {

@@ -25,8 +25,7 @@ pub enum Verdict {
         scope: Scope,
         /// The pause that the upstream asks for.
         retry_after: Option<Span>,
-        /// Whether the upstream blames the calls of other accounts. Such a rejection teaches
-        /// nothing.
+        /// Whether the upstream blames calls of other accounts; such a rejection teaches nothing.
         others: bool,
     },
     /// A quota is spent. Retries before its reset are useless.

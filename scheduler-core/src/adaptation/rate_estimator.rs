@@ -28,8 +28,7 @@ const SMALL_LOSS: Ppm = 100_000;
 const LONGEST_RECOVERY: Span = Span::from_secs(600);
 /// An estimate over this time counts half; one over a longer time counts more.
 const HALF_BELIEVED: Span = Span::from_secs(10);
-/// The stock held back against uneven losses, as a time of refill: after the first loss, and at
-/// most.
+/// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
 /// Also at most one part in this many of a full bucket.
@@ -50,8 +49,7 @@ pub(crate) struct RateEstimator {
     /// The refill that the slower rate has kept back since `known`, counted until `counted`.
     kept_back: Credit,
     counted: Time,
-    /// Stock held back against uneven losses. Levels lie below the upstream's by this and the
-    /// margin.
+    /// Stock held back against uneven losses, by which levels lie below the upstream's.
     pub(crate) stock: Credit,
     /// The deficit of a full bucket.
     burst: Credit,
@@ -76,8 +74,7 @@ impl RateEstimator {
         self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
     }
 
-    /// Restores what a predecessor knew at `then`, clamped to what can be learned of this limit.
-    /// None if the policy differs.
+    /// Restores a predecessor's lessons at `then`, within the bounds; none for another policy.
     pub(crate) fn resumed(&self, then: Time, learned: &LearnedSnapshot) -> Option<Self> {
         let limit = &self.nominal;
         let max_loss = self.max_loss().filter(|_| learned.policy == LimitPolicy::of(limit))?;
@@ -166,9 +163,8 @@ impl RateEstimator {
         }
     }
 
-    /// Learns that the upstream has `short` less than expected. The rate lost it since the level
-    /// was last known, or since `full`, when the bucket was last full. Returns the additional
-    /// reserve.
+    /// Learns that the upstream lacks `short`: lost by its rate since the level was last known, or
+    /// since `full`, when the bucket was last full. Returns the additional reserve.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
         self.review(now);
         let before = self.stock;

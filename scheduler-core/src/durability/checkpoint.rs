@@ -16,8 +16,7 @@ use rampmeter_protocol::time::Time;
 /// A state for the store that counts everything which may be granted under it as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The number to report with
-    /// [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
+    /// For [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
@@ -35,12 +34,12 @@ impl<R: Clone> Scheduler<R> {
         }
         let (new_pages, of_keys) = self.key_budgets(now);
         let (key_budgets, listed) = of_keys.unzip();
-        let at_once = self.grantable_at_once(now);
+        let immediate = self.immediate_demand(now);
         let number = self.grant_budget.as_ref()?.next();
         self.ledger.keys.pages.drop_empty(self.epoch, number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let grant_budget = self.grant_budget.as_mut()?;
-        let granted = grant_budget.open(&self.resource, (now, self.serial), &at_once, key_budgets, new_pages.len());
+        let granted = grant_budget.open(&self.resource, (now, self.serial), &immediate, key_budgets, new_pages.len());
         let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
         let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
@@ -48,9 +47,8 @@ impl<R: Clone> Scheduler<R> {
         Some(Checkpoint { number, state, budget })
     }
 
-    /// The keys of a checkpoint. Keys with budgets are `listed`. Of the others, those with far
-    /// promises are empty until the last promise. All remaining keys are empty until near starts
-    /// are past.
+    /// The keys of a checkpoint: `listed` ones with budgets, and those with far promises, which are
+    /// empty until the last one. All others are empty until near starts are past.
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
@@ -60,28 +58,28 @@ impl<R: Clone> Scheduler<R> {
             far.extend(self.ledger.keys.far(now, true).take(MAX_FAR_KEYS + 1));
             keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
-        let mark = |(until, known): &(Time, &KeyBucket)| {
+        let snapshot = |(until, known): &(Time, &KeyBucket)| {
             let limit = &limits[known.limit.index()];
             KeySnapshot::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
         };
-        let marks = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(mark));
-        let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
-        listed.extend(marks);
+        let snapshots = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(snapshot));
+        let others = far.get(snapshots.len()).map_or(now + NEAR, |(until, _)| *until);
+        listed.extend(snapshots);
         let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_unlisted(limit)));
         self.keys_snapshot(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
             has_budget(limit).map(|budgets| budgets.of_unlisted(limit))
         })
     }
 
-    fn grantable_at_once(&self, now: Time) -> Vec<ImmediateDemand> {
+    fn immediate_demand(&self, now: Time) -> Vec<ImmediateDemand> {
         let mut held = Backlog::none(&self.resource);
         self.bills_held().for_each(|bill| held.add(&self.resource, bill));
-        let at_once = |(id, _)| {
+        let immediate = |(id, _)| {
             let AdaptiveLimit { bucket, limit, .. } = self.ledger.book(id);
             let level = self.near_level(now, limit, bucket);
             ImmediateDemand { wanted: held.of(id) + self.startable(id, level), level }
         };
-        self.resource.limits_by_id().map(at_once).collect()
+        self.resource.limits_by_id().map(immediate).collect()
     }
 
     /// The level of a bucket for near starts.

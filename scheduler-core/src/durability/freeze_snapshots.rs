@@ -6,8 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The largest number of key freezes in a snapshot. The ones that end last are kept; a first call
-/// rediscovers the others.
+/// The largest number of key freezes in a snapshot, the latest ends first.
 const MAX_FREEZES: usize = 256;
 
 /// A freeze, or a quota that the upstream declared spent.
@@ -26,29 +25,29 @@ pub struct FreezeSnapshot {
 impl<R: Clone> Scheduler<R> {
     /// All freezes that no served probe has ended, and all spent quotas.
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
-        let limits = self.resource.limits();
-        let mark = |limit: &Name, key: Option<&str>, until: Time, spent: bool| {
+        let snapshot = |limit: &Name, key: Option<&str>, until: Time, spent: bool| {
             let (limit, key) = (limit.clone(), key.map(str::to_owned));
             FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent }
         };
         let shared = self.ledger.adaptive_limits().flat_map(|book| {
-            let frozen = book.bucket.freeze().map(|freeze| mark(&book.limit.spec().name, None, freeze.until(), false));
-            let spent = book.spent_until(now).map(|until| mark(&book.limit.spec().name, None, until, true));
+            let frozen =
+                book.bucket.freeze().map(|freeze| snapshot(&book.limit.spec().name, None, freeze.until(), false));
+            let spent = book.spent_until(now).map(|until| snapshot(&book.limit.spec().name, None, until, true));
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
         let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
-        let keyed =
-            keys.map(|(until, known)| mark(&limits[known.limit.index()].spec().name, Some(&*known.key), until, false));
+        let keyed = keys
+            .map(|(until, known)| snapshot(&self.resource[known.limit].spec().name, Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()
     }
 
     /// Restores a freeze of the snapshot at `then`. A single probe starts after its end.
-    pub(crate) fn restore_freeze(&mut self, then: Time, mark: &FreezeSnapshot) {
-        let Some(limit) = self.resource.limit(&mark.limit) else { return };
-        let until = then + Span::from_nanos(mark.nanos);
-        match (&mark.key, self.resource[limit].is_keyed()) {
-            (None, false) if mark.spent => self.ledger.adaptive_mut(limit).spend_until(until),
+    pub(crate) fn restore_freeze(&mut self, then: Time, snapshot: &FreezeSnapshot) {
+        let Some(limit) = self.resource.limit(&snapshot.limit) else { return };
+        let until = then + Span::from_nanos(snapshot.nanos);
+        match (&snapshot.key, self.resource[limit].is_keyed()) {
+            (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).spend_until(until),
             (None, false) => self.ledger.adaptive_mut(limit).bucket.freeze_until(until),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };

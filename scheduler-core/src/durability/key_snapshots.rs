@@ -6,7 +6,7 @@
 //!
 //! So a checkpoint lists the keys of such limits that are in use, each with its own budget. It
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
-//! budget of one call, if that is a small part of its bucket.
+//! budget of one call, if that is a unlisted_budget part of its bucket.
 
 use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
@@ -27,13 +27,11 @@ use std::collections::BTreeMap;
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// How many of the first requests of the class queues get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
-/// Unlisted keys get a budget of at most one part in this many of a bucket. A crash loses this
-/// much.
+/// Unlisted keys, which a crash empties by their budget, get one part in this many at most.
 const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
-    /// The new pages before a checkpoint, and the budgets and snapshots of keys in it. `None` if
-    /// too many keys are in use.
+    /// New pages before a checkpoint, and its key budgets and snapshots; `None` for too many keys.
     pub(crate) fn key_budgets(&mut self, now: Time) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeySnapshot>)>) {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
@@ -41,47 +39,46 @@ impl<R: Clone> Scheduler<R> {
         if self.ledger.keys.in_use.len() < MAX_UNPAGED_KEYS {
             self.ledger.keys.reuse_sparse_page();
         }
-        let mut wanted = self.wanted_of_keys();
+        let mut demand = self.demand_for_keys();
         let used = self.ledger.keys.used(now, MAX_EXAMINED);
         let are_all = used.len() == self.ledger.keys.in_use.len();
         let latest = self.grant_budget.as_ref().and_then(GrantBudget::key_budgets);
         for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name));
-            wanted.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
+            demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
-        let pages = self.turn_pages(now, 1, &mut wanted);
-        (pages, if are_all { self.listable(now, wanted) } else { None })
+        let pages = self.write_pages(now, 1, &mut demand);
+        (pages, if are_all { self.listable(now, demand) } else { None })
     }
 
-    /// Pages of all keys that are on no page, as many as fit. The scheduler grants nothing
-    /// afterwards.
-    pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
+    /// As many keys as fit, on pages. The scheduler grants nothing afterwards.
+    pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
         let used = self.ledger.keys.used(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
-        self.turn_pages(now, usize::MAX, &mut used)
+        self.write_pages(now, usize::MAX, &mut used)
     }
 
     /// Moves the least demanded keys to new pages until the rest can be listed.
-    fn turn_pages(&mut self, now: Time, most: usize, wanted: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
+    fn write_pages(&mut self, now: Time, most: usize, demand: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
         let mut pages = Vec::new();
-        if wanted.len() <= MAX_UNPAGED_KEYS {
+        if demand.len() <= MAX_UNPAGED_KEYS {
             return pages;
         }
-        let resting = self.least_wanted(wanted);
+        let resting = self.least_demanded(demand);
         let mut resting = &resting[..];
         // A single page suffices if the checkpoint has room for the rest.
-        while !resting.is_empty() && pages.len() < most && (pages.is_empty() || wanted.len() > MAX_PAGE_KEYS) {
-            let marks = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
-            let keys = fitting(MAX_PAGE_KEYS, KEYS_BYTES, marks);
-            let (told, rest) = resting.split_at(keys.len());
+        while !resting.is_empty() && pages.len() < most && (pages.is_empty() || demand.len() > MAX_PAGE_KEYS) {
+            let snapshots = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
+            let keys = fitting(MAX_PAGE_KEYS, KEYS_BYTES, snapshots);
+            let (paged, rest) = resting.split_at(keys.len());
             resting = rest;
-            for (name, _) in told {
-                wanted.remove(name);
+            for (name, _) in paged {
+                demand.remove(name);
             }
             let stored = self.grant_budget.as_ref().map(GrantBudget::confirmed).unwrap_or_default();
             let id = self.ledger.keys.pages.next_id(self.epoch, stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.keys.rest((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.keys.rest((id, now, nothing), paged.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -89,55 +86,56 @@ impl<R: Clone> Scheduler<R> {
 
     /// Keys on no page, the least demanded first. Keys with promises come last, and only if the
     /// checkpoint has no room for them. A page counts their stock until the last promise as spent.
-    fn least_wanted(&self, wanted: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
+    fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let keys = &self.ledger.keys;
         let rank = |(name, budget): (&KeyName, &Credit)| {
             let slot = keys.find(name.0, &name.1)?;
             let known = keys.get(slot).filter(|known| known.page.is_none())?;
             Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
-        let mut least: Vec<_> = wanted.iter().filter_map(rank).collect();
-        least.retain(|((has_promises, ..), _)| !has_promises || wanted.len() > MAX_PAGE_KEYS);
+        let mut least: Vec<_> = demand.iter().filter_map(rank).collect();
+        least.retain(|((has_promises, ..), _)| !has_promises || demand.len() > MAX_PAGE_KEYS);
         least.sort_by_key(|(rank, _)| *rank);
         least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
 
     /// The budgets and snapshots of the keys of a checkpoint; `None` if there are too many.
-    fn listable(&self, now: Time, wanted: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
-        if wanted.len() > MAX_PAGE_KEYS {
+    fn listable(&self, now: Time, demand: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
+        if demand.len() > MAX_PAGE_KEYS {
             return None;
         }
         let limits = self.resource.limits();
-        let others: Vec<Credit> = limits.iter().zip(self.grant_budget.as_ref()?.largest()).map(small).collect();
-        let budget = |(name, wanted): (KeyName, Credit)| {
+        let unlisted: Vec<Credit> =
+            limits.iter().zip(self.grant_budget.as_ref()?.largest()).map(unlisted_budget).collect();
+        let budget = |(name, demand): (KeyName, Credit)| {
             // A larger budget could not be used, and a crash would lose it.
             let level = self.near_level(now, &limits[name.0.index()], &self.key_bucket(now, &name));
-            let budget = others[name.0.index()].max(wanted).min(level.max(Credit::ZERO));
+            let budget = unlisted[name.0.index()].max(demand).min(level.max(Credit::ZERO));
             (name, budget)
         };
-        let budgets: Vec<(KeyName, Credit)> = wanted.into_iter().map(budget).collect();
-        let marks = budgets.iter().map(|(name, budget)| self.listed_key(now, name, *budget));
-        let marks = fitting(MAX_PAGE_KEYS, HALF_KEYS_BYTES, marks);
-        if marks.len() < budgets.len() {
+        let budgets: Vec<(KeyName, Credit)> = demand.into_iter().map(budget).collect();
+        let snapshots = budgets.iter().map(|(name, budget)| self.listed_key(now, name, *budget));
+        let snapshots = fitting(MAX_PAGE_KEYS, HALF_KEYS_BYTES, snapshots);
+        if snapshots.len() < budgets.len() {
             return None;
         }
-        Some((KeyBudgets::new(budgets, others), marks))
+        Some((KeyBudgets::new(budgets, unlisted), snapshots))
     }
 
     /// The demand for each key by held requests and by the first requests in the queues.
-    fn wanted_of_keys(&self) -> BTreeMap<KeyName, Credit> {
-        let in_line = self
+    fn demand_for_keys(&self) -> BTreeMap<KeyName, Credit> {
+        let first = self
             .queues
             .classes()
             .iter()
             .flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS))
             .take(MAX_FIRST_REQUESTS);
-        let bills = in_line.map(|(_, bill)| bill);
-        let mut wanted = BTreeMap::new();
+        let bills = first.map(|(_, bill)| bill);
+        let mut demand = BTreeMap::new();
         for charge in bills.chain(self.bills_held()).flat_map(|bill| long_charges(&self.resource, bill)) {
-            *wanted.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);
+            *demand.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);
         }
-        wanted
+        demand
     }
 
     fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeySnapshot {
@@ -208,7 +206,7 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
     (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
 }
 
-/// The budget of each unlisted key: the largest recent call, if it is a small part of the bucket.
-fn small((limit, largest): (&Limit, &Credit)) -> Credit {
+/// The budget of each unlisted key: the largest recent call, if it is a unlisted_budget part of the bucket.
+fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
     if *largest <= limit.full().part(UNLISTED_PART) { *largest } else { Credit::ZERO }
 }

@@ -57,10 +57,10 @@ impl<R: Clone> Scheduler<R> {
         (near, granted): (Time, &[Credit]),
         listed: &ListedPromises,
     ) -> Vec<LevelSnapshot> {
-        let mark = |(id, limit): (LimitId, &Limit)| {
+        let snapshot = |(id, limit): (LimitId, &Limit)| {
             self.level_snapshot(id, limit, UsageBlock { from: now, until: near, credit: granted[id.index()] }, listed)
         };
-        self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(mark).collect()
+        self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(snapshot).collect()
     }
 
     fn level_snapshot(
@@ -89,9 +89,8 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The pending debits of a successor. The first step ends at `near`, equal steps follow until
-/// `last`, and inherited steps keep their ends. `outstanding` gives the debit from the beginning of
-/// a step.
+/// The pending debits of a successor: a step until `near`, and equal ones until `last`. Inherited
+/// steps keep their ends. `outstanding` is the debit from a step's beginning.
 fn pending_debits(
     bucket: &Bucket,
     now: Time,

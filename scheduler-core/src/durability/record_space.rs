@@ -12,8 +12,7 @@ const KEY_BYTES: usize = 64;
 /// The bytes of one span of usage.
 const SPAN_BYTES: usize = 66;
 
-/// The largest number of keys with far promises in a checkpoint. The others stay empty as long as
-/// the next one.
+/// The largest number of keys with far promises in a checkpoint; the next one bounds all others.
 pub(crate) const MAX_FAR_KEYS: usize = 256;
 /// With more keys in use, those at rest are written to pages.
 pub(crate) const MAX_UNPAGED_KEYS: usize = 500;

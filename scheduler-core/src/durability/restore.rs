@@ -20,16 +20,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for mark in &snapshot.levels {
-            scheduler.restore_level(then, mark);
-        }
+        snapshot.levels.iter().for_each(|level| scheduler.restore_level(then, level));
         scheduler.restore_keys(then, &snapshot.keys);
-        for mark in &snapshot.freezes {
-            scheduler.restore_freeze(then, mark);
-        }
-        for mark in &snapshot.permits {
-            scheduler.restore_permit(then, mark);
-        }
+        snapshot.freezes.iter().for_each(|freeze| scheduler.restore_freeze(then, freeze));
+        snapshot.permits.iter().for_each(|permit| scheduler.restore_permit(then, permit));
         scheduler.ledger.advance(now);
         scheduler.ledger.review(now);
         scheduler.permits.expire(now);
@@ -68,25 +62,25 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    fn restore_level(&mut self, then: Time, mark: &LevelSnapshot) {
-        let Some(limit) = self.resource.limit(&mark.limit) else { return };
+    fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
+        let Some(limit) = self.resource.limit(&known.limit) else { return };
         let rate = *self.resource[limit].rate();
         let book = self.ledger.adaptive_mut(limit);
-        if mark.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
+        if known.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
             return;
         }
-        if let Some(learned) = &mark.learned {
+        if let Some(learned) = &known.learned {
             book.resume_learning(then, learned);
         }
-        book.set_level(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.pending_debits));
+        book.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
     }
 
-    fn restore_keys(&mut self, then: Time, marks: &KeysSnapshot) {
-        let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
+    fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {
+        let all_pages = snapshots.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
             let limit = &self.resource[id];
-            let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
-            let empty_in = marks.others_empty_in.or(known.map(|_| 0));
+            let known = snapshots.known.iter().find(|known| known.limit == limit.spec().name);
+            let empty_in = snapshots.others_empty_in.or(known.map(|_| 0));
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
@@ -96,10 +90,10 @@ impl<R: Clone> Scheduler<R> {
                 (None, None) => {}
             }
         }
-        marks.pages.iter().for_each(|page| self.restore_page(then, page));
-        for mark in &marks.listed {
-            if let Some((limit, was)) = self.key_bucket_of(then, mark) {
-                self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
+        snapshots.pages.iter().for_each(|page| self.restore_page(then, page));
+        for known in &snapshots.listed {
+            if let Some((limit, was)) = self.key_bucket_of(then, known) {
+                self.ledger.keys.put(limit, known.key.as_str().into(), then, was);
             }
         }
     }
@@ -111,65 +105,63 @@ impl<R: Clone> Scheduler<R> {
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
         for (name, micros) in &page.spent {
             if let Some(limit) = self.resource.limit(name) {
-                let rate = self.resource[limit].rate();
-                spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));
+                spent[limit.index()] = self.resource[limit].rate().credit_of_micros(i128::from(*micros));
             }
         }
-        let restored = keys.iter().filter_map(|mark| {
-            let (id, mut was) = self.key_bucket_of(taken, mark)?;
+        let mut slots = Vec::new();
+        for known in keys {
+            let Some((id, mut was)) = self.key_bucket_of(taken, known) else { continue };
             let limit = &self.resource[id];
             was.advance(limit, then);
-            if was.is_as_new(limit, then) {
-                return None;
+            if !was.is_as_new(limit, then) {
+                let (micros, usage) = recorded(limit, &was, then, spent[id.index()]);
+                let restored = bucket(limit, then, micros, usage.as_ref());
+                slots.push(self.ledger.keys.put(id, known.key.as_str().into(), then, restored));
             }
-            let (micros, spans) = recorded(limit, &was, then, spent[id.index()]);
-            Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
-        });
-        let restored: Vec<_> = restored.collect();
-        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
+        }
         self.ledger.keys.rest((page.id, taken, spent), slots);
     }
 
     /// The limit of a key and its bucket at `then`; none if the limit is gone.
-    fn key_bucket_of(&self, then: Time, mark: &KeySnapshot) -> Option<(LimitId, Bucket)> {
-        let id = self.resource.limit(&mark.limit)?;
+    fn key_bucket_of(&self, then: Time, known: &KeySnapshot) -> Option<(LimitId, Bucket)> {
+        let id = self.resource.limit(&known.limit)?;
         let limit = &self.resource[id];
-        limit.is_keyed().then(|| (id, bucket(limit, then, mark.micros, mark.taken.as_ref())))
+        limit.is_keyed().then(|| (id, bucket(limit, then, known.micros, known.taken.as_ref())))
     }
 
-    fn restore_permit(&mut self, then: Time, mark: &PermitSnapshot) {
-        if self.permits.find(&mark.id).is_some() {
+    fn restore_permit(&mut self, then: Time, permit: &PermitSnapshot) {
+        if self.permits.find(&permit.id).is_some() {
             return;
         }
-        let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
-        let key = StartKey { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
-        let bill = self.known_part(mark);
-        let stage = if mark.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
+        let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
+        let key = StartKey { at: shifted(then, permit.start_nanos), serial: self.next_serial() };
+        let bill = self.charges_of(permit);
+        let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
         let granted = Granted::new(key, None, class, stage);
-        let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
-        let leases = self.leases_of(then, mark, key, &bill);
-        if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
+        let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
+        let leases = self.leases_of(then, permit, key, &bill);
+        if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
             self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
         }
-        let slot = self.permits.insert(mark.id.clone(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), bill, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 
     /// The ends of a permit's leases.
-    fn leases_of(&self, then: Time, mark: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
+    fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
             let name = &self.resource[limit].spec().name;
-            let told = mark.held_until.iter().find(|(held, _)| held == name);
-            (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
+            let recorded_end = permit.held_until.iter().find(|(held, _)| held == name);
+            (limit, recorded_end.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
         };
         self.resource.leases(bill).map(lease).collect()
     }
 
     /// The charges to limits that still exist and have the same kind of buckets.
-    fn known_part(&self, mark: &PermitSnapshot) -> Bill {
+    fn charges_of(&self, permit: &PermitSnapshot) -> Bill {
         let mut bill = Bill::new();
-        let shared = mark.bill.iter().map(|(name, amount)| (name, None, *amount));
-        let keyed = mark.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
+        let shared = permit.bill.iter().map(|(name, amount)| (name, None, *amount));
+        let keyed = permit.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
         for (name, key, amount) in shared.chain(keyed) {
             let Some(limit) = self.resource.limit(name) else { continue };
             match (key, self.resource[limit].is_keyed()) {
@@ -188,12 +180,11 @@ fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Buc
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 
-/// No scheduler writes unordered steps. They become one step with the largest debit and the latest
-/// end.
-fn heard(then: Time, rate: &Rate, marks: &[DebitSnapshot]) -> PendingDebits {
+/// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
+fn debits(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> PendingDebits {
     let step =
-        |mark: &DebitSnapshot| (then + Span::from_nanos(mark.nanos), rate.credit_of_micros(i128::from(mark.micros)));
-    let steps: Vec<(Time, Credit)> = marks.iter().map(step).collect();
+        |debit: &DebitSnapshot| (then + Span::from_nanos(debit.nanos), rate.credit_of_micros(i128::from(debit.micros)));
+    let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
     if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
         return PendingDebits::new(steps);
     }

@@ -17,14 +17,12 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 
-/// The state of a resource at one instant. It refers to limits by name, so that it outlives a
-/// change of limits.
+/// The state of a resource at one instant, by limits' names, so that it outlives their change.
 ///
 /// Levels count every promise as spent. A promise in `permits` can be returned later; any other
 /// stays spent. So a snapshot with a shortened list is still safe.
 ///
-/// It has no history of levels. So a call that started before the snapshot returns nothing if it
-/// needed less than its charge.
+/// It has no history of levels, so that a cheaper call from before it returns nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets without keys.
@@ -46,8 +44,7 @@ pub struct KeysSnapshot {
     pub listed: Vec<KeySnapshot>,
     /// For each limit with known unlisted keys, the state of each of these.
     pub known: Vec<LevelSnapshot>,
-    /// Nanoseconds until all other keys are empty, negative if they were before; none if they are
-    /// full.
+    /// Nanoseconds until all other keys are empty, negative for past times; none if they are full.
     pub others_empty_in: Option<i64>,
     /// Pages with more keys, the oldest first. A later page counts more, and `listed` most.
     pub pages: Vec<KeyPage>,
@@ -144,12 +141,11 @@ pub enum Fate {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The state at `now` with at most `most` permits. Waiting requests are not in it, because
-    /// clients ask again.
+    /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.ledger.advance(now);
-        let new_pages = self.turn_all_pages(now);
+        let new_pages = self.write_all_pages(now);
         let permits = self.latest_permits(most);
         let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
@@ -158,29 +154,21 @@ impl<R: Clone> Scheduler<R> {
         Snapshot { levels, keys, freezes: self.freeze_snapshots(now), permits, new_pages }
     }
 
-    /// The keys on no page. If there are too many, limits with long periods and low levels come
-    /// first.
+    /// The keys on no page. Of too many, those with long periods and low levels come first.
     fn keys_at_stop(&self, now: Time) -> KeysSnapshot {
-        let limits = self.resource.limits();
-        let limit_of = |known: &KeyBucket| &limits[known.limit.index()];
-        let is_told = |known: &&KeyBucket| {
-            let limit = limit_of(known);
-            known.page.is_none() && !known.bucket.is_as_new(limit, now)
-        };
-        let rank = |known: &KeyBucket| {
-            let limit = limit_of(known);
-            (limit.lists_keys(), known.bucket.empty_at(limit, now))
-        };
-        let told = self.ledger.keys.iter().filter(is_told);
-        let mut lowest: Vec<_> = told.map(|known| (rank(known), known)).collect();
+        let limit_of = |known: &KeyBucket| &self.resource[known.limit];
+        let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
+        let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
+        let rested = self.ledger.keys.iter().filter(is_listed);
+        let mut lowest: Vec<_> = rested.map(|known| (rank(known), known)).collect();
         keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
-        let mark = |(_, known): &(_, &KeyBucket)| {
+        let snapshot = |(_, known): &(_, &KeyBucket)| {
             KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
         };
-        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(mark));
+        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(snapshot));
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
         let known = |limit: LimitId| {
-            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && limits[limit.index()].lists_keys())
+            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && self.resource[limit].lists_keys())
         };
         let pages = self.key_pages(now, |_| Credit::ZERO);
         let empty = left_out.map(|(_, empty)| empty);

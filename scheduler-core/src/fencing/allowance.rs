@@ -1,6 +1,7 @@
 //! The budget of one checkpoint for one bucket.
 
 use crate::arithmetic::Credit;
+
 /// A budget runs low when less than one part in this many is left.
 const LOW_PART: u64 = 8;
 
@@ -41,8 +42,8 @@ impl Allowance {
         self.granted + self.granted.part(4)
     }
 
-    /// The expected demand for an idle bucket. It halves with each checkpoint until it is below
-    /// `one`.
+    /// The expected demand for an idle bucket: halved with each checkpoint, until below one
+    /// `token`.
     pub(crate) fn fading(self, token: Credit) -> Credit {
         let faded = self.all.part(2);
         self.expected(true).max(if faded < token { Credit::ZERO } else { faded })

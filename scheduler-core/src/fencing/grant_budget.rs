@@ -61,7 +61,7 @@ enum Urgency {
     Idle,
     /// Permits were granted.
     Usual,
-    /// A request waits for a key's budget or for a far start, or a successor must learn of a
+    /// A request lacks a key's budget or waits for a far start, or a successor must learn of a
     /// change.
     Soon,
     /// A request waits for budget, or a doubt stops all grants.
@@ -129,16 +129,10 @@ impl GrantBudget {
 
     /// The budget under new limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn after(before: &GrantBudget, resource: &Resource) -> Self {
-        let trusted_from = CheckpointNumber(before.latest.0 + 1);
         let GrantBudget { confirmed, latest, opened_at, .. } = *before;
-        GrantBudget {
-            confirmed,
-            latest,
-            opened_at,
-            trusted_from,
-            urgency: Urgency::Immediate,
-            ..GrantBudget::new(resource)
-        }
+        let mut after = GrantBudget { confirmed, latest, opened_at, ..GrantBudget::new(resource) };
+        after.doubt();
+        after
     }
 
     /// Whether every open checkpoint allows a permit that starts at `start`.
@@ -171,15 +165,13 @@ impl GrantBudget {
         self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, bill))
     }
 
-    /// The limit without enough budget for `bill`, if the bill is not
-    /// [covered](GrantBudget::covers).
+    /// The limit without enough budget for a `bill` that is not covered.
     pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
         let lacks = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget. A start beyond the next
-    /// checkpoint is not urgent.
+    /// Notes that `bill` could start in `ahead` with more budget; a far start is not urgent.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
         let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_RENEWAL;
         self.urge(if soon { Urgency::Soon } else { Urgency::Immediate });
@@ -199,8 +191,7 @@ impl GrantBudget {
         self.open.back()?.keys.as_ref()
     }
 
-    /// Charges a grant that starts at `start`, or usage in excess of a grant. The budget pays for
-    /// near starts only.
+    /// Charges a grant, or usage in excess of one, that starts at `start`; only near starts count.
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
         for open in self.open.iter_mut().filter(|open| start <= open.budget.until) {
             open.budget.charge(resource, bill);
@@ -227,9 +218,9 @@ impl GrantBudget {
     /// Gives the budget of a finished call back to the open checkpoints. `places` are the limits
     /// whose lease the call still held. `made` is false if the call never happened.
     ///
-    /// Open checkpoints count the place of a call in flight, by their state or by its charge, so
-    /// another call may take the place.
-    /// A call with an expired lease may be in no later checkpoint, so it has no place to give back.
+    /// Open checkpoints count a call in flight, by their state or by its charge, so another call
+    /// may take its place. A later checkpoint may miss a call with an expired lease, so that
+    /// returns no place.
     ///
     /// An unused charge returns to the checkpoints that were open when it was made. Later
     /// checkpoints count it as spent until its own start only, so it returns nothing to them.
@@ -246,9 +237,8 @@ impl GrantBudget {
         self.open.len() == MAX_OPEN
     }
 
-    /// Opens the [next](GrantBudget::next) checkpoint after the start with the serial number
-    /// `last_serial`. `pages` is the number of pages that are written with it. Returns its budget
-    /// for near starts, by limit.
+    /// Opens the [next](GrantBudget::next) checkpoint, with so many `pages`, after the start with
+    /// the serial number `last_serial`. Returns its budget for near starts, by limit.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
@@ -277,7 +267,7 @@ impl GrantBudget {
 
     /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
-        self.trusted_from = CheckpointNumber(self.latest.0 + 1);
+        self.trusted_from = self.next();
         self.urge(Urgency::Immediate);
         self.ride = None;
     }

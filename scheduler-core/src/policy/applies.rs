@@ -28,8 +28,7 @@ pub struct Applies {
     pub matching: BTreeMap<String, Pattern>,
     /// Labels whose values together name a bucket. The limit skips a request without one of them.
     pub key: Vec<String>,
-    /// Among the matching limits of one group, only the most specific one applies to a request. The
-    /// first one wins a tie.
+    /// Of a group's matching limits, only the most specific applies, and the first of equals.
     pub group: Option<Name>,
 }
 

@@ -63,8 +63,8 @@ impl Bill {
         }
     }
 
-    /// Sets the charge to `limit`, in the bucket of `key` if there is one. A bill has one key for
-    /// each limit.
+    /// Sets the charge to `limit`, in the bucket of `key` if there is one, which replaces its
+    /// former key.
     pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
         let Some(key) = key else { return self.set(limit, amount) };
         self.applicable = self.applicable.with(limit);

@@ -13,8 +13,7 @@ const LONG_PERIOD: Span = Span::from_secs(600);
 /// Learning never shrinks a bucket below one part in this many of its nominal size.
 const MIN_BURST_PART: u64 = 4;
 
-/// Starts avoid the ends of a window by [`LATENESS`], and at most by one part in this many of the
-/// window.
+/// Starts avoid a window's ends by [`LATENESS`], at most by one part in this many of it.
 const GUARD_PART: u64 = 10;
 
 /// The way in which a bucket counts.
@@ -68,8 +67,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The limit of a valid `spec`. `headroom_ppm` has the headroom of each tier in millionths of
-    /// the capacity.
+    /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
     pub(crate) fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
         let guard = match spec.margin {
@@ -130,8 +128,7 @@ impl Limit {
         self.spec.applies.is_keyed()
     }
 
-    /// Whether checkpoints list its keys one by one. Keys of other limits start empty after a
-    /// crash.
+    /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
     pub(crate) fn lists_keys(&self) -> bool {
         self.is_keyed() && !self.is_until_settled() && self.has_long_period()
     }
@@ -227,8 +224,8 @@ impl Limit {
         (cost + self.headrooms[usize::from(tier)]).min(self.full)
     }
 
-    /// The level that a committed start of tier `own` needs behind a new start of tier `other`. The
-    /// lower headroom of both counts.
+    /// What a start of tier `own` needs behind a new one of tier `other`: the lower headroom
+    /// counts.
     pub(crate) fn demand_beside(&self, cost: Credit, own: Tier, other: Tier) -> Credit {
         self.demand(cost, own.min(other))
     }

@@ -105,8 +105,7 @@ fn specificity(applies: &Applies) -> [usize; 5] {
     counts
 }
 
-/// Joins label values into one key; different values give different keys. A single value is the key
-/// itself.
+/// Joins values into one key, different for different values. A single value is its own key.
 pub(crate) fn joined_key(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
     let value = |label: &String| labels.get(label).unwrap_or_default();
     if let [label] = keyed_by {

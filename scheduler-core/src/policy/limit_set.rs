@@ -2,6 +2,7 @@
 
 use super::bill::Bill;
 use crate::ids::LimitId;
+
 /// A set of limits; bit `n` stands for the limit with index `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitSet(u64);

@@ -38,8 +38,7 @@ pub struct Resource {
     classes: Vec<Class>,
     default_class: ClassId,
     matcher: LimitMatcher,
-    /// The same resource with only its limits in shadow mode. A shadow resource has no shadow
-    /// itself.
+    /// The same resource with only its limits in shadow mode; none in a shadow itself.
     shadow: Option<Arc<Resource>>,
     unix_at_origin: u64,
 }

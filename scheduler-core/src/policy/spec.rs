@@ -45,8 +45,7 @@ pub struct ResourceSpec {
     pub fair_share: Option<FairShare>,
     /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
-    /// Labels that tell kinds of calls apart, to learn the cost of each kind. An empty list turns
-    /// learning off.
+    /// Labels that tell kinds of calls apart, to learn each kind's cost. None turns learning off.
     pub learn_costs: Vec<String>,
 }
 
@@ -109,8 +108,7 @@ pub enum OnStoreLoss {
     Ride(Span),
 }
 
-/// A little longer than the interval between two writes to the store, four of which happen in a
-/// second.
+/// A little longer than the interval of writes to the store, four of which happen in a second.
 pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
 /// With less, every permit would wait for the store.
 pub const MIN_RESERVATION: Span = Span::from_millis(50);
@@ -169,16 +167,14 @@ pub enum Algorithm {
     /// A bucket overflows at `capacity` and drains within `period`, like a token bucket upside
     /// down. A refused call adds nothing.
     LeakyBucket,
-    /// Allows `capacity` in each window. Windows of a day or month follow the calendar, not
-    /// `period`.
+    /// Allows `capacity` in each window. Days and months follow the calendar, not `period`.
     FixedWindow(Alignment),
     /// Allows `capacity` in any stretch of `period`.
     SlidingWindow,
     /// Allows `capacity` in flight. Each call holds its cost until it is settled, or until `period`
     /// after its start or last renewal.
     Concurrency,
-    /// Allows `capacity` until the quota resets, if it ever does. Requests do not wait for the
-    /// reset.
+    /// Allows `capacity` until the quota resets, if ever. Requests do not wait for the reset.
     Quota(Option<Alignment>),
 }
 
@@ -207,8 +203,8 @@ pub enum Alignment {
     /// At multiples of the period since 1970.
     #[default]
     Epoch,
-    /// With the first call after the previous window. It counts as a sliding window, which never
-    /// allows more.
+    /// With the first call after the previous window. A sliding window counts for it, which is
+    /// stricter.
     FirstUse,
     /// At every midnight of a time zone.
     Day(TimeZone),
@@ -272,8 +268,7 @@ pub enum StartPolicy {
     /// Full, as at an unused upstream.
     #[default]
     Full,
-    /// Probably full. Calls draw on it slowly until served calls prove the stock. Binding answers
-    /// trust the stock.
+    /// Probably full: calls use it slowly until served calls prove it. Binding answers trust it.
     Unproven,
     /// Empty, as at a fully used upstream.
     Empty,

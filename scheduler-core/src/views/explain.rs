@@ -55,8 +55,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The first requests of the key queue in which `slot` waits, or of all class queues. Requests
-    /// that wait for keys come last.
+    /// The first requests in the key queue of `slot`, or in all class queues and then in key
+    /// queues.
     fn first_waiting(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
         let waiting = slot.and_then(|slot| self.permits.get(slot).as_waiting());
         if let Some((_, key_queue)) = waiting.and_then(|waiting| self.key_queue_of(waiting)) {

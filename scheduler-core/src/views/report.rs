@@ -79,8 +79,7 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The status of the limits in `ledger`. For a limit with keys, the bucket with the lowest level
-/// stands for all.
+/// The status of all limits; a keyed limit shows its bucket with the lowest level.
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
