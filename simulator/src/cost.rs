@@ -13,7 +13,8 @@ pub enum Draw {
     Between(Amount, Amount),
     /// One of these, each as likely as any other; there is at least one.
     OneOf(Vec<Amount>),
-    /// Mostly little, now and then much: exponentially distributed about a mean, cut off at a bound.
+    /// Mostly little, now and then much: exponentially distributed about a mean, cut off at a
+    /// bound.
     Exponential {
         /// The mean, as long as the bound is far above it.
         mean: Amount,

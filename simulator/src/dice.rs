@@ -14,7 +14,8 @@ impl Dice {
         Dice(SplitMix64::new(seed))
     }
 
-    /// Chance of its own for somebody or something, which does not depend on how often this one is asked.
+    /// Chance of its own for somebody or something, which does not depend on how often this one is
+    /// asked.
     pub(crate) fn fork(&self, number: u64) -> Dice {
         Dice(self.0.fork(number))
     }
@@ -35,7 +36,8 @@ impl Dice {
         probability > 0.0 && self.fraction() < probability
     }
 
-    /// An exponentially distributed number about this mean. The logarithm is the same on every machine.
+    /// An exponentially distributed number about this mean. The logarithm is the same on every
+    /// machine.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         (-libm::log(1.0 - self.fraction()) * mean as f64) as u64
     }

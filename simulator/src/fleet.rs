@@ -19,7 +19,8 @@ pub struct Fleet {
     pub class: Option<String>,
     /// With whom they share what their class gets.
     pub clients: Clients,
-    /// What they are called where they are [one client](Clients::One); like the fleet where there is nothing.
+    /// What they are called where they are [one client](Clients::One); like the fleet where there
+    /// is nothing.
     pub client: Option<String>,
     /// Labels of its requests, beside the one that names the client.
     pub labels: BTreeMap<String, Values>,
@@ -34,7 +35,8 @@ pub struct Fleet {
     /// How many calls each of them makes; without end where there is none.
     pub calls: Option<u32>,
     /// How long they think between a response and the next request on average: from half to half as
-    /// much again. Before its first request each has thought for a part of that. Only where arrivals are a [`Arrivals::Loop`].
+    /// much again. Before its first request each has thought for a part of that. Only where
+    /// arrivals are a [`Arrivals::Loop`].
     pub think: Span,
     /// When they begin.
     pub from: Time,
@@ -56,7 +58,8 @@ pub enum Arrivals {
         /// So much of it in a second, on average.
         per_second: f64,
     },
-    /// Work comes so much at a time, for the first time when the fleet begins, and waits for workers that are free.
+    /// Work comes so much at a time, for the first time when the fleet begins, and waits for
+    /// workers that are free.
     Bursts {
         /// How much at a time.
         calls: u32,
@@ -65,7 +68,8 @@ pub enum Arrivals {
     },
 }
 
-/// How workers die: without a word, with their permits and whatever they waited for. What they have sent arrives.
+/// How workers die: without a word, with their permits and whatever they waited for. What they have
+/// sent arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crashes {
     /// How long each of them lives, on average.
@@ -116,7 +120,8 @@ pub struct Shift {
 }
 
 impl Fleet {
-    /// So many workers of the default class, who wait for their turn, ask without a pause, and stop never.
+    /// So many workers of the default class, who wait for their turn, ask without a pause, and stop
+    /// never.
     #[must_use]
     pub fn new(name: &str, workers: usize) -> Self {
         Fleet {

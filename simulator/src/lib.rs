@@ -1,10 +1,12 @@
 //! Worlds in virtual time around the real scheduler core.
 //!
-//! A [`World`](world::World) is a resource, [`Fleet`](fleet::Fleet)s of workers that wish for calls, ask for permits, call, settle and wish
-//! again, a [`Network`](network::Network) between them and the scheduler, and an [upstream](upstream::Behaviour) that enforces the same
-//! limits, or not just the same. Workers have the SDK's own sessions and speak the protocol; the upstream is that of
-//! `rampmeter-upstream`, which shares no code with the core: its 429 convicts. Other [strategies](strategy::Strategy) can be played in the
-//! same world. The same seed gives the same world, to the nanosecond.
+//! A [`World`](world::World) is a resource, [`Fleet`](fleet::Fleet)s of workers that wish for
+//! calls, ask for permits, call, settle and wish again, a [`Network`](network::Network) between
+//! them and the scheduler, and an [upstream](upstream::Behaviour) that enforces the same limits, or
+//! not just the same. Workers have the SDK's own sessions and speak the protocol; the upstream is
+//! that of `rampmeter-upstream`, which shares no code with the core: its 429 convicts. Other
+//! [strategies](strategy::Strategy) can be played in the same world. The same seed gives the same
+//! world, to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
@@ -22,10 +24,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a [picture](picture::svg) shows it.
+//! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
+//! [picture](picture::svg) shows it.
 //!
-//! Absent on purpose: schedulers that fail, which the tests try with real processes; calls that get lost on their way to the
-//! upstream; workers that lie.
+//! Absent on purpose: schedulers that fail, which the tests try with real processes; calls that get
+//! lost on their way to the upstream; workers that lie.
 
 mod accounts;
 mod agenda;

@@ -32,8 +32,9 @@ impl Delay {
 
 /// The ways between workers, scheduler and upstream.
 ///
-/// What the margin has to cover is how much the lateness of a grant and its call together *varies*. Faults befall only
-/// messages between workers and scheduler; calls to the upstream arrive, once and as late as they are.
+/// What the margin has to cover is how much the lateness of a grant and its call together *varies*.
+/// Faults befall only messages between workers and scheduler; calls to the upstream arrive, once
+/// and as late as they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     /// From a worker to the scheduler.
@@ -48,12 +49,14 @@ pub struct Network {
     pub loss: f64,
     /// The part of messages that arrive twice.
     pub duplicates: f64,
-    /// The part of messages that may overtake others of the same sender and receiver. The rest arrive in order.
+    /// The part of messages that may overtake others of the same sender and receiver. The rest
+    /// arrive in order.
     pub reordering: f64,
 }
 
 impl Default for Network {
-    /// A millisecond to the scheduler, up to twenty back; five to an upstream that answers within 150; no faults.
+    /// A millisecond to the scheduler, up to twenty back; five to an upstream that answers within
+    /// 150; no faults.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),
@@ -103,7 +106,8 @@ impl Way {
 mod tests {
     use super::*;
 
-    /// How many of a thousand messages, one in a millisecond, arrive, and how many of them out of order.
+    /// How many of a thousand messages, one in a millisecond, arrive, and how many of them out of
+    /// order.
     fn carried(network: Network) -> (usize, usize) {
         let (dice, mut way) = (&mut Dice::new(1), Way::new(Delay::up_to(Span::from_millis(20))));
         let sent = (0..1000).map(|millis| Time::ORIGIN + Span::from_millis(millis));

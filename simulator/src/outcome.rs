@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
-    /// What the scheduler was asked for, in the order in which it first heard of it; empty where there is none.
+    /// What the scheduler was asked for, in the order in which it first heard of it; empty where
+    /// there is none.
     pub requests: Vec<Request>,
     /// Which of the requests it granted, in that order.
     pub grants: Vec<usize>,
@@ -75,7 +76,8 @@ pub struct FleetOutcome {
     pub refused: u64,
     /// Calls that nobody will make, because it would be useless to ask for them again.
     pub given_up: u64,
-    /// Calls that were wanted and not served when the world ended: by worker, counted through all fleets, and since when.
+    /// Calls that were wanted and not served when the world ended: by worker, counted through all
+    /// fleets, and since when.
     pub unfinished: Vec<(usize, Time)>,
     /// Since when there was work for which no worker was free.
     pub backlog: Vec<Time>,
@@ -90,7 +92,8 @@ pub struct Call {
     pub at: Time,
     /// What it cost, or would have cost.
     pub cost: Arc<Cost<'static>>,
-    /// From when the worker first wanted it until it made the call, calls that were answered with 429 included.
+    /// From when the worker first wanted it until it made the call, calls that were answered with
+    /// 429 included.
     pub wait: Span,
     /// The request for it, of those that the scheduler heard.
     pub request: Option<usize>,
@@ -113,7 +116,8 @@ impl Outcome {
         self.fleets.iter().map(FleetOutcome::rejected).sum()
     }
 
-    /// A number that tells this outcome from any other: the same world under the same seed has the same.
+    /// A number that tells this outcome from any other: the same world under the same seed has the
+    /// same.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -148,7 +152,8 @@ impl FleetOutcome {
         self.calls.iter().filter(|call| call.ok && (from..to).contains(&call.at)).count()
     }
 
-    /// The wait that so many of a hundred calls which were served did not exceed; zero where there was none.
+    /// The wait that so many of a hundred calls which were served did not exceed; zero where there
+    /// was none.
     #[must_use]
     pub fn wait_percentile(&self, percent: usize) -> Span {
         let mut waits: Vec<Span> = self.calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();

@@ -30,8 +30,8 @@ const COLOURS: [RGBColor; 7] = [
 /// The shortest wait that is told from none, in seconds.
 const SHORTEST_WAIT: f64 = 0.001;
 
-/// An SVG of what the upstream could spend over time, of waits by class, and of 429s, run by run. The world was
-/// [observed](World::observed_every).
+/// An SVG of what the upstream could spend over time, of waits by class, and of 429s, run by run.
+/// The world was [observed](World::observed_every).
 ///
 /// # Errors
 /// If something can't be drawn, such as a world in which nothing ever happened.
@@ -90,7 +90,8 @@ fn draw_levels(area: &Area<'_>, world: &World, runs: &[(Report, Outcome)]) -> Dr
     Ok(())
 }
 
-/// Half waited no longer than the solid part of a bar, ninety-nine of a hundred no longer than the bar.
+/// Half waited no longer than the solid part of a bar, ninety-nine of a hundred no longer than the
+/// bar.
 fn draw_waits(area: &Area<'_>, runs: &[(Report, Outcome)]) -> Drawn {
     let bars: Vec<(usize, &Report, &Group)> = runs
         .iter()

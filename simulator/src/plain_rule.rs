@@ -1,7 +1,8 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
-//! Exact for one bucket and equal costs, and wrong as soon as costs differ: a bucket that was full when the delay was computed
-//! can be empty when the call is made. It is here to be compared with. Limits with keys it does not know.
+//! Exact for one bucket and equal costs, and wrong as soon as costs differ: a bucket that was full
+//! when the delay was computed can be empty when the call is made. It is here to be compared with.
+//! Limits with keys it does not know.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};

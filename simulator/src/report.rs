@@ -9,7 +9,8 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a run comes to. Strangers who use the account are part of what is used, and of nothing else.
+/// What a run comes to. Strangers who use the account are part of what is used, and of nothing
+/// else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// How workers kept to the limits.
@@ -24,8 +25,8 @@ pub struct Report {
     pub binding: String,
     /// The part of its capacity and refill that was used.
     pub used: f64,
-    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984): by weight, and by the limit that each
-    /// burdens most.
+    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984): by weight, and by
+    /// the limit that each burdens most.
     pub jain: f64,
     /// Calls that were wanted and not served when the world ended.
     pub unfinished: usize,

@@ -120,8 +120,8 @@ impl SimulatedScheduler {
         });
     }
 
-    /// Takes what the upstream says that its buckets hold, by unit: where several limits count one, the one that it is said of is
-    /// not known.
+    /// Takes what the upstream says that its buckets hold, by unit: where several limits count one,
+    /// the one that it is said of is not known.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
         let resource = self.core.resource();
         let known = levels.micros.iter().filter_map(|(unit, micros)| {

@@ -10,8 +10,8 @@ use std::str::FromStr;
 pub enum Strategy {
     /// Everybody for itself: call at once, and after a 429 wait longer each time, with jitter.
     BackOff,
-    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little jitter; back off where it
-    /// says nothing.
+    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little
+    /// jitter; back off where it says nothing.
     RetryAfter,
     /// Every worker keeps to its part of every limit, which nobody else may use.
     StaticShare,

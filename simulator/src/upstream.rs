@@ -17,8 +17,9 @@ use std::num::NonZeroUsize;
 /// What an upstream really does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its policies; where there are none just the resource's limits, full at the beginning. Of those it leaves to others what it has
-    /// no model of: calls in flight, and windows that begin with their first call, at midnight or for patterns of labels.
+    /// Its policies; where there are none just the resource's limits, full at the beginning. Of
+    /// those it leaves to others what it has no model of: calls in flight, and windows that begin
+    /// with their first call, at midnight or for patterns of labels.
     pub policies: Vec<Policy>,
     /// How many calls it serves at the same time; any number where there is none.
     pub concurrency: Option<NonZeroUsize>,
@@ -77,7 +78,8 @@ impl Upstream {
         Ok(Upstream { accounts, dialect, retry_after })
     }
 
-    /// Has these policies from `now` on, in place of as many others; levels stay, as far as there is room.
+    /// Has these policies from `now` on, in place of as many others; levels stay, as far as there
+    /// is room.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
         self.accounts.shared.change(age(now), policies.to_vec());
     }

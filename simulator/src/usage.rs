@@ -31,8 +31,8 @@ impl Taken {
     }
 }
 
-/// The limit that was used most, and which part of it, in a world that took so long. What nobody drew on is not looked at: a key that no
-/// worker has is no bucket.
+/// The limit that was used most, and which part of it, in a world that took so long. What nobody
+/// drew on is not looked at: a key that no worker has is no bucket.
 pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();

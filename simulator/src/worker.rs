@@ -118,7 +118,8 @@ impl Worker {
         self.stage = Stage::Pausing;
     }
 
-    /// Goes from one stage of a call to the next, and says what the call is for; nothing if it is at something else.
+    /// Goes from one stage of a call to the next, and says what the call is for; nothing if it is
+    /// at something else.
     pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<Wish> {
         if (self.ask, self.stage) != (ask, from) {
             return None;
@@ -145,8 +146,8 @@ impl Worker {
         self.grant = Some(grant);
     }
 
-    /// Gives its permit back and asks for another as old as that, if the freeze makes it void. When it is asked for anew, which is right
-    /// away, it is waited for as before.
+    /// Gives its permit back and asks for another as old as that, if the freeze makes it void. When
+    /// it is asked for anew, which is right away, it is waited for as before.
     pub(crate) fn heed(&mut self, now: Time, freeze: Freeze) {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };

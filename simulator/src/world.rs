@@ -68,7 +68,8 @@ impl World {
         World { upstream, ..self }
     }
 
-    /// The same world, whose scheduler reads the upstream's answers so, instead of in the dialect that they are in.
+    /// The same world, whose scheduler reads the upstream's answers so, instead of in the dialect
+    /// that they are in.
     #[must_use]
     pub fn reading(self, reader: Reader) -> Self {
         World { reader: Some(reader), ..self }
@@ -86,7 +87,8 @@ impl World {
         World { until, ..self }
     }
 
-    /// When what happens is of no interest any more; [`Time::NEVER`] where it goes on until all workers have stopped.
+    /// When what happens is of no interest any more; [`Time::NEVER`] where it goes on until all
+    /// workers have stopped.
     #[must_use]
     pub fn end(&self) -> Time {
         self.until
@@ -114,7 +116,8 @@ impl World {
         self.resource.fair_share.as_ref().map(|fair| fair.label.as_str())
     }
 
-    /// Seconds for which a call takes up the limit that it burdens most, of those that everybody shares.
+    /// Seconds for which a call takes up the limit that it burdens most, of those that everybody
+    /// shares.
     pub(crate) fn dominant_share(&self, cost: &Cost<'_>) -> f64 {
         let seconds =
             |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();

@@ -10,7 +10,7 @@ async def permit(client, cost):
         try:
             reply = await client.request("rampmeter.permit.sentinel-hub", json.dumps(ask).encode(), timeout=2)
         except (nats.errors.TimeoutError, nats.errors.NoRespondersError):
-            await asyncio.sleep(0.1)  # still in line, or another leads now: the same id keeps its place and is charged once
+            await asyncio.sleep(0.1)  # still waiting, or another scheduler leads: the id keeps its place and is charged once
             continue
         answer = json.loads(reply.data)
         if answer["status"] == "granted":
@@ -34,7 +34,7 @@ async def main():
         response = await asyncio.to_thread(urlopen, os.environ["API_URL"], None, 60)
     except HTTPError as refused:  # a 429 tells of limits as well
         response = refused
-    except OSError:  # nobody knows whether the call arrived: it counts as used
+    except OSError:  # the call may have arrived: it counts as used
         response = None
     if response is not None:
         told = {name.lower(): value for name, value in response.headers.items()}

@@ -10,16 +10,19 @@ use std::time::Duration;
 /// The fewest that go on without one of them.
 pub const NODES: usize = 3;
 
-/// Far beyond what an answer takes; the usual 5 s would be waited out for each request that is lost.
+/// Far beyond what an answer takes; the usual 5 s would be waited out for each request that is
+/// lost.
 const REQUEST: Duration = Duration::from_millis(250);
-/// What takes this long will not happen; a connection is given up after three of these without a sign.
+/// What takes this long will not happen; a connection is given up after three of these without a
+/// sign.
 const HANGS: Duration = Duration::from_secs(1);
 /// How often other ports are tried: a port that was free can be taken before the server has it.
 const ATTEMPTS: usize = 3;
 
 /// A cluster of the caller's own, with empty stores. It ends when it is dropped.
 ///
-/// Each [`node`](Cluster::node) can be killed, paused, resumed and restarted, on the same ports and the same store.
+/// Each [`node`](Cluster::node) can be killed, paused, resumed and restarted, on the same ports and
+/// the same store.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: [Server; NODES],
@@ -38,7 +41,8 @@ pub struct Seat {
 }
 
 impl Cluster {
-    /// A cluster that has every write on disk before it acknowledges it, ready for buckets with three replicas.
+    /// A cluster that has every write on disk before it acknowledges it, ready for buckets with
+    /// three replicas.
     ///
     /// # Panics
     /// If it can't be started; the message has the end of a server's log.
@@ -53,7 +57,8 @@ impl Cluster {
         cluster
     }
 
-    /// A cluster whose nodes get these options, as soon as each of them serves clients: `JetStream` comes later.
+    /// A cluster whose nodes get these options, as soon as each of them serves clients: `JetStream`
+    /// comes later.
     ///
     /// # Panics
     /// If it can't be started; the message has the end of a server's log.
@@ -97,7 +102,8 @@ impl Cluster {
         self.nodes.each_ref().map(Server::url)
     }
 
-    /// A connection that goes on with another node when its own is gone, or hangs for a few seconds.
+    /// A connection that goes on with another node when its own is gone, or hangs for a few
+    /// seconds.
     ///
     /// # Panics
     /// If no node answers.
@@ -152,7 +158,8 @@ impl Seat {
     }
 }
 
-/// Ports that were free a moment ago. All are held until all are known, so that no two are the same.
+/// Ports that were free a moment ago. All are held until all are known, so that no two are the
+/// same.
 fn seats() -> [Seat; NODES] {
     let held = [(); NODES].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     let routes = held.map(|listener| listener.local_addr().unwrap());
@@ -163,7 +170,8 @@ fn name_of(number: usize) -> String {
     format!("node-{number}")
 }
 
-/// `JetStream` that gives a request up soon, to be asked again: what a cluster is asked while it elects a leader is lost.
+/// `JetStream` that gives a request up soon, to be asked again: what a cluster is asked while it
+/// elects a leader is lost.
 pub(crate) fn impatient(client: async_nats::Client) -> jetstream::Context {
     let mut jetstream = jetstream::new(client);
     jetstream.set_timeout(REQUEST);

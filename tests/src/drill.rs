@@ -1,13 +1,16 @@
-//! A fire drill: load on a resource while a test breaks things around it, and the verdict at the end.
+//! A fire drill: load on a resource while a test breaks things around it, and the verdict at the
+//! end.
 //!
 //! Three things are looked at, because each sees what the others cannot:
 //!
-//! * what the **upstream** received. It is the last word, but a busy machine makes calls late and so bunches them; the
-//!   resource's margin of a second covers that, and would cover a small fault as well.
-//! * what workers were **promised**: receipt of the answer and its delay. The limits are lowered to what the scheduler
-//!   may use, so that the margin hides nothing but [`LATENESS`]. A fault that recurs adds up, and exceeds it.
-//! * what the scheduler has **charged**, by a limit that hardly ever refills: less than was used means that something
-//!   was forgotten, by however little, whenever it was.
+//! * what the **upstream** received. It is the last word, but a busy machine makes calls late and
+//!   so bunches them; the resource's margin of a second covers that, and would cover a small fault
+//!   as well.
+//! * what workers were **promised**: receipt of the answer and its delay. The limits are lowered to
+//!   what the scheduler may use, so that the margin hides nothing but [`LATENESS`]. A fault that
+//!   recurs adds up, and exceeds it.
+//! * what the scheduler has **charged**, by a limit that hardly ever refills: less than was used
+//!   means that something was forgotten, by however little, whenever it was.
 
 use crate::api::Api;
 use crate::figures::Times;
@@ -24,10 +27,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The period of a resource that allows a hundred requests and two hundred and fifty processing units a second.
+/// The period of a resource that allows a hundred requests and two hundred and fifty processing
+/// units a second.
 pub const QUICK: Duration = Duration::from_secs(2);
-/// The period of one with the same buckets and a tenth of the rate: a burst that should not be is not made good by the
-/// pause before it.
+/// The period of one with the same buckets and a tenth of the rate: a burst that should not be is
+/// not made good by the pause before it.
 pub const SLOW: Duration = Duration::from_secs(20);
 const CAPACITIES: [(&str, u64); 2] = [("requests", 200), ("processing-units", 500)];
 
@@ -40,7 +44,8 @@ period = "PT8760H"
 margin = 0
 "#;
 
-/// How much later than another an answer may reach its worker on a machine that does not run a task for that long.
+/// How much later than another an answer may reach its worker on a machine that does not run a task
+/// for that long.
 pub const LATENESS: Duration = Duration::from_millis(500);
 
 /// More than any run makes.
@@ -84,8 +89,8 @@ pub fn hub(period: Duration) -> String {
     format!("[[resource]]\nname = \"hub\"\n{}", CAPACITIES.map(limit).concat())
 }
 
-/// The quick resource with a limit more, which shows what was charged. It is not for tests that take the state away: such
-/// a limit rightly grants nothing for the rest of the year then.
+/// The quick resource with a limit more, which shows what was charged. It is not for tests that
+/// take the state away: such a limit rightly grants nothing for the rest of the year then.
 #[must_use]
 pub fn audited_hub() -> String {
     format!("{}{CHARGED}", hub(QUICK))
@@ -100,7 +105,8 @@ pub struct Charges {
     pub unused: u64,
 }
 
-/// A plan for half again as many calls as the quick resource allows, by way of the server at `nats_url`.
+/// A plan for half again as many calls as the quick resource allows, by way of the server at
+/// `nats_url`.
 #[must_use]
 pub fn plan(nats_url: &str) -> Plan {
     Plan {
@@ -179,7 +185,8 @@ impl Drill {
         self.report(measured, charges)
     }
 
-    /// Stops the workers where they are, and judges: for a resource that may rightly grant nothing any more.
+    /// Stops the workers where they are, and judges: for a resource that may rightly grant nothing
+    /// any more.
     pub async fn break_off(mut self) -> Report {
         let measured = self.measured();
         self.load.break_off().await;
@@ -234,7 +241,8 @@ impl Drill {
     }
 }
 
-/// What the scheduler may use: half is margin. What a full bucket cannot take up while an answer is late counts as well.
+/// What the scheduler may use: half is margin. What a full bucket cannot take up while an answer is
+/// late counts as well.
 fn lowered(rule: Rule) -> Rule {
     let burst = rule.burst / 2 + rule.refill(LATENESS);
     rule.with_burst(burst)

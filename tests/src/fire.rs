@@ -34,7 +34,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `test`, called `module::function`. Its seed is that of `RAMPMETER_FIRE_SEED`, or a new one.
+    /// A run of `test`, called `module::function`. Its seed is that of `RAMPMETER_FIRE_SEED`, or a
+    /// new one.
     #[must_use]
     pub fn of(test: &'static str) -> Self {
         let given = std::env::var("RAMPMETER_FIRE_SEED").ok().and_then(|seed| seed.parse().ok());

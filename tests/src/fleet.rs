@@ -1,4 +1,5 @@
-//! Workers that use the SDK, many at a time, as processes would: several connections, many tasks on each.
+//! Workers that use the SDK, many at a time, as processes would: several connections, many tasks on
+//! each.
 
 use crate::api::Api;
 use rampmeter_nats_server::Server;

@@ -31,27 +31,30 @@ impl Kind {
     /// All of them.
     pub const ALL: [Kind; 3] = [Kind::Nginx, Kind::Traefik, Kind::Envoy];
 
-    /// Whether clients whose requests pass see what the scheduler has said of their limits: Traefik hands headers of a yes to the
-    /// backend alone.
+    /// Whether clients whose requests pass see what the scheduler has said of their limits: Traefik
+    /// hands headers of a yes to the backend alone.
     #[must_use]
     pub fn tells_who_passes(self) -> bool {
         self != Kind::Traefik
     }
 
-    /// Whether clients see when to come back where nobody can say yes or no: for Envoy a 503 is an error, of which it says nothing.
+    /// Whether clients see when to come back where nobody can say yes or no: for Envoy a 503 is an
+    /// error, of which it says nothing.
     #[must_use]
     pub fn tells_of_errors(self) -> bool {
         self != Kind::Envoy
     }
 
-    /// Whether it calls a client on its own machine by a loopback address: Envoy calls it by one that others know the machine by.
+    /// Whether it calls a client on its own machine by a loopback address: Envoy calls it by one
+    /// that others know the machine by.
     #[must_use]
     pub fn knows_loopback(self) -> bool {
         self != Kind::Envoy
     }
 }
 
-/// Starts one, with programs that are brought into `build_folder`; tests give `env!("CARGO_TARGET_TMPDIR")`. It listens on one port.
+/// Starts one, with programs that are brought into `build_folder`; tests give
+/// `env!("CARGO_TARGET_TMPDIR")`. It listens on one port.
 ///
 /// # Panics
 /// If it does not start, or the program is not to be had.

@@ -1,4 +1,5 @@
-//! Discord as jobs see it: an upstream that limits each server (a "guild") by itself, and remembers who called in which order.
+//! Discord as jobs see it: an upstream that limits each server (a "guild") by itself, and remembers
+//! who called in which order.
 
 use crate::api::http;
 use crate::patience::let_pass;
@@ -38,12 +39,12 @@ struct Seen {
 #[derive(Default)]
 struct Book {
     accounts: BTreeMap<String, Account>,
-    calls: Vec<Call>,
+    calls: Vec<GuildCall>,
 }
 
 /// A call that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct GuildCall {
     /// For which guild.
     pub guild: String,
     /// Which job it was.
@@ -54,7 +55,8 @@ pub struct Call {
     pub at: Duration,
 }
 
-/// A resource `discord` that allows each guild so much in that time. Half of it is margin: calls of tests on a busy machine are late.
+/// A resource `discord` that allows each guild so much in that time. Half of it is margin: calls of
+/// tests on a busy machine are late.
 #[must_use]
 pub fn discord(capacity: u32, period: Duration) -> String {
     discord_by("token-bucket", capacity, period)
@@ -112,7 +114,7 @@ impl Guilds {
     /// # Panics
     /// If a call has panicked.
     #[must_use]
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<GuildCall> {
         self.seen.book.lock().unwrap().calls.clone()
     }
 
@@ -124,15 +126,15 @@ impl Guilds {
         done.collect::<BTreeSet<_>>().len()
     }
 
-    /// Sees to it that every guild has had jobs 0 to `jobs`, each once or more, in that order, and that nobody was answered 429.
-    /// Returns how many calls came twice.
+    /// Sees to it that every guild has had jobs 0 to `jobs`, each once or more, in that order, and
+    /// that nobody was answered 429. Returns how many calls came twice.
     ///
     /// # Panics
     /// If it was otherwise.
     #[must_use]
     pub fn check(&self, guilds: u32, jobs: u32) -> usize {
         let calls = self.calls();
-        let throttled: Vec<&Call> = calls.iter().filter(|call| call.throttled).collect();
+        let throttled: Vec<&GuildCall> = calls.iter().filter(|call| call.throttled).collect();
         assert!(throttled.is_empty(), "answered 429: {throttled:?}");
         for guild in 0..guilds {
             let mut order: Vec<u32> =
@@ -169,7 +171,7 @@ impl Seen {
         let at = self.clock.now().since(Clock::START).duration();
         let account = book.accounts.entry(guild.clone()).or_insert_with(|| Account::new(vec![self.policy.clone()]));
         let throttled = account.admit(at, &Cost::new()).is_err();
-        book.calls.push(Call { guild, job, throttled, at });
+        book.calls.push(GuildCall { guild, job, throttled, at });
         if throttled { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::NO_CONTENT }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// A resource `api` that lets so many calls be in flight, each for so many whole seconds if nobody hears of it.
+/// A resource `api` that lets so many calls be in flight, each for so many whole seconds if nobody
+/// hears of it.
 #[must_use]
 pub fn calls_in_flight(capacity: usize, time_to_live: Duration) -> String {
     let seconds = time_to_live.as_secs();

@@ -1,5 +1,5 @@
-//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the scheduler. The workers' clocks
-//! of the day are seconds apart.
+//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the
+//! scheduler. The workers' clocks of the day are seconds apart.
 
 use crate::fire::Run;
 use crate::guilds::{Guilds, discord_by, name};
@@ -14,7 +14,8 @@ use tokio::process::{Child, Command};
 
 /// How many seconds the clock of each worker is fast.
 const CLOCKS: [i64; 3] = [0, 3, -3];
-/// A run that takes this much longer than its limits do, and than the scheduler's deaths cost, does not go on.
+/// A run that takes this much longer than its limits do, and than the scheduler's deaths cost, does
+/// not go on.
 const PATIENCE: u32 = 6;
 
 /// How large a run is.
@@ -30,17 +31,18 @@ pub struct Size {
     pub period: Duration,
     /// The pauses between kills.
     pub pauses: (Duration, Duration),
-    /// How many of a hundred victims are the scheduler. After its death no key is given anything for a period.
+    /// How many of a hundred victims are the scheduler. After its death no key is given anything
+    /// for a period.
     pub schedulers: u64,
 }
 
 /// A worker process.
-pub struct Worker {
+pub struct JobsWorker {
     command: Command,
     child: Child,
 }
 
-impl Worker {
+impl JobsWorker {
     /// Starts `program` on the queue `roles`, with these environment variables.
     ///
     /// # Panics
@@ -50,7 +52,7 @@ impl Worker {
         let mut command = Command::new(program);
         command.args([nats_url, "roles", upstream.url()]).envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).kill_on_drop(true);
-        Worker { child: command.spawn().unwrap(), command }
+        JobsWorker { child: command.spawn().unwrap(), command }
     }
 
     /// Kills it (SIGKILL), and starts another in its place.
@@ -71,7 +73,8 @@ impl Worker {
     }
 }
 
-/// Publishes all jobs, runs them under fire, and sees to it that every one is done, in order, without a 429.
+/// Publishes all jobs, runs them under fire, and sees to it that every one is done, in order,
+/// without a 429.
 ///
 /// # Panics
 /// If it was otherwise.
@@ -92,7 +95,7 @@ pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, si
         }
     }
     let clock = WrongClock::build().await;
-    let mut workers = CLOCKS.map(|fast| Worker::start(worker, nats.url(), &upstream, &clock.fast_by(fast)));
+    let mut workers = CLOCKS.map(|fast| JobsWorker::start(worker, nats.url(), &upstream, &clock.fast_by(fast)));
     let all = (size.guilds * size.jobs) as usize;
     let (mut kills, mut rounds) =
         (0, PATIENCE * size.period * size.jobs.div_ceil(size.capacity) + Duration::from_secs(60));

@@ -1,7 +1,7 @@
 //! The judge of rate limits: it admits everything, and tells by how much that was too much.
 //!
-//! Whole numbers all the way, and nothing of the core or of the upstream, so that neither can agree with it by a
-//! mistake that they share.
+//! Whole numbers all the way, and nothing of the core or of the upstream, so that neither can agree
+//! with it by a mistake that they share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub struct Call {
     pub cost: Cost,
 }
 
-/// A limit as the judge knows it: `per_period` tokens come in in `period`, of which `burst` can be kept.
+/// A limit as the judge knows it: `per_period` tokens come in in `period`, of which `burst` can be
+/// kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// What is counted.
@@ -68,7 +69,8 @@ impl Rule {
     }
 }
 
-/// Judges `calls`, in the order of their times, by each of `rules`; every bucket is full at the first call.
+/// Judges `calls`, in the order of their times, by each of `rules`; every bucket is full at the
+/// first call.
 #[must_use]
 pub fn judge(rules: &[Rule], mut calls: Vec<Call>) -> Vec<Finding> {
     calls.sort_by_key(|call| call.at);
@@ -98,8 +100,8 @@ fn whole(volume: i128, period_ns: i128) -> u64 {
     u64::try_from(volume / period_ns).expect("not negative, and less than u64 counts")
 }
 
-/// Its volumes are in millionths of a token times nanoseconds of the period, so that what comes in in a nanosecond is
-/// a whole number.
+/// Its volumes are in millionths of a token times nanoseconds of the period, so that what comes in
+/// in a nanosecond is a whole number.
 struct Bucket {
     per_ns: i128,
     period_ns: u64,
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!(judge(&[ten()], late(99_999_999))[0].over_admitted_micros, 1);
     }
 
-    /// A thousand calls at exactly the rate are right; one more anywhere among them is one too many.
+    /// A thousand calls at exactly the rate are right; one more anywhere among them is one too
+    /// many.
     #[test]
     fn one_token_too_many_in_a_thousand_is_found() {
         let at_the_rate = |number: u64| call(number * 100, 1.0);

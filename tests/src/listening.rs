@@ -19,7 +19,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts what `command` makes for a folder and so many free ports, and waits until it listens on the first of them.
+    /// Starts what `command` makes for a folder and so many free ports, and waits until it listens
+    /// on the first of them.
     ///
     /// # Panics
     /// If it does not start; the message has what it said.

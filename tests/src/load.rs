@@ -14,8 +14,8 @@ use tokio::time::MissedTickBehavior;
 
 /// Workers that share a connection, as those of one process do.
 const WORKERS_PER_CONNECTION: usize = 10;
-/// Processing units of one call after the other. They come to two and a half on average, so that a limit on requests
-/// and one of two and a half times as many units bind in turn.
+/// Processing units of one call after the other. They come to two and a half on average, so that a
+/// limit on requests and one of two and a half times as many units bind in turn.
 const UNITS: [u32; 4] = [1, 4, 2, 3];
 const PROCESSING_UNITS: &str = "processing-units";
 const THROTTLED: u16 = 429;
@@ -91,7 +91,7 @@ impl Load {
                 load.clients.push(Client::builder().prefix(plan.prefix).connect(&plan.workers_url).await.unwrap());
             }
             let resource = load.clients.last().expect("the first worker connects").resource("hub").unwrap();
-            let worker = Worker { resource, reserves: number % 2 == 1, book: Arc::clone(&load.book) };
+            let worker = LoadWorker { resource, reserves: number % 2 == 1, book: Arc::clone(&load.book) };
             load.workers.spawn(worker.run(pace));
         }
         load
@@ -157,13 +157,13 @@ impl Book {
     }
 }
 
-struct Worker {
+struct LoadWorker {
     resource: Resource,
     reserves: bool,
     book: Arc<Book>,
 }
 
-impl Worker {
+impl LoadWorker {
     /// A worker that was held up does not catch up: the fleet offers what it offers, and no more.
     async fn run(self, pace: Duration) {
         let mut turns = tokio::time::interval(pace);

@@ -1,7 +1,9 @@
-//! Whether the machine ran all the while: what is measured on one that stood still tells of the machine, and of nothing else.
+//! Whether the machine ran all the while: what is measured on one that stood still tells of the
+//! machine, and of nothing else.
 //!
-//! A machine that others share is stopped now and then, with all that runs on it, for some tenths of a second. Nothing may be
-//! over-admitted by that, and nothing is excused here that a test asserts by itself; but a share of the rate means little then.
+//! A machine that others share is stopped now and then, with all that runs on it, for some tenths
+//! of a second. Nothing may be over-admitted by that, and nothing is excused here that a test
+//! asserts by itself; but a share of the rate means little then.
 
 use crate::patience::pause;
 use rampmeter_protocol::clock::Clock;
@@ -43,11 +45,13 @@ fn standstill(last: Time, now: Time) -> Span {
     if paused > PAUSE { paused } else { Span::ZERO }
 }
 
-/// What `measure` finds. Where it finds fault with a figure and the machine stood still meanwhile, it measures again; and says so where
-/// that is of no use either, as a machine that always stands still has no figures.
+/// What `measure` finds. Where it finds fault with a figure and the machine stood still meanwhile,
+/// it measures again; and says so where that is of no use either, as a machine that always stands
+/// still has no figures.
 ///
 /// # Panics
-/// With the fault, if the machine ran all the while; and if `measure` does, which asserts by itself what must hold on any machine.
+/// With the fault, if the machine ran all the while; and if `measure` does, which asserts by itself
+/// what must hold on any machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }

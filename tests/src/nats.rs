@@ -16,7 +16,8 @@ pub async fn start() -> Server {
 /// The same with these options.
 ///
 /// # Panics
-/// If there is none to be had, or it does not start; the message says what to install, or has the end of its log.
+/// If there is none to be had, or it does not start; the message says what to install, or has the
+/// end of its log.
 pub async fn start_with(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
     Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
 
-/// The program, brought into `build_folder` where there is none; tests give `env!("CARGO_TARGET_TMPDIR")`.
+/// The program, brought into `build_folder` where there is none; tests give
+/// `env!("CARGO_TARGET_TMPDIR")`.
 ///
 /// # Panics
 /// If there is none to be had; the message says what to install.
@@ -51,7 +52,8 @@ async fn command(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program} cannot be run: {error}; install nginx"))
 }
 
-/// Starts `program` with what `http` puts into its http block for so many free ports, and waits until it listens there.
+/// Starts `program` with what `http` puts into its http block for so many free ports, and waits
+/// until it listens there.
 ///
 /// # Panics
 /// If it does not start; the message has its log.
@@ -65,7 +67,8 @@ pub async fn start(program: &Path, ports: usize, http: impl Fn(&[u16]) -> String
     .await
 }
 
-/// One process, so that killing it leaves none behind, with everything that it writes in its own folder.
+/// One process, so that killing it leaves none behind, with everything that it writes in its own
+/// folder.
 fn whole(http: &str) -> String {
     format!(
         "daemon off; master_process off; pid nginx.pid;\n\

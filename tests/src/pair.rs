@@ -27,7 +27,8 @@ impl Member {
 }
 
 impl Pair {
-    /// Starts one with each of the configurations, and waits until one leads and the other stands by.
+    /// Starts one with each of the configurations, and waits until one leads and the other stands
+    /// by.
     ///
     /// # Panics
     /// If they do not get so far.

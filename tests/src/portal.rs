@@ -21,7 +21,8 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
     Upstream::start(Config::new(policies).customer(CLIENT_ID, CLIENT_SECRET)).await.unwrap()
 }
 
-/// The value of a resource's `provider`, which asks `upstream` every second, and says what `more` does.
+/// The value of a resource's `provider`, which asks `upstream` every second, and says what `more`
+/// does.
 #[must_use]
 pub fn provider(upstream: &Upstream, more: &str) -> String {
     let url = upstream.url();
@@ -42,7 +43,8 @@ pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) ->
     )
 }
 
-/// A scheduler of `resources` in a process of its own that knows the credentials. It may not have got far yet.
+/// A scheduler of `resources` in a process of its own that knows the credentials. It may not have
+/// got far yet.
 ///
 /// # Panics
 /// If it can't be run.

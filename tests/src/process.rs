@@ -104,7 +104,8 @@ impl Process {
         Self::start_with(program, &crate::scheduler::configuration(nats.url(), resources), &[]).await
     }
 
-    /// Starts a scheduler with this configuration and these arguments beside it, and waits until it is ready.
+    /// Starts a scheduler with this configuration and these arguments beside it, and waits until it
+    /// is ready.
     ///
     /// # Panics
     /// If it does not get so far; the message has its log.
@@ -213,7 +214,8 @@ impl Process {
         self.signal(Signal::SIGCONT);
     }
 
-    /// What `/readyz` says, with its status; nothing if it does not answer at once, as when it is frozen.
+    /// What `/readyz` says, with its status; nothing if it does not answer at once, as when it is
+    /// frozen.
     pub async fn readiness(&self) -> Option<(u16, Value)> {
         let asked = http().get(format!("{}/readyz", self.http()?)).timeout(LOOK).send().await.ok()?;
         Some((asked.status().as_u16(), asked.json().await.ok()?))
@@ -238,7 +240,8 @@ impl Process {
         self.folder.close().unwrap();
     }
 
-    /// The id cannot be that of a stranger: the system gives it away only after the child was waited for.
+    /// The id cannot be that of a stranger: the system gives it away only after the child was
+    /// waited for.
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
         signal::kill(Pid::from_raw(pid), signal).unwrap();

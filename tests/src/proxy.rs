@@ -18,10 +18,11 @@ pub enum Line {
     Open,
     /// Bytes take so long.
     Slow(Duration),
-    /// Bytes wait until the line is open again, as TCP has it in a partition that heals: all of them arrive then.
+    /// Bytes wait until the line is open again, as TCP has it in a partition that heals: all of
+    /// them arrive then.
     Held,
-    /// Bytes are lost, and the connection stays open. It ends when the line is open again, since nothing on it would
-    /// make sense any more.
+    /// Bytes are lost, and the connection stays open. It ends when the line is open again, since
+    /// nothing on it would make sense any more.
     Lost,
 }
 
@@ -119,7 +120,8 @@ async fn connect(client: TcpStream, server: SocketAddr, mut network: watch::Rece
     }
 }
 
-/// Carries bytes until either side closes. A close passes no line that is held or that loses everything, either.
+/// Carries bytes until either side closes. A close passes no line that is held or that loses
+/// everything, either.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
 
-/// The packages that `name`.txt pins, brought into `build_folder` where they are not there yet; tests give
-/// `env!("CARGO_TARGET_TMPDIR")`.
+/// The packages that `name`.txt pins, brought into `build_folder` where they are not there yet;
+/// tests give `env!("CARGO_TARGET_TMPDIR")`.
 ///
 /// # Panics
 /// If `python3` or its pip is missing, or the packages can't be had.

@@ -1,4 +1,5 @@
-//! A bad network between workers and schedulers: whole messages are lost, doubled and overtake each other.
+//! A bad network between workers and schedulers: whole messages are lost, doubled and overtake each
+//! other.
 
 use crate::dice::Dice;
 use crate::patience::let_pass;
@@ -23,7 +24,8 @@ pub struct Faults {
     pub late: u64,
 }
 
-/// Carries messages between workers with one prefix and schedulers of `hub` with another. Dropping it ends it.
+/// Carries messages between workers with one prefix and schedulers of `hub` with another. Dropping
+/// it ends it.
 #[derive(Debug)]
 pub struct Relay {
     ways: Arc<Ways>,
@@ -44,8 +46,8 @@ struct Ways {
 }
 
 impl Relay {
-    /// Carries what workers with the prefix `workers` and schedulers with the prefix `schedulers` say to each other on
-    /// the server at `nats_url`.
+    /// Carries what workers with the prefix `workers` and schedulers with the prefix `schedulers`
+    /// say to each other on the server at `nats_url`.
     ///
     /// # Panics
     /// If the server refuses.

@@ -8,7 +8,8 @@ use tempfile::NamedTempFile;
 /// What a command has said: its exit code, and standard output and standard error together.
 pub type Said = (Option<i32>, String);
 
-/// `rampmeter apply` with a file of this text, called `rules.toml` in what it says, and these arguments.
+/// `rampmeter apply` with a file of this text, called `rules.toml` in what it says, and these
+/// arguments.
 ///
 /// # Panics
 /// If it can't be run.

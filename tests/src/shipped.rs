@@ -27,7 +27,8 @@ pub async fn single() -> Server {
     nats::start_with(options("single.conf", passwords())).await
 }
 
-/// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its configuration.
+/// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its
+/// configuration.
 ///
 /// # Panics
 /// If it can't be started.

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Messages of two schedulers may reach two listeners in different orders when they are as close as this.
+/// Messages of two schedulers may reach two listeners in different orders when they are as close as
+/// this.
 const SAME_MOMENT: Span = Span::from_millis(100);
 /// What the subjects begin with that clients are answered on.
 const INBOXES: &str = "_INBOX.";
@@ -72,8 +73,8 @@ impl Witness {
         lock(&self.seen).iter().map(|sighting| sighting.epoch).max().unwrap_or(0)
     }
 
-    /// How long after `since` a scheduler of a higher epoch than `epoch` was heard for the first time, and how long
-    /// after it the first grant came.
+    /// How long after `since` a scheduler of a higher epoch than `epoch` was heard for the first
+    /// time, and how long after it the first grant came.
     ///
     /// # Panics
     /// If there is none within the patience of tests.
@@ -124,8 +125,8 @@ impl Witness {
         times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(Span::ZERO)
     }
 
-    /// Grants to connections that had been answered in a higher epoch before, and those of `used` that nobody granted in
-    /// time.
+    /// Grants to connections that had been answered in a higher epoch before, and those of `used`
+    /// that nobody granted in time.
     #[must_use]
     pub fn late_answers(&self, used: &BTreeSet<String>) -> LateAnswers {
         let (mut late, mut in_time) = (BTreeSet::new(), BTreeSet::new());

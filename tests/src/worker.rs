@@ -49,7 +49,8 @@ impl Worker {
         format!("rampmeter.{what}.{}", self.resource)
     }
 
-    /// The one answer to `request` for a permit. Who is told to ask again at once does so: whoever leads has been away.
+    /// The one answer to `request` for a permit. Who is told to ask again at once does so: whoever
+    /// leads has been away.
     ///
     /// # Panics
     /// If there is none.
@@ -92,8 +93,9 @@ impl Worker {
         answers
     }
 
-    /// Sends any payload whose answers are to come where those of an earlier one come: messages of one connection are
-    /// answered in their order, so that what comes before this one's answer is all that the earlier ones got at once.
+    /// Sends any payload whose answers are to come where those of an earlier one come: messages of
+    /// one connection are answered in their order, so that what comes before this one's answer is
+    /// all that the earlier ones got at once.
     ///
     /// # Panics
     /// If it can't be sent.
@@ -117,7 +119,8 @@ impl Worker {
         serde_json::from_slice(&self.request("status", "").await.payload).unwrap()
     }
 
-    /// How the resource is doing, once somebody leads it: nobody does right after a leader has gone.
+    /// How the resource is doing, once somebody leads it: nobody does right after a leader has
+    /// gone.
     ///
     /// # Panics
     /// If nobody ever does.

@@ -8,7 +8,8 @@ use tokio::process::Command;
 /// What replaces the system's clock.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wrong_clock.c");
 
-/// A library that sets the clock of the day off in whatever process it is loaded into before all others.
+/// A library that sets the clock of the day off in whatever process it is loaded into before all
+/// others.
 pub struct WrongClock {
     folder: TempDir,
 }

@@ -249,8 +249,8 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// When the last quota can pay for the bill of those that are gone, and which that is. What is held for the starts of `held` may
-    /// come back.
+    /// When the last quota can pay for the bill of those that are gone, and which that is. What is
+    /// kept for the starts of `held` counts as left.
     pub(crate) fn spent_quota(
         &self,
         now: Time,

@@ -46,9 +46,12 @@ pub(crate) struct CountedBucket {
     longer: Span,
     /// From here on, what is told of as held once may be held in each of several windows.
     vague_from: Time,
-    /// What is held now by all calls. The sum saturates at 2¹²⁵ and counts too little after that. Commits stay within a full bucket, so
-    /// only debits get there: 1 176 of them in one period, each of 10⁹ units and a period of 366 days, the largest cost (2¹¹⁴·⁸).
-    /// The upstream has served a thousand times its largest limit then, and this limit protects nothing.
+    /// What is held now by all calls.
+    ///
+    /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
+    /// bucket, so only debits get there. It takes 1 176 debits of the largest cost (2¹¹⁴·⁸: 10⁹
+    /// units, a period of 366 days) within one period. The upstream has then served a thousand times
+    /// the largest capacity, and the limit protects nothing.
     total: Credit,
     /// By how much that changes, and when.
     steps: BTreeMap<Time, Credit>,
@@ -180,7 +183,8 @@ impl CountedBucket {
     pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, draw: Draw, end: Option<Time>) {
         let until = end.unwrap_or_else(|| release(limit, key.at));
         if key.at < self.vague_from && self.at(key.at.max(self.now)) >= draw.cost {
-            // Under a longer period it ends later than the predecessor told. Of all promises the last is heard of first.
+            // Under a longer period it ends later than the predecessor told. A snapshot lists the
+            // last start first.
             if alignment(limit).is_none() {
                 self.longer = self.longer.max(until.since(self.nameless_until));
             }

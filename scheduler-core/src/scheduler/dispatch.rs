@@ -190,7 +190,8 @@ impl<R: Clone> Scheduler<R> {
         let bill = &self.permits.get(slot).bill;
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
-            // A limit that could pay in time has room for others, even if it moved the start last; and others have other keys.
+            // A limit that could pay in time blocks no other request, even if it moved the start
+            // last. Other requests have other keys.
             let shared = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_none());
             let any = || shared.or_else(|| bill.iter().next().map(|(id, _)| id));
             return self.ledger.shared_beyond(now, bill, tier, latest).or_else(any).or(offer.limited_by);

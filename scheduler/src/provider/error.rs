@@ -4,8 +4,9 @@ use std::fmt;
 
 /// Why a question has no answer, or none that is believed.
 ///
-/// Its text goes to logs, metrics, status and people. It is made of our own words, numbers and the system's errors: nothing that was
-/// received is repeated, since whoever answers may send a secret back.
+/// Its text goes to logs, metrics, status and people. It is made of our own words, numbers and the
+/// system's errors: nothing that was received is repeated, since whoever answers may send a secret
+/// back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{question}: {reason}")]
 pub struct ProviderError {

@@ -13,8 +13,8 @@ use rampmeter_protocol::time::Span;
 /// Longest answer that is read, in bytes. A contract has about one thousand.
 const MAX_BODY: usize = 1 << 20;
 
-/// Asks with a deadline for everything from connecting to the last byte. Redirects are not followed: what is asked of one host is
-/// no other's to know.
+/// Asks with a deadline for everything from connecting to the last byte. Redirects are not
+/// followed: what is asked of one host is no other's to know.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     client: AnyClient,
@@ -29,7 +29,8 @@ enum AnyClient {
 }
 
 impl Http {
-    /// A client that trusts whom the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`). Without `tls` it speaks `http://` only.
+    /// A client that trusts whom the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`). Without
+    /// `tls` it speaks `http://` only.
     ///
     /// # Errors
     /// If the system trusts nobody.

@@ -94,7 +94,8 @@ fn spec(provided: &ProvidedLimit) -> LimitSpec {
     LimitSpec::new(name(&unit, period), unit, capacity, period)
 }
 
-/// A unit that leaves no room for its period keeps its name: a resource that gets two of them is refused.
+/// A unit that leaves no room for its period keeps its name: a resource that gets two of them is
+/// refused.
 fn name(unit: &Name, period: Span) -> Name {
     let named = NAMED.iter().find(|(known, _)| *known == period).map(|(_, name)| (*name).to_owned());
     let period = named.unwrap_or_else(|| match period.nanos().is_multiple_of(1_000_000_000) {

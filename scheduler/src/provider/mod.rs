@@ -1,8 +1,21 @@
 //! Who knows an account's limits: the configuration, or a service of the upstream's.
 //!
-//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its settings and of [`ProviderSource`],
-//! and what its table needs in `config/provider.rs`. When it is asked, how it is left alone after failures, who hears of it
-//! and what is made of its answers are the same for all.
+//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its
+//! settings and of [`ProviderSource`], and what its table needs in `config/provider.rs`. When it is
+//! asked, how it is left alone after failures, who hears of it and what is made of its answers are
+//! the same for all.
+//!
+//! * After a failure a provider is left alone for 1 s, doubled up to 60 s, with jitter. The access
+//!   token outlives the term.
+//! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or
+//!   contradicts itself is a failure like a 500. A part that no token bucket can keep (`PT0S`) is a
+//!   note.
+//! * A secret is read when a token is needed, and no structure that is printed holds it. An error
+//!   about a provider consists of our own words and repeats nothing that was received. Libraries
+//!   that see headers log at `debug` at most. `tests/tests/system/secrets.rs` looks for secrets in
+//!   all output.
+//! * The signature of an access token is not checked: the token comes straight from the token
+//!   endpoint, and its `sub` only makes a path.
 
 pub mod agenda;
 mod contract;
@@ -10,84 +23,19 @@ mod error;
 mod http;
 pub mod matching;
 mod oauth;
+mod provided;
 mod secret;
 pub mod sentinel_hub;
 mod token;
 mod token_counts;
 
 pub use error::{FailureKind, ProviderError, Question};
+pub use provided::{Contract, ProvidedLevel, ProvidedLimit, Provider};
 pub use secret::SecretPlace;
 
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use sentinel_hub::SentinelHub;
-
-/// Tells an account's limits, and where it can also what their buckets hold.
-///
-/// A provider is asked one question at a time, by whoever leads the resource, and keeps between questions what it needs to ask,
-/// such as an access token. A question may be given up at any await. An error says what went wrong, and neither a secret
-/// nor anything else that the other side sent; everything that is believed was checked, so that limits which make no sense
-/// are an error too. Whoever asks keeps the limits that were known before, and asks again later.
-///
-/// ```
-/// use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
-/// use rampmeter_scheduler::provider::{Contract, ProvidedLevel, ProvidedLimit, Provider, ProviderError};
-///
-/// /// An upstream that allows everybody the same.
-/// struct SameForAll;
-///
-/// impl Provider for SameForAll {
-///     async fn limits(&mut self) -> Result<Contract, ProviderError> {
-///         let unit = Name::new("requests").expect("a valid name");
-///         let limit = ProvidedLimit { unit, capacity: Amount::ONE, period: Span::from_secs(1) };
-///         Ok(Contract { limits: vec![limit], notes: Vec::new() })
-///     }
-///
-///     async fn levels(&mut self) -> Result<Option<Vec<ProvidedLevel>>, ProviderError> {
-///         Ok(None)
-///     }
-/// }
-/// ```
-pub trait Provider: Send {
-    /// All limits of the account, at least one, none twice.
-    fn limits(&mut self) -> impl Future<Output = Result<Contract, ProviderError>> + Send;
-
-    /// What the account's buckets hold now; nothing where the provider does not tell.
-    fn levels(&mut self) -> impl Future<Output = Result<Option<Vec<ProvidedLevel>>, ProviderError>> + Send;
-}
-
-/// What an account may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contract {
-    /// Its limits, as token buckets.
-    pub limits: Vec<ProvidedLimit>,
-    /// What it has beside them that this version can't keep to, for people.
-    pub notes: Vec<String>,
-}
-
-/// One limit of an account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvidedLimit {
-    /// What it counts.
-    pub unit: Name,
-    /// What a full bucket holds.
-    pub capacity: Amount,
-    /// In which time an empty bucket fills.
-    pub period: Span,
-}
-
-/// What one bucket of an account holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvidedLevel {
-    /// What it counts.
-    pub unit: Name,
-    /// In which time it fills: with the unit, what tells it from the others.
-    pub period: Span,
-    /// What is left, rounded down.
-    pub remaining: Amount,
-}
 
 /// Which provider to ask, and when.
 #[derive(Clone, Debug)]
@@ -122,7 +70,8 @@ impl Kind {
     /// Makes the provider ready to be asked. Nothing is asked yet.
     ///
     /// # Errors
-    /// If its secrets can't be read, or the system gives no certificates to check an upstream's with.
+    /// If its secrets can't be read, or the system gives no certificates to check an upstream's
+    /// with.
     pub fn open(&self, clock: Clock) -> anyhow::Result<ProviderSource> {
         match self {
             Kind::Static(contract) => Ok(ProviderSource::Static(Static(contract.clone()))),

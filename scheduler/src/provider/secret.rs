@@ -4,11 +4,12 @@ use secrecy::SecretString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Longest secret that is read, in bytes: a key in PEM fits many times over, a file that was named by mistake does not.
+/// Longest secret that is read, in bytes: a key in PEM fits many times over, a file that was named
+/// by mistake does not.
 const MAX_SECRET: u64 = 64 * 1024;
 
-/// Where a secret is kept. It is read when it is needed, so that one which is replaced is taken without a restart, and no part of
-/// the configuration ever holds it.
+/// Where a secret is kept. It is read when it is needed, so that one which is replaced is taken
+/// without a restart, and no part of the configuration ever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretPlace {
     /// In the environment variable of this name.

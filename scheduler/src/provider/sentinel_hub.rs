@@ -1,6 +1,7 @@
 //! Sentinel Hub, and Copernicus Data Space, which runs the same software.
 //!
-//! Both endpoints were announced to go away, so that nothing depends on them: what they don't tell is in the configuration.
+//! Both endpoints were announced to go away, so that nothing depends on them: what they don't tell
+//! is in the configuration.
 
 use super::contract;
 use super::error::{FailureKind, ProviderError, Question};
@@ -51,7 +52,8 @@ impl SentinelHub {
         Ok(SentinelHub { http, oauth, base_url: settings.base_url.clone() })
     }
 
-    /// Asks, and once more with a new token if the one in hand is not accepted: it may have been revoked.
+    /// Asks, and once more with a new token if the one in hand is not accepted: it may have been
+    /// revoked.
     async fn get(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
         match self.get_once(question, path).await {
             Err(error) if error.kind == FailureKind::Unauthorized && error.question == question => {

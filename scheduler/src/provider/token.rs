@@ -8,7 +8,8 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A token is replaced this long before its end, or when nine tenths of its life have passed: no question may meet its end.
+/// A token is replaced this long before its end, or when nine tenths of its life have passed: no
+/// question may meet its end.
 const BEFORE_END: Span = Span::from_secs(60);
 /// How long a token counts that does not say.
 const DEFAULT_LIFE: Span = Span::from_secs(60);
@@ -69,9 +70,9 @@ fn useful_life(secs: Option<f64>) -> Span {
     life.saturating_sub(tenth.min(BEFORE_END))
 }
 
-/// The claims of a JWT. Its signature is not checked: the token came straight from the token endpoint, whose certificate was, and
-/// nothing is allowed on the strength of what it says; `sub` merely goes into the path of a question that the API itself
-/// accepts or refuses.
+/// The claims of a JWT. Its signature is not checked: the token came straight from the token
+/// endpoint, whose certificate was, and nothing is allowed on the strength of what it says; `sub`
+/// merely goes into the path of a question that the API itself accepts or refuses.
 fn claims(token: &str) -> Option<Claims> {
     let payload = token.split('.').nth(1)?;
     parse(&URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?)

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Announces this scheduler with the resources that it can lead, and answers who asks what there is.
+/// Announces this scheduler with the resources that it can lead, and answers which resources there
+/// are.
 #[derive(Debug)]
 pub struct Announcement {
     known: Known,
@@ -25,7 +26,7 @@ pub struct Announcement {
 pub struct Known(Arc<watch::Sender<Vec<Resource>>>);
 
 impl Known {
-    /// One more, or one that was known with other limits.
+    /// Adds a resource, or replaces it if it was known with other limits.
     pub fn set(&self, resource: &Resource) {
         self.0.send_modify(|known| match known.iter_mut().find(|other| other.name() == resource.name()) {
             Some(known) => *known = resource.clone(),
@@ -51,20 +52,20 @@ impl Announcement {
         Ok(Announcement { known: Known(Arc::new(sender)), announcing })
     }
 
-    /// What can be added to.
+    /// The resources that this scheduler can lead, for tasks that add some.
     #[must_use]
     pub fn known(&self) -> Known {
         self.known.clone()
     }
 
-    /// Announces nothing any more, once everybody else has let go of what is known.
+    /// Ends the announcement, once all other tasks have dropped what is known.
     pub async fn withdraw(self) {
         drop(self.known);
         self.announcing.await.ok();
     }
 }
 
-/// What a service says of itself never changes, so that each change takes another.
+/// The description of a service never changes, so that each change takes another service.
 async fn keep_announcing(
     client: Client,
     subjects: Subjects,

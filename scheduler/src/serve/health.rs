@@ -3,20 +3,21 @@
 use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a scheduler does for a resource.
+/// What a scheduler does for a resource, as `/readyz` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Duty {
-    /// It has not got so far yet.
+    /// It does nothing yet.
     Starting,
     /// It answers requests.
     Leading {
         /// Since which epoch.
         epoch: u64,
     },
-    /// Another scheduler does; this one takes over when that one is gone.
+    /// Another scheduler answers requests; this one takes over when that one is gone.
     Standby,
     /// It wants to lead and can't.
     Troubled {
@@ -25,6 +26,18 @@ pub enum Duty {
     },
     /// It gives the resource up.
     Stopping,
+}
+
+impl fmt::Display for Duty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Duty::Starting => f.write_str("starting"),
+            Duty::Leading { epoch } => write!(f, "leading since epoch {epoch}"),
+            Duty::Standby => f.write_str("standing by"),
+            Duty::Troubled { reason } => write!(f, "in trouble: {reason}"),
+            Duty::Stopping => f.write_str("stopping"),
+        }
+    }
 }
 
 /// The duties of all resources. The lock guards the map, for the time of one look-up.
@@ -44,7 +57,7 @@ impl Health {
     pub fn set(&self, resource: &Name, duty: Duty) {
         let mut duties = self.lock();
         if duties.get(resource) != Some(&duty) {
-            tracing::info!(%resource, ?duty, "duty");
+            tracing::info!(%resource, "{duty}");
             duties.insert(resource.clone(), duty);
         }
     }

@@ -1,10 +1,10 @@
-//! What Prometheus reads: a picture of the moment, made when it asks.
+//! The text that Prometheus reads: a picture of the moment, made on request.
 
 use crate::logging;
 use crate::serve::health::{Duty, Health};
 use crate::serve::limits::rulebook::Rulebook;
-use crate::serve::permits::permit_loop::Report;
-use crate::serve::permits::tally::{BUCKETS, Histogram};
+use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -158,8 +158,8 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
         let counts = reports.iter().map(|report| (resource(report), Counter(of(report))));
         registry.register(name, help, Samples(counts.collect()));
     };
-    count("store_writes", "Marks that the store has taken", |report| report.tally.marks);
-    count("store_losses", "Times that the store did not take a mark", |report| report.tally.store_losses);
+    count("store_writes", "Checkpoints that the store has taken", |report| report.tally.checkpoints);
+    count("store_losses", "Times that the store did not take a checkpoint", |report| report.tally.store_losses);
     count("store_went_back", "Times that the store turned out to be older than it was", |report| {
         report.tally.store_went_back
     });

@@ -1,7 +1,9 @@
-//! The running scheduler: threads for permits, up to one for each core, and two for everything else.
+//! The running scheduler: up to one thread for permits on each core, and two threads for all else.
 //!
-//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`] says what counts,
-//! [`http`] and [`discovery`] show it to others.
+//! [`permits`] answers requests, [`leadership`] decides who leads and keeps the state, [`limits`]
+//! says which limits count, [`http`] and [`discovery`] show it to others. Imports go one way: from
+//! leadership to permits, and from permits to limits and messages. Http imports from all of them
+//! but leadership.
 
 pub mod discovery;
 pub mod health;
@@ -11,6 +13,7 @@ pub mod limits;
 pub mod messages;
 pub mod metrics;
 pub mod permits;
+pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
 use crate::connection::{connect, connect_noting};
@@ -19,17 +22,19 @@ use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
 use anyhow::{Context, anyhow};
 use discovery::Announcement;
-use health::{Duty, Health};
+use health::Health;
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
+use leadership::context::LeaderContext;
+use leadership::peer_discovery::keep_calling;
 use leadership::peers::Peers;
-use leadership::resource_leader::{LeaderContext, LoopPublisher, LoopWatch, Reporter, ResourceLeader, stopped};
+use leadership::resource_task::ResourceTask;
 use limits::effective_limits::EffectiveLimits;
-use permits::permit_thread::PermitThreads;
-use permits::stall_detector::ProcessWatch;
+use permits::loop_handle::Reporter;
+use permits::permit_thread::{Ended, PermitThreads};
+use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -41,7 +46,8 @@ use tokio::task::JoinSet;
 /// How long a graceful stop may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands over.
+/// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands
+/// over.
 pub struct Running {
     stop: watch::Sender<bool>,
     work: Work,
@@ -53,13 +59,13 @@ pub struct Running {
 /// Starts serving everything in `config`.
 ///
 /// # Errors
-/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is taken.
+/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is
+/// taken.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     let socket = Socket::bind(config.http.clone()).await?;
     let leader = process_name();
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
-    let nats_prefix = nats.prefix.clone();
     let clock = Clock::start();
     let denials = Denials::default();
     let client = connect_noting(&denials, &nats, &leader).await?;
@@ -71,11 +77,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
         Some(_) | None => None,
     };
-    let connecting = |number| {
-        let (nats, name) = (nats.clone(), format!("{leader}-permits-{number}"));
-        async move { connect(&nats, &name).await }
-    };
-    let (permits, permits_ended) = PermitThreads::start(permit_threads(config.resources.len()), connecting).await?;
+    let (permits, permits_ended) = start_threads(&config, &leader).await?;
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
@@ -83,9 +85,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let announcement = Announcement::start(client.clone(), subjects.clone(), leader.clone(), known).await?;
     let peers = Arc::new(Peers::new(&leader));
-    let calling =
-        leadership::peer_discovery::keep_calling(client.clone(), nats_prefix, peers.clone(), clock, stopping.clone());
-    tokio::spawn(calling);
+    tokio::spawn(keep_calling(client.clone(), nats.prefix, peers.clone(), clock, stopping.clone()));
     let context = LeaderContext {
         client: client.clone(),
         denials,
@@ -100,14 +100,14 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let (mut leaders, mut reporters) = (JoinSet::new(), Vec::new());
     for (configured, provider) in config.resources.into_iter().zip(providers) {
-        let (lead, led) = watch::channel(None);
-        reporters.push(Reporter(led.clone()));
+        let (publisher, led) = watch::channel(None);
+        reporters.push(Reporter::new(led.clone()));
         if let Some(backing) = &mut backing {
             backing.led.insert(configured.name().clone(), led.clone());
         }
         let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
-        let (context, known) = (context.clone(), announcement.known());
-        let task = ResourceTask { context, known, lead, led, limits, stop: stopping.clone() };
+        let known = announcement.known();
+        let task = ResourceTask::new(context.clone(), known, (publisher, led), limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }
     let pages = Pages { health: health.clone(), reporters, rules, client };
@@ -118,19 +118,23 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, http })
 }
 
+/// Starts the threads for permits, each with a connection of its own.
+async fn start_threads(config: &Config, leader: &str) -> anyhow::Result<(PermitThreads, Ended)> {
+    let connecting = |number| {
+        let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
+        async move { connect(&nats, &name).await }
+    };
+    PermitThreads::start(permit_threads(config.resources.len()), connecting).await
+}
+
 /// A thread for each resource, but no more than can run at a time.
 fn permit_threads(resources: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     resources.clamp(1, cores)
 }
 
-/// What the HTTP front asks on: a connection of its own, as any client has.
-async fn backing(
-    config: &Config,
-    leader: &str,
-    clock: Clock,
-    stopping: watch::Receiver<bool>,
-) -> anyhow::Result<Backing> {
+/// What the HTTP front uses: a connection of its own, as any client has.
+async fn backing(config: &Config, leader: &str, clock: Clock, stopping: stop::Stop) -> anyhow::Result<Backing> {
     let client = connect(&config.nats, &format!("{leader}-http")).await?;
     Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
 }
@@ -139,58 +143,6 @@ async fn backing(
 fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
     let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
     kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
-}
-
-/// Everything for one resource, from its first limits to its last handover.
-struct ResourceTask {
-    context: LeaderContext,
-    known: discovery::Known,
-    lead: LoopPublisher,
-    led: LoopWatch,
-    limits: EffectiveLimits,
-    stop: watch::Receiver<bool>,
-}
-
-impl ResourceTask {
-    /// Returns when the process stops.
-    async fn run(mut self, configured: Configured, mut provider: Option<ProviderSource>) -> anyhow::Result<()> {
-        let mut stop = self.stop.clone();
-        let resource = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => return Ok(()),
-            resource = self.resource(&configured, &mut provider) => resource,
-        };
-        if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            tokio::spawn(limits::provider_watch::keep_asking(provider, settings, self.context.clock, self.led));
-        }
-        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let announcing =
-            limits::effective_limits::keep_announced(self.known, self.limits.for_another(), resource.clone());
-        let leader =
-            ResourceLeader::new(self.context, resource, configured.reader, kind, self.limits, self.lead, self.stop);
-        tokio::select! {
-            ended = leader.run() => ended,
-            () = announcing => Ok(()),
-        }
-    }
-
-    /// The resource with the limits of the rules, or else of the file, or else of its provider.
-    async fn resource(&mut self, configured: &Configured, provider: &mut Option<ProviderSource>) -> Resource {
-        let health = self.context.health.clone();
-        self.limits.until_known(|reason| health.set(configured.name(), Duty::Troubled { reason })).await;
-        let resource = loop {
-            if let Some(resource) = self.limits.resource() {
-                break resource;
-            }
-            let provider = provider.as_mut().expect("the configuration refuses a resource without limits and provider");
-            tokio::select! {
-                () = self.limits.changed() => {}
-                resource = limits::first_limits::wait_for(configured, provider, &self.context) => self.limits.provided(&resource),
-            }
-        };
-        self.known.set(&resource);
-        resource
-    }
 }
 
 impl Running {
@@ -207,12 +159,13 @@ impl Running {
         }
     }
 
-    /// Returns if something ends that should go on: this process serves no longer as it should, and is to be replaced.
+    /// Returns if something ends that should go on. This process is to be replaced then.
     pub async fn broken(&mut self) -> anyhow::Error {
         self.work.broken().await
     }
 
-    /// Hands every resource over: ready goes off, who waits is sent elsewhere, state is written.
+    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is
+    /// written.
     ///
     /// # Errors
     /// If that takes longer than 5 s.
@@ -230,7 +183,7 @@ impl Running {
 /// All that goes on until the process is to stop.
 struct Work {
     leaders: JoinSet<anyhow::Result<()>>,
-    permits_ended: permits::permit_thread::Ended,
+    permits_ended: Ended,
 }
 
 impl Work {
@@ -264,16 +217,16 @@ mod tests {
     use tokio::sync::mpsc;
 
     /// Why work is broken that has these leaders, on threads that go on.
-    async fn broken(tenure: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
+    async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
         let (_goes_on, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
         work.leaders.spawn(std::future::pending());
-        work.leaders.spawn(tenure);
+        work.leaders.spawn(leader);
         work.broken().await.to_string()
     }
 
     #[tokio::test]
-    async fn work_is_broken_when_a_tenure_ends_or_panics() {
+    async fn work_is_broken_when_a_leader_ends_or_panics() {
         assert_eq!(broken(async { Err(anyhow!("its loop has ended")) }).await, "its loop has ended");
         assert_eq!(broken(async { Ok(()) }).await, "a resource is not led any more");
         assert!(broken(async { panic!("a bug") }).await.contains("a bug"));
@@ -282,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn work_is_broken_when_a_permit_thread_ends() {
         let (end, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: permits::permit_thread::Ended::when(ends) };
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
         work.leaders.spawn(std::future::pending());
         end.send(()).unwrap();
         assert_eq!(work.broken().await.to_string(), "a permit thread has ended");

@@ -10,7 +10,8 @@ use rampmeter_protocol::time::Span;
 use std::error::Error;
 use std::time::Duration;
 
-/// How long a bucket is waited for: the nodes of a cluster take seconds to elect who leads them, and to learn of each other.
+/// How long a bucket is waited for: the nodes of a cluster take seconds to elect a leader, and to
+/// learn of each other.
 const PATIENCE: Span = Span::from_secs(30);
 /// The pause before it is asked for again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -18,10 +19,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Why there is no bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The server keeps nothing, for anybody or for this account.
+    /// The server keeps nothing, in general or for this account.
     #[error("`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account")]
     Off,
-    /// More replicas than a server alone has.
+    /// More replicas than a single server has.
     #[error("a NATS server alone keeps no {0} replicas; set `nats.replicas = 1`, or run a cluster of nats-servers")]
     Alone(usize),
     /// It may be there later.
@@ -29,7 +30,8 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// The bucket of this configuration, made if it does not exist. Waits while the servers are not ready.
+/// The bucket of this configuration, made if it does not exist. Waits while the servers are not
+/// ready.
 pub(super) async fn wait_for(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
     let clock = Clock::start();
     loop {
@@ -62,7 +64,8 @@ pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<k
     within(jetstream.get_key_value(name)).await.map(Some)
 }
 
-/// Whether the server itself says that there is no such bucket: during an election of its leader it says nothing.
+/// Whether the server itself says that there is no such bucket. During an election of its leader it
+/// says nothing.
 pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
     match tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{name}"))).await {
         Ok(Err(error)) => match error.kind() {
@@ -83,7 +86,7 @@ fn explained(error: &CreateKeyValueError, config: &kv::Config) -> OpenError {
     }
 }
 
-/// What `JetStream` refused with; a server where nobody answers for it counts as one that says that it is off.
+/// `JetStream`'s reason for a refusal. If nothing answers for `JetStream`, it counts as off.
 fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
     let source = error.source()?;
     if let Some(account) = source.downcast_ref::<AccountError>() {

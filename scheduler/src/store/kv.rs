@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 
 /// Permits in one value: 500 bytes each at most, well below a server's 1 MiB payload.
 const PERMITS_PER_PART: usize = 1000;
-/// Most values with permits of one resource: 250 000 permits, the latest starts first. Those left
-/// out stay paid, but can't be taken back.
+/// Most values with permits of one resource: 250 000 permits, the latest starts first. Permits
+/// beyond that stay paid, but can't be taken back.
 const MAX_PARTS: usize = 250;
 /// Most permits that a record remembers.
 pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
-/// Parts that are written or read at a time: a handover is short because they are.
+/// Parts that are written or read at a time, which keeps a handover short.
 pub(super) const PARTS_AT_ONCE: usize = 16;
 /// Values of each key that are kept: the present one, and one to fall back to.
 const HISTORY: i64 = 2;
@@ -28,9 +28,10 @@ const HISTORY: i64 = 2;
 const STATE_KEYS: &str = "state.";
 /// Written and read back to learn the store's time.
 pub(crate) const CLOCK_KEY: &str = "clock";
-/// How often that is done at most, to have a short round trip.
+/// How often the clock is read at most, to have a short round trip.
 const CLOCK_TRIES: usize = 4;
-/// One that tells the time well enough: a small part of how far starts stay away from the ends of windows.
+/// A round trip that shows the time well enough: a small part of how far starts stay away from the
+/// ends of windows.
 const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 
 /// The KV bucket with the state of all resources.
@@ -48,7 +49,7 @@ pub type Revision = u64;
 pub struct Found {
     /// The revision that the next write has to name.
     pub revision: Revision,
-    /// What it has.
+    /// The state.
     pub state: FoundState,
 }
 
@@ -59,14 +60,14 @@ pub enum FoundState {
     Nothing,
     /// A record.
     Record(Box<StateRecord>),
-    /// One that can't be used, and the record before it, if that can.
+    /// A record that can't be used, and the record before it, if that can.
     Damaged(Damage, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
 }
 
 impl Store {
-    /// The bucket called `prefix`, made if it does not exist. Servers that are not ready for it are waited for.
+    /// The bucket called `prefix`, made if it does not exist. Waits for servers that are not ready.
     ///
     /// # Errors
     /// If `JetStream` is off, or the bucket can't be made.
@@ -91,15 +92,16 @@ impl Store {
         Ok(bucket.map(|bucket| Store { client: client.clone(), bucket }))
     }
 
-    /// The server that holds the bucket, by an id that is new with every start of it. None in a cluster, where servers come and go, and what
-    /// one of them holds the others know.
+    /// The server that holds the bucket, by an id that is new with every start of it. Nothing in a
+    /// cluster: its servers come and go, and each knows what another one held.
     #[must_use]
     pub fn server(&self) -> Option<String> {
         let info = self.client.server_info();
         info.cluster.is_none().then_some(info.server_id)
     }
 
-    /// Why nothing can be written, where a look at the server tells: `None` if the bucket is there.
+    /// Why nothing can be written, as far as a look at the server tells; nothing if the bucket is
+    /// there.
     pub async fn trouble(client: &async_nats::Client, prefix: &Name) -> Option<String> {
         let missing = is_missing(&jetstream::new(client.clone()), prefix).await;
         missing.then(|| format!("the KV bucket `{prefix}` is gone; `rampmeter state init` makes a new one"))
@@ -117,7 +119,7 @@ impl Store {
         Ok(names)
     }
 
-    /// What is known of `resource`.
+    /// The state of `resource`.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -140,10 +142,10 @@ impl Store {
         within(self.bucket.watch_with_history(state_key(resource))).await
     }
 
-    /// Writes the record if nobody else has since `revision`.
+    /// Writes the record if it is still the one of `revision`.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody has.
+    /// [`StoreError::Superseded`] if another record was written.
     pub async fn write(
         &self,
         resource: &Name,
@@ -172,8 +174,9 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// What the wall clock of the store showed when `clock` was at the origin of time, in nanoseconds since 1970. It may have been half
-    /// of a round trip more or less: of a few the shortest counts.
+    /// What the wall clock of the store showed when `clock` was at the origin of time, in
+    /// nanoseconds since 1970. It is off by half a round trip at most; of a few round trips the
+    /// shortest counts.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -184,7 +187,7 @@ impl Store {
             let revision = within(self.bucket.put(CLOCK_KEY, "".into())).await?;
             let took = clock.now().since(asked);
             let entry = within(self.bucket.entry_for_revision(CLOCK_KEY, revision)).await?;
-            // Another that reads the clock may have written so often that this one is gone.
+            // Other readers of the clock may have written so often that this entry is gone.
             let Some(entry) = entry else { continue };
             let unix = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
             let middle = asked + Span::from_nanos(took.nanos() / 2);
@@ -212,7 +215,7 @@ impl Store {
         let count = parts.len();
         let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
-            // Encoded when its turn comes: all at once would keep others waiting.
+            // Encoded when its turn comes: encoding all at once would delay other tasks.
             let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
             writes.push(write.boxed());
         }
@@ -220,7 +223,8 @@ impl Store {
         Ok(count)
     }
 
-    /// The permits that `state` remembers. A part that is missing or damaged is passed over: its permits stay paid.
+    /// The permits that `state` remembers. A part that is missing or damaged is left out: its
+    /// permits stay paid.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -258,7 +262,7 @@ impl Store {
 /// The record in an entry.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there is no record.
 pub fn parse(entry: &Entry) -> Result<StateRecord, Damage> {
     match entry.operation {
         Operation::Put => decode(&entry.value),

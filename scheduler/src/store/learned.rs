@@ -7,7 +7,8 @@ use rampmeter_scheduler_core::durability::snapshot::{LearnedSnapshot, LimitPolic
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
-/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths, lengths of time in nanoseconds.
+/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths,
+/// lengths of time in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LearnedRecord {
     unit: Name,
@@ -27,23 +28,23 @@ pub(super) struct LearnedRecord {
 }
 
 impl LearnedRecord {
-    pub(super) fn of(mark: &LearnedSnapshot) -> Self {
+    pub(super) fn of(learned: &LearnedSnapshot) -> Self {
         LearnedRecord {
-            unit: mark.policy.unit.clone(),
-            algorithm: mark.policy.algorithm.as_str().to_owned(),
-            capacity: mark.policy.capacity.micros(),
-            period: mark.policy.period.nanos(),
-            loss: mark.loss_ppm,
-            estimated: mark.estimated_nanos,
-            known: mark.known_nanos,
-            kept_back: mark.kept_back_micros,
-            stock: mark.stock_micros,
-            burst: mark.burst_micros,
+            unit: learned.policy.unit.clone(),
+            algorithm: learned.policy.algorithm.as_str().to_owned(),
+            capacity: learned.policy.capacity.micros(),
+            period: learned.policy.period.nanos(),
+            loss: learned.loss_ppm,
+            estimated: learned.estimated_nanos,
+            known: learned.known_nanos,
+            kept_back: learned.kept_back_micros,
+            stock: learned.stock_micros,
+            burst: learned.burst_micros,
         }
     }
 
-    /// None where it was learned of what this build learns nothing of.
-    pub(super) fn mark(&self) -> Option<LearnedSnapshot> {
+    /// Nothing if it was learned of a policy that this build learns nothing of.
+    pub(super) fn snapshot(&self) -> Option<LearnedSnapshot> {
         let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
         let policy = LimitPolicy {
             unit: self.unit.clone(),
@@ -88,12 +89,12 @@ mod tests {
     fn the_format_stays_as_it_is() {
         let golden = r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#;
         assert_eq!(serde_json::to_string(&LearnedRecord::of(&learned())).unwrap(), golden);
-        assert_eq!(serde_json::from_str::<LearnedRecord>(golden).unwrap().mark(), Some(learned()));
+        assert_eq!(serde_json::from_str::<LearnedRecord>(golden).unwrap().snapshot(), Some(learned()));
     }
 
     #[test]
     fn what_counts_in_a_way_that_is_not_known_teaches_nothing() {
         let record = LearnedRecord { algorithm: "thimble".to_owned(), ..LearnedRecord::of(&learned()) };
-        assert_eq!(record.mark(), None);
+        assert_eq!(record.snapshot(), None);
     }
 }

@@ -6,12 +6,12 @@ use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Where Linux names the boot that a machine lives since.
+/// Where Linux names the present boot of a machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// How far the clocks of two machines may be apart.
 const CLOCK_SKEW: Span = Span::from_millis(100);
 
-/// An instant as wall time has it, and as the machine's own clock has it, which nobody sets.
+/// An instant by wall time, and by the machine's own clock, which is never set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Milliseconds since 1970, rounded up.
@@ -37,9 +37,10 @@ impl Moment {
         Moment { unix_ms: unix_ms() + 1, boot: BootTime::now() }
     }
 
-    /// For how long this moment has certainly been past at `now`. On one machine its own clock tells; on another the wall
-    /// clocks do, as far as both of them agree: that of the machine, and that of the store, by which `store` has passed.
-    /// Neither a clock that was set nor one that differs a little makes it longer than it was.
+    /// For how long this moment has certainly been past at `now`. On one machine, its own clock
+    /// tells. On another one, the shorter of two times counts: by the machines' wall clocks, and by
+    /// the clock of the store, on which `store` has passed. A clock that was set, or differs a
+    /// little, never makes it longer than it was.
     #[must_use]
     pub fn certainly_past(&self, now: &Moment, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)
@@ -53,7 +54,7 @@ impl Moment {
 }
 
 impl BootTime {
-    /// Now; nothing where the system does not tell.
+    /// Now; nothing if the system does not tell.
     fn now() -> Option<Self> {
         static ID: OnceLock<Option<String>> = OnceLock::new();
         let read = || Some(std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned());
@@ -88,11 +89,11 @@ mod tests {
     fn no_clock_that_is_set_makes_more_time_pass() {
         let here = |ms| Some(("here", ms));
         let there = Some(("there", 77));
-        // On one machine: its own clock counts, wherever the wall clock was put.
+        // On one machine its own clock counts, whatever the wall clock shows.
         check(moment(DAY, here(500)), moment(DAY + 1001, here(1501)), None, 1000);
         check(moment(DAY, here(500)), moment(9 * DAY, here(1501)), Some(8 * DAY), 1000);
         check(moment(DAY, here(500)), moment(0, here(1501)), None, 1000);
-        // On another: the shorter of what wall clock and store say, less what clocks may be apart.
+        // On another one the shorter of wall clock and store counts, less what clocks may be apart.
         check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(5000), 4900);
         check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(3000), 3000);
         check(moment(DAY, here(500)), moment(9 * DAY, there), Some(5000), 5000);

@@ -1,14 +1,14 @@
-//! One operation of the store, which is not waited for without end.
+//! One operation of the store, with a bound of time.
 
 use std::time::Duration;
 
-/// How long one operation may take; an election of the store's leader takes longer and is retried.
+/// How long one operation may take. An election of the store's leader takes longer, and is retried.
 pub(super) const OPERATION: Duration = Duration::from_secs(2);
 
 /// Why the store did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else has written the record: they lead the resource now.
+    /// Another scheduler has written the record, and leads the resource now.
     #[error("another scheduler has taken the resource over")]
     Superseded,
     /// The store can't be reached, or refuses.

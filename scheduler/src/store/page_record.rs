@@ -32,5 +32,6 @@ impl PageRecord {
     }
 }
 
-/// The keys of each page that a record names, in its order; `None` for a page that is missing or damaged.
+/// The keys of each page that a record names, in its order; `None` for a page that is missing or
+/// damaged.
 pub type StoredPages = Vec<Option<Vec<KeySnapshot>>>;

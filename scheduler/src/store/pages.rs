@@ -37,14 +37,16 @@ impl Store {
     async fn read_page(&self, resource: &Name, id: PageId) -> Result<Option<Vec<KeySnapshot>>, StoreError> {
         let value = within(self.bucket.get(page_key(resource, id))).await?;
         let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
-        let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_marks());
+        let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_keys());
         if page.is_none() {
-            tracing::error!(%resource, ?id, "a page of keys is missing or damaged; its limits' keys start empty");
+            let page = page_key(resource, id);
+            tracing::error!(%resource, page, "a page of keys is missing or damaged; its limits' keys start empty");
         }
         Ok(page)
     }
 
-    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one, does not name.
+    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one,
+    /// does not name.
     ///
     /// # Errors
     /// If the store can't be read or written.

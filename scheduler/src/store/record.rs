@@ -1,4 +1,4 @@
-//! What is written, apart from the core's types so that each can change alone.
+//! The records as they are written, apart from the core's types, so that each can change alone.
 
 use super::envelope;
 use super::learned::LearnedRecord;
@@ -19,15 +19,16 @@ use std::collections::BTreeMap;
 pub struct StateRecord {
     /// Grows with every change of leader.
     pub epoch: u64,
-    /// Who wrote this.
+    /// The scheduler that has written this.
     pub leader: String,
-    /// Drawn anew for each term: after a power loss a revision can come twice, and this tells whose it is.
+    /// Drawn anew for each term: after a power loss a revision can come twice, and the nonce tells
+    /// the terms apart.
     pub nonce: u64,
-    /// The number of the mark that this is, within the term.
+    /// The number of the checkpoint that this is, within the term.
     pub mark: u64,
-    /// Whether its writer grants nothing any more: anybody may go on.
+    /// Whether its writer grants nothing any more: any scheduler may go on.
     pub released: bool,
-    /// Who is to go on first, where its writer knows.
+    /// The scheduler that is to go on first, if the writer knows one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub successor: Option<String>,
     /// When it was written.
@@ -36,17 +37,18 @@ pub struct StateRecord {
     pub permit_parts: usize,
     /// All buckets without keys.
     pub levels: Vec<LevelRecord>,
-    /// Those of keys.
+    /// The buckets of keys.
     #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
     pub keys: KeysRecord,
-    /// What the upstream has asked to wait with: limit, key, until when in nanoseconds from the writing on, and whether that is a
-    /// spent quota.
+    /// Freezes of the upstream: limit, key, end in nanoseconds from the writing on, and whether it
+    /// is a spent quota.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<(Name, Option<String>, u64, bool)>,
-    /// The edition of the rules under which it was written; 0 where there were none.
+    /// The edition of the rules under which it was written; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
-    /// The server that held the store at the writing, by an id that is new with every start of it; unknown in a cluster.
+    /// The server that held the store at the writing, by an id that is new with every start of it.
+    /// Unknown in a cluster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
 }
@@ -56,13 +58,15 @@ pub struct StateRecord {
 pub struct KeysRecord {
     /// Limit, key and level in millionths, everything promised paid.
     listed: Vec<(Name, String, i64)>,
-    /// By limit and key, what is taken of those that count something else than tokens.
+    /// By limit and key, what is taken of limits that count something else than tokens.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     taken: Vec<(Name, String, TakenRecord)>,
-    /// Of limits all of whose keys are known, the level of each key that is not listed, and what is taken of it.
+    /// For limits all of whose keys are known: the level of each key that is not listed, and what
+    /// is taken of it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     known: Vec<(Name, i64, Option<TakenRecord>)>,
-    /// In how many nanoseconds from the writing on the others are empty; full where this is left out.
+    /// In how many nanoseconds from the writing on all other keys are empty. They are full if this
+    /// is left out.
     others_empty_in: Option<i64>,
     /// Where more keys are known.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -77,13 +81,14 @@ pub struct LevelRecord {
     micros: i64,
     /// What may still be granted, in millionths.
     budget: u64,
-    /// Until when, in nanoseconds from the writing on, how many millionths are withheld for promises.
+    /// How many millionths are withheld for promises, and until when, in nanoseconds from the
+    /// writing on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     withheld: Vec<(u64, u64)>,
-    /// What is taken, where the limit counts something else than tokens.
+    /// What is taken, if the limit counts something else than tokens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     taken: Option<TakenRecord>,
-    /// What was learned of how its upstream keeps it, if that is anything.
+    /// What was learned of the upstream's side of this limit, if anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     learned: Option<LearnedRecord>,
 }
@@ -91,9 +96,9 @@ pub struct LevelRecord {
 /// What is taken of a limit that counts something else than tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TakenRecord {
-    /// Wall time of the writing, by the writer's reckoning.
+    /// Wall time of the writing, by the writer's clock.
     unix_nanos: u64,
-    /// From when on, until when, in nanoseconds from the writing on, and how many millionths.
+    /// Beginning and end in nanoseconds from the writing on, and how many millionths.
     spans: Vec<(i64, i64, u64)>,
 }
 
@@ -119,7 +124,7 @@ pub struct PermitRecord {
     /// By limit and key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     keyed: Vec<(Name, String, u64)>,
-    /// By limit, when the lease of a place ends that its call holds, in nanoseconds from the writing on.
+    /// By limit, the end of the lease of the call in flight, in nanoseconds from the writing on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     held_until: Vec<(Name, i64)>,
     fate: FateRecord,
@@ -134,7 +139,7 @@ enum FateRecord {
 }
 
 impl StateRecord {
-    /// The pages that it names.
+    /// The pages that this record names.
     pub(super) fn pages(&self) -> &[PageRecord] {
         &self.keys.pages
     }
@@ -147,60 +152,67 @@ impl StateRecord {
     /// The core's snapshot of this record, these permits, and the keys of the pages that it names.
     #[must_use]
     pub fn snapshot(&self, permits: &[PermitRecord], pages: StoredPages) -> Snapshot {
-        let levels = self.levels.iter().map(|level| level.mark(i128::from(level.micros)));
+        let levels = self.levels.iter().map(|level| level.snapshot(i128::from(level.micros)));
         Snapshot {
             levels: levels.collect(),
-            keys: self.keys.marks(pages),
-            freezes: self.freeze_marks(),
-            permits: permits.iter().map(PermitRecord::mark).collect(),
+            keys: self.keys.snapshot(pages),
+            freezes: self.freeze_snapshots(),
+            permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
     }
 
-    /// A snapshot for a successor that knows only that there were later records: debts are remembered, stock is not, and what
-    /// could be granted under this record counts as granted once more.
+    /// A snapshot for a successor that knows only that there were later records. Debts are
+    /// remembered and stock is not. What could be granted under this record counts as granted once
+    /// more.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
-            let mark = level.mark(i128::from(level.micros).min(0) - i128::from(level.budget));
-            LevelSnapshot { taken: mark.taken.map(doubted), ..mark }
+            let snapshot = level.snapshot(i128::from(level.micros).min(0) - i128::from(level.budget));
+            LevelSnapshot { taken: snapshot.taken.map(doubted), ..snapshot }
         };
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
-            keys: self.keys.cautious_marks(pages),
-            freezes: self.freeze_marks(),
+            keys: self.keys.cautious(pages),
+            freezes: self.freeze_snapshots(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
     }
 
-    fn freeze_marks(&self) -> Vec<FreezeSnapshot> {
-        let mark = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeSnapshot {
+    fn freeze_snapshots(&self) -> Vec<FreezeSnapshot> {
+        let snapshot = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeSnapshot {
             limit: limit.clone(),
             key: key.clone(),
             nanos: *nanos,
             spent: *spent,
         };
-        self.freezes.iter().map(mark).collect()
+        self.freezes.iter().map(snapshot).collect()
     }
 }
 
 /// How freezes are written.
 #[must_use]
-pub fn freezes_of(marks: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
-    marks.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), mark.nanos, mark.spent)).collect()
+pub fn freezes_of(snapshots: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
+    snapshots
+        .iter()
+        .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), snapshot.nanos, snapshot.spent))
+        .collect()
 }
 
 impl KeysRecord {
     /// How they are written.
     #[must_use]
-    pub fn of(marks: &KeysSnapshot) -> Self {
-        let listed = marks.listed.iter().map(|mark| (mark.limit.clone(), mark.key.clone(), saturated(mark.micros)));
-        let taken = marks.listed.iter().filter_map(|mark| {
-            let taken = mark.taken.as_ref()?;
-            Some((mark.limit.clone(), mark.key.clone(), TakenRecord::of(taken)))
+    pub fn of(snapshots: &KeysSnapshot) -> Self {
+        let listed = snapshots
+            .listed
+            .iter()
+            .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), saturated(snapshot.micros)));
+        let taken = snapshots.listed.iter().filter_map(|snapshot| {
+            let taken = snapshot.taken.as_ref()?;
+            Some((snapshot.limit.clone(), snapshot.key.clone(), TakenRecord::of(taken)))
         });
-        let known = marks.known.iter().map(|others| {
+        let known = snapshots.known.iter().map(|others| {
             let taken = others.taken.as_ref().map(TakenRecord::of);
             (others.limit.clone(), saturated(others.micros), taken)
         });
@@ -208,8 +220,8 @@ impl KeysRecord {
             listed: listed.collect(),
             taken: taken.collect(),
             known: known.collect(),
-            others_empty_in: marks.others_empty_in,
-            pages: marks.pages.iter().map(PageRecord::of).collect(),
+            others_empty_in: snapshots.others_empty_in,
+            pages: snapshots.pages.iter().map(PageRecord::of).collect(),
         }
     }
 
@@ -219,8 +231,8 @@ impl KeysRecord {
     }
 
     /// The keys that are listed.
-    pub(super) fn listed_marks(&self) -> Vec<KeySnapshot> {
-        self.marks(StoredPages::new()).listed
+    pub(super) fn listed_keys(&self) -> Vec<KeySnapshot> {
+        self.snapshot(StoredPages::new()).listed
     }
 
     /// Limits, keys and levels in millionths, as far as they are listed.
@@ -234,20 +246,20 @@ impl KeysRecord {
     }
 
     /// Debts are remembered, stock is not.
-    fn cautious_marks(&self, pages: StoredPages) -> KeysSnapshot {
-        let mut marks = self.marks(pages);
-        let on_pages = marks.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
-        for mark in marks.listed.iter_mut().chain(on_pages) {
-            (mark.micros, mark.taken) = (mark.micros.min(0), mark.taken.take().map(doubted));
+    fn cautious(&self, pages: StoredPages) -> KeysSnapshot {
+        let mut snapshots = self.snapshot(pages);
+        let on_pages = snapshots.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
+        for snapshot in snapshots.listed.iter_mut().chain(on_pages) {
+            (snapshot.micros, snapshot.taken) = (snapshot.micros.min(0), snapshot.taken.take().map(doubted));
         }
-        KeysSnapshot { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..marks }
+        KeysSnapshot { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..snapshots }
     }
 
-    fn marks(&self, pages: StoredPages) -> KeysSnapshot {
+    fn snapshot(&self, pages: StoredPages) -> KeysSnapshot {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &TakenRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
-        let mark = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
+        let snapshot = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
@@ -261,7 +273,7 @@ impl KeysRecord {
             pending_debits: Vec::new(),
         };
         KeysSnapshot {
-            listed: self.listed.iter().map(mark).collect(),
+            listed: self.listed.iter().map(snapshot).collect(),
             known: self.known.iter().map(known).collect(),
             others_empty_in: self.others_empty_in,
             pages: self.pages.iter().zip(keys).map(|(page, keys)| page.page(keys)).collect(),
@@ -269,7 +281,7 @@ impl KeysRecord {
     }
 }
 
-/// Somebody may have taken more.
+/// An unknown leader may have taken more.
 fn doubted(taken: Usage) -> Usage {
     Usage { doubted: true, ..taken }
 }
@@ -279,7 +291,7 @@ fn is_zero(revision: &u64) -> bool {
     *revision == 0
 }
 
-/// What is too low for 64 bits is as low as can be.
+/// A value that is too low for 64 bits is as low as can be.
 fn saturated(micros: i128) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MIN)
 }
@@ -303,28 +315,29 @@ impl LevelRecord {
         self.budget
     }
 
-    /// The core's levels as they are written, with what may still be granted by limit, if anything may.
+    /// The core's levels as they are written, with what may still be granted by limit, if anything
+    /// may.
     #[must_use]
-    pub fn all_of(marks: &[LevelSnapshot], budget: &[u64]) -> Vec<Self> {
+    pub fn all_of(snapshots: &[LevelSnapshot], budget: &[u64]) -> Vec<Self> {
         let budget = budget.iter().copied().chain(std::iter::repeat(0));
-        marks.iter().zip(budget).map(|(mark, budget)| LevelRecord::of(mark, budget)).collect()
+        snapshots.iter().zip(budget).map(|(snapshot, budget)| LevelRecord::of(snapshot, budget)).collect()
     }
 
-    fn of(mark: &LevelSnapshot, budget: u64) -> Self {
+    fn of(snapshot: &LevelSnapshot, budget: u64) -> Self {
         LevelRecord {
-            limit: mark.limit.clone(),
-            micros: saturated(mark.micros),
+            limit: snapshot.limit.clone(),
+            micros: saturated(snapshot.micros),
             budget,
-            withheld: mark.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
-            taken: mark.taken.as_ref().map(TakenRecord::of),
-            learned: mark.learned.as_ref().map(LearnedRecord::of),
+            withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
+            taken: snapshot.taken.as_ref().map(TakenRecord::of),
+            learned: snapshot.learned.as_ref().map(LearnedRecord::of),
         }
     }
 
-    fn mark(&self, micros: i128) -> LevelSnapshot {
+    fn snapshot(&self, micros: i128) -> LevelSnapshot {
         let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(TakenRecord::taken);
-        let learned = self.learned.as_ref().and_then(LearnedRecord::mark);
+        let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
         let pending_debits = self.withheld.iter().map(step).collect();
         LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
     }
@@ -333,19 +346,19 @@ impl LevelRecord {
 impl PermitRecord {
     /// How a permit is written.
     #[must_use]
-    pub fn of(mark: &PermitSnapshot) -> Self {
+    pub fn of(snapshot: &PermitSnapshot) -> Self {
         PermitRecord {
-            id: mark.id.clone(),
-            start_nanos: mark.start_nanos,
-            class: mark.class.clone(),
-            bill: mark.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
-            keyed: mark
+            id: snapshot.id.clone(),
+            start_nanos: snapshot.start_nanos,
+            class: snapshot.class.clone(),
+            bill: snapshot.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
+            keyed: snapshot
                 .keyed
                 .iter()
                 .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
                 .collect(),
-            held_until: mark.held_until.clone(),
-            fate: match mark.fate {
+            held_until: snapshot.held_until.clone(),
+            fate: match snapshot.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
                 Fate::Returned => FateRecord::Returned,
@@ -353,7 +366,7 @@ impl PermitRecord {
         }
     }
 
-    fn mark(&self) -> PermitSnapshot {
+    fn snapshot(&self) -> PermitSnapshot {
         let charge = |(limit, micros): &(Name, u64)| Some((limit.clone(), Amount::from_micros(*micros).ok()?));
         let key_charge = |(limit, key, micros): &(Name, String, u64)| {
             Some((limit.clone(), key.clone(), Amount::from_micros(*micros).ok()?))
@@ -379,7 +392,7 @@ mod tests {
     use super::*;
     use crate::store::moment::BootTime;
 
-    /// What is damaged, or older than it should be, leaves debts and lessons to a successor, and no stock.
+    /// A record that is damaged or too old leaves debts and lessons to a successor, and no stock.
     #[test]
     fn a_successor_without_stock_has_learned_as_much() {
         let level = r#"{"limit":"per-minute","micros":9000000,"budget":300000,"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3,"kept_back":0,"stock":7500000,"burst":0}}"#;

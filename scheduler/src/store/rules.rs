@@ -1,4 +1,5 @@
-//! The KV bucket with the rules: one value for all resources, so that one write changes all of them or none.
+//! The KV bucket with the rules: one value for all resources, so that one write changes all of them
+//! or none.
 
 use super::bucket::{self, OpenError};
 use super::kv::Revision;
@@ -8,13 +9,14 @@ use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 
-/// Editions that are kept: one that can't be used leads back to the one before, and so on.
+/// Editions that are kept: an invalid one leads back to the one before, and so on.
 const HISTORY: i64 = 64;
 /// The one key that people write.
 const KEY: &str = "rules";
-/// The key where schedulers keep a copy of what counts, with its revision in front: it outlives any number of editions that can't be used.
+/// The key where schedulers keep a copy of the edition that counts, with its revision in front. The
+/// copy outlives any number of invalid editions.
 const COPY: &str = "counts";
-/// What stands in front of the copy, with nothing behind it where the rules were deleted.
+/// The prefix of the copy. Nothing follows it if the rules were deleted.
 const COPY_OF: &str = "# revision ";
 
 /// The rules as people have written them, edition by edition.
@@ -23,12 +25,12 @@ pub struct RuleStore {
     bucket: kv::Store,
 }
 
-/// What was written at once.
+/// One edition, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edition {
     /// Grows with every edition.
     pub revision: Revision,
-    /// The text; none where it was deleted.
+    /// The text; nothing if it was deleted.
     pub text: Option<Vec<u8>>,
 }
 
@@ -58,7 +60,8 @@ impl RuleStore {
         Ok(bucket.map(|bucket| RuleStore { bucket }))
     }
 
-    /// The bucket of this prefix, made with as many replicas as that of the state if it does not exist.
+    /// The bucket of this prefix. If it does not exist, it is made with as many replicas as the
+    /// bucket of the state.
     ///
     /// # Errors
     /// The same as of [`open`](RuleStore::open).
@@ -70,7 +73,8 @@ impl RuleStore {
         Self::open(client, prefix, state.map_or(1, |stream| stream.cached_info().config.num_replicas)).await
     }
 
-    /// All editions that are kept, the latest first, and the last one that [counted](RuleStore::keep) behind those that came later.
+    /// All editions that are kept, the latest first. The last one that [counted](RuleStore::keep)
+    /// follows behind later ones.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -89,7 +93,8 @@ impl RuleStore {
         Ok(editions)
     }
 
-    /// Keeps an edition that counts, so that it is found behind any number of later ones that can't be used.
+    /// Keeps an edition that counts, so that it is found behind any number of later invalid
+    /// editions.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -123,10 +128,10 @@ impl RuleStore {
         within(self.bucket.watch_with_history(KEY)).await
     }
 
-    /// Deletes all rules if nobody has written any since `revision`. Says which revision that is.
+    /// Deletes all rules if none were written since `revision`, and returns the revision of that.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody has, or the store does not take it.
+    /// [`StoreError::Superseded`] if another edition was written, or if the store does not take it.
     pub async fn delete(&self, revision: Revision) -> Result<Revision, StoreError> {
         let deleted = within(self.bucket.delete_expect_revision(KEY, Some(revision))).await;
         let latest = within(self.bucket.entry(KEY)).await?.map(|entry| entry.revision);
@@ -138,10 +143,10 @@ impl RuleStore {
         }
     }
 
-    /// Writes another edition if nobody else has since `revision`, 0 if there was none.
+    /// Writes another edition if none was written since `revision`, which is 0 if there was none.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody has.
+    /// [`StoreError::Superseded`] if another edition was written.
     pub async fn write(&self, text: &str, revision: Revision) -> Result<Revision, StoreError> {
         let update = self.bucket.update(KEY, text.to_owned().into(), revision);
         match tokio::time::timeout(OPERATION, update).await {

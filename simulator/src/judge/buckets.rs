@@ -8,8 +8,8 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern};
 use std::collections::BTreeMap;
 
-/// The buckets of all limits. Limits in shadow mode hold nobody up and have none; nor have those of a group or with regular
-/// expressions, which the judge does not understand.
+/// The buckets of all limits. Limits in shadow mode hold nobody up and have none; nor have those of
+/// a group or with regular expressions, which the judge does not understand.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
     /// By worker and limit.
@@ -33,7 +33,8 @@ impl<'a> Buckets<'a> {
         Buckets { limits, numbers }
     }
 
-    /// What a worker's call takes from a limit, and from which of its buckets; none where it takes nothing.
+    /// What a worker's call takes from a limit, and from which of its buckets; none where it takes
+    /// nothing.
     pub(super) fn charge(&self, limit: usize, worker: usize, cost: &Cost<'_>) -> Option<(usize, Amount)> {
         let bucket = self.numbers[worker][limit]?;
         let amount = amount_of(cost, &self.limits[limit].unit);

@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 /// What a call holds, from a time on and before another.
 pub(super) type Holding = (Time, Time, Amount);
 
-/// Of what is held, by when it began: if that is once more than there is room for, how much more, in millionths, and when.
+/// Of what is held, by when it began: if that is once more than there is room for, how much more,
+/// in millionths, and when.
 pub(super) fn excess(room: Room, holdings: impl Iterator<Item = Holding>) -> Option<(i128, Time)> {
     let (mut held, mut ends) = (0, BinaryHeap::new());
     for (from, until, amount) in holdings.filter(|(from, until, _)| from < until) {

@@ -33,7 +33,8 @@ pub(super) fn check_calls(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<()
     check(buckets, "calls", Room::upstream, calls.map(|call| Use::served(outcome, call)).collect())
 }
 
-/// Checks starts that were granted. One that was given back has taken nothing, and neither has a call that was rejected.
+/// Checks starts that were granted. One that was given back has taken nothing, and neither has a
+/// call that was rejected.
 pub(super) fn check_starts(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     let calls = || outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
     let made: BTreeSet<usize> = calls().filter_map(|call| call.request).collect();
@@ -104,7 +105,8 @@ impl<'a> Use<'a> {
         Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
     }
 
-    /// Whether it is looked at: calls in flight are, whatever becomes of them, and what was never made begins no window.
+    /// Whether it is looked at: calls in flight are, whatever becomes of them, and what was never
+    /// made begins no window.
     fn concerns(&self, limit: &LimitSpec) -> bool {
         match &limit.algorithm {
             Algorithm::Concurrency => true,

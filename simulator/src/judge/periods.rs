@@ -10,8 +10,8 @@ use rampmeter_scheduler_core::policy::spec::Alignment;
 /// The same for all times in a window.
 pub(super) type Window = [i64; 3];
 
-/// The window that `at` is in, where others begin than with their first call; there is one for ever where there is no alignment. Time
-/// begins in 1970.
+/// The window that `at` is in, where others begin than with their first call; there is one for ever
+/// where there is no alignment. Time begins in 1970.
 pub(super) fn window(alignment: Option<&Alignment>, period: Span, at: Time) -> Window {
     match alignment {
         None | Some(Alignment::FirstUse) => [0; 3],

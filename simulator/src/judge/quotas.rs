@@ -6,11 +6,13 @@ use super::periods::{Window, window};
 use super::room::Room;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
+use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// With what others had been granted in this period, a refused request would have taken too much. What others waited for is no reason:
-/// they may never take it.
+/// With what others had been granted in this period, a refused request would have taken too much.
+/// What others wait for is no reason, for they may never take it. A reservation is answered at once,
+/// and gets nothing that others wait for of a quota without resets.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -32,7 +34,9 @@ fn is_spent(
 ) -> bool {
     let limit = &buckets.limits[place];
     let Algorithm::Quota(alignment) = &limit.algorithm else { return false };
-    let period = Period { alignment: alignment.as_ref(), limit, at };
+    let (_, fleet) = world.fleet_of(refused.worker);
+    let is_behind_waiting = fleet.mode == Mode::Reserve && alignment.is_none();
+    let period = Period { alignment: alignment.as_ref(), limit, at, is_behind_waiting };
     let Some((bucket, cost)) = buckets.charge(place, refused.worker, &refused.cost) else { return false };
     let begun_empty = world.resource.start == StartPolicy::Empty && period.reaches(Time::ORIGIN);
     let others = outcome.requests.iter().filter(|other| period.counts(other));
@@ -47,18 +51,25 @@ struct Period<'a> {
     alignment: Option<&'a Alignment>,
     limit: &'a LimitSpec,
     at: Time,
+    /// Whether what others wait for is taken.
+    is_behind_waiting: bool,
 }
 
 impl Period<'_> {
-    /// Whether it takes part of what there is: it was granted that for this period or a later one. What came back at the same time may
-    /// have come back after the refusal.
+    /// Whether a request takes part of the quota: it was granted a start in this period or a later
+    /// one. What came back at the same time may have come back after the refusal.
     fn counts(&self, request: &Request) -> bool {
-        let kept = request.returned.is_none_or(|returned| returned >= self.at);
-        kept && request.granted.is_some_and(|granted| granted.at <= self.at && self.reaches(granted.start))
+        match request.granted.filter(|granted| granted.at <= self.at) {
+            Some(granted) => request.returned.is_none_or(|returned| returned >= self.at) && self.reaches(granted.start),
+            None => {
+                let waits = request.heard <= self.at && request.returned.is_none_or(|returned| returned > self.at);
+                self.is_behind_waiting && waits
+            }
+        }
     }
 
-    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until it has surely ended, whichever
-    /// call that was.
+    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until
+    /// it has surely ended, whichever call that was.
     fn reaches(&self, time: Time) -> bool {
         let period = self.limit.period;
         match self.alignment {

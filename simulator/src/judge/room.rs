@@ -24,8 +24,8 @@ impl Room {
         Room { margin, ..Room::upstream(limit) }
     }
 
-    /// How much is too much of what so many calls take together, if any is. One that costs more than is given out has the limit for
-    /// itself.
+    /// How much is too much of what so many calls take together, if any is. One that costs more
+    /// than is given out has the limit for itself.
     pub(super) fn excess(self, taken: i128, calls: usize) -> Option<i128> {
         let room = if calls == 1 { self.capacity } else { self.capacity - self.margin };
         Some(taken - room).filter(|excess| *excess > 0)

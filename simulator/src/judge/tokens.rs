@@ -4,8 +4,9 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
-/// In any window of length T no more than capacity + rate · T: calls that began with a full bucket would have emptied it.
-/// If there is a window with more: how much more, in millionths, and its end.
+/// In any window of length T no more than capacity + rate · T: calls that began with a full bucket
+/// would have emptied it. If there is a window with more: how much more, in millionths, and its
+/// end.
 pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
     // Everything times the period, so that nothing is rounded.

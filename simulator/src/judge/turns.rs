@@ -9,8 +9,9 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
-/// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more urgent, goes first. Beside
-/// reservations there may be gaps in which others start meanwhile, without any harm to the first in line, who does not fit.
+/// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more
+/// urgent, goes first. Beside reservations there may be gaps in which others start meanwhile,
+/// without any harm to the first in line, who does not fit.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
@@ -27,9 +28,10 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
     Ok(())
 }
 
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait, for the same limits,
-/// neither gets ahead of the other by more than the largest call of each, by weight. Where some calls cost more of a window than others,
-/// those that fit into what is left of it have more than their share.
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait,
+/// for the same limits, neither gets ahead of the other by more than the largest call of each, by
+/// weight. Where some calls cost more of a window than others, those that fit into what is left of
+/// it have more than their share.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
@@ -85,8 +87,9 @@ fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Requ
         && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of the calls in flight: what is left of them,
-/// and would not do for that one, is of use to other classes.
+/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of the
+/// calls in flight: what is left of them, and would not do for that one, is of use to other
+/// classes.
 fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
     let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
     let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
@@ -127,8 +130,8 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 }
 
 impl Client {
-    /// Nothing for one whose calls differ in what they need, may be held up by what others do not need, do not wait for their turn,
-    /// keep a place from before, or were given back or refused.
+    /// Nothing for one whose calls differ in what they need, may be held up by what others do not
+    /// need, do not wait for their turn, keep a place from before, or were given back or refused.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,

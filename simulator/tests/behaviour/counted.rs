@@ -12,7 +12,8 @@ use rampmeter_simulator::network::{Delay, Network};
 const OWN: u64 = 0xC0_4E7E_D11E;
 /// What a fleet's requests may be labelled with beside their client.
 const TEAM: &str = "team";
-/// Starts stay away from the ends of windows for longer than two messages take that are no later than this.
+/// Starts stay away from the ends of windows for longer than two messages take that are no later
+/// than this.
 const PUNCTUAL: Span = Span::from_millis(24);
 /// How long windows of a calendar are looked at: nobody wants to see a line wait for a day.
 const SEEN: Span = Span::from_secs(60);

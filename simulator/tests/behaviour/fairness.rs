@@ -52,13 +52,15 @@ fn both_limits_are_busy_while_costs_shift() {
     let minutes: Vec<f64> = (2..20).map(|number| used_in(&fair.fleets[0], number)).collect();
     println!("  {minutes:.3?}");
     assert!(minutes.iter().all(|used| *used >= 0.97), "{minutes:?}");
-    // First come, first served, calls that need little of the scarcer unit queue behind those that need much.
+    // First come, first served, calls that need little of the scarcer unit queue behind those that
+    // need much.
     let more = fair.ok() as f64 / together.ok() as f64 - 1.0;
     println!("  {:.1} % more calls", more * 100.0);
     assert!(more > 0.05, "{more}");
 }
 
-/// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4 processing units.
+/// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4
+/// processing units.
 fn used_in(fleet: &FleetOutcome, minute: u64) -> f64 {
     let calls = fleet.calls.iter().filter(|call| (secs(60 * minute)..secs(60 * minute + 60)).contains(&call.at));
     let units = |call: &Call| amount_of(&call.cost, PROCESSING_UNITS).units();
@@ -121,7 +123,8 @@ fn whoever_is_starved_goes_first_now_and_then() {
     assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
 }
 
-/// How many of a hundred real waits lay below the first estimate, and how many within a fifth of it.
+/// How many of a hundred real waits lay below the first estimate, and how many within a fifth of
+/// it.
 fn honesty(outcomes: &[Outcome], from: Time) -> (f64, f64) {
     let told: Vec<(f64, f64)> = outcomes.iter().flat_map(|outcome| told(outcome, from)).collect();
     let share = |count: usize| count as f64 / told.len() as f64 * 100.0;

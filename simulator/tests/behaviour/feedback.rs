@@ -1,4 +1,5 @@
-//! Upstreams that are not what is configured, and a scheduler that learns of it from their answers alone.
+//! Upstreams that are not what is configured, and a scheduler that learns of it from their answers
+//! alone.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
@@ -150,8 +151,8 @@ fn an_upstream_that_counts_what_it_rejects() {
     assert!(fared.late <= 1.0 && fared.used >= 97.0);
 }
 
-/// Who holds a promise that falls into a freeze gives it back and asks anew, as the SDK does. This upstream counts in windows: once it
-/// rejects, it does so until the next one.
+/// Who holds a promise that falls into a freeze gives it back and asks anew, as the SDK does. This
+/// upstream counts in windows: once it rejects, it does so until the next one.
 #[test]
 fn promised_starts_that_fall_into_a_freeze_are_not_used() {
     let spec = api(limit("requests", 50.0, Span::from_secs(10)));

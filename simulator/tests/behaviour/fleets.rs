@@ -1,7 +1,8 @@
-//! Fleets of workers against an exact upstream: no 429 by our fault, and the bandwidth is used in full.
+//! Fleets of workers against an exact upstream: no 429 by our fault, and the bandwidth is used in
+//! full.
 //!
-//! Grants are delivered up to 20 ms late at random, so that calls reach the upstream late accordingly. The margin is the
-//! default one.
+//! Grants are delivered up to 20 ms late at random, so that calls reach the upstream late
+//! accordingly. The margin is the default one.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
@@ -43,7 +44,8 @@ fn check(world: impl Fn(u64) -> World, judge: impl Fn(&Outcome)) {
 
 #[test]
 fn a_job_of_equal_calls_takes_as_long_as_the_limits_do() {
-    // Workers, calls of each, seconds at most: all but the first 50 at five in a second, and the margin.
+    // Workers, calls of each, seconds at most: all but the first 50 at five in a second, and the
+    // margin.
     for (workers, calls, at_most) in [(200, 5, 190.5), (50, 10, 90.5)] {
         let fleet = Fleet { calls: Some(calls), ..Fleet::new("workers", workers) };
         let fleet = fleet.costing(PROCESSING_UNITS, amount(2.0));

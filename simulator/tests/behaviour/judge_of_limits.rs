@@ -1,4 +1,5 @@
-//! The judge bites, whatever a limit counts: of each kind a trace that it lets pass, and one that it convicts.
+//! The judge bites, whatever a limit counts: of each kind a trace that it lets pass, and one that
+//! it convicts.
 
 use crate::common::{amount, limit, name, shared};
 use jiff::tz::{Offset, TimeZone};
@@ -96,7 +97,8 @@ fn each_kind_of_limit_is_judged() {
     let quota = |alignment| Algorithm::Quota(Some(alignment));
     #[rustfmt::skip]
     let table: [(LimitSpec, &[Made], &[Made]); 12] = [
-        // limit                        what it lets pass                                what is one unit too much
+        // limit                        what it lets pass                                what is one
+        // unit too much
         (ten(Algorithm::TokenBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(Algorithm::LeakyBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(fixed(Epoch)),             &[(0, 900, 901, 10.0), (1, 1000, 1001, 10.0)],   &[(0, 1000, 1001, 6.0), (1, 1900, 1901, 5.0)]),

@@ -1,4 +1,5 @@
-//! Worlds, and what they have to show: one program, because each takes as long to link as it does to run.
+//! Worlds, and what they have to show: one program, because each takes as long to link as it does
+//! to run.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 

@@ -1,8 +1,8 @@
-//! Small worlds by the thousand, each different: whatever happens in them, a judge that shares no code with the core finds nothing
-//! wrong, and the same seed gives the same world.
+//! Small worlds by the thousand, each different: whatever happens in them, a judge that shares no
+//! code with the core finds nothing wrong, and the same seed gives the same world.
 //!
-//! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour -- --nocapture random_worlds` looks at a
-//! million; a violation prints the command that repeats it.
+//! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour --
+//! --nocapture random_worlds` looks at a million; a violation prints the command that repeats it.
 
 #![expect(clippy::print_stdout, reason = "progress, for who asks with --nocapture")]
 
@@ -46,7 +46,8 @@ fn amount(dice: &mut Dice, least: u64, most: u64) -> Amount {
     Amount::from_micros(whole - fraction.min(whole)).unwrap()
 }
 
-/// Where everything is as late as everything else, no margin is needed; where lateness varies, the default one covers it.
+/// Where everything is as late as everything else, no margin is needed; where lateness varies, the
+/// default one covers it.
 fn network(dice: &mut Dice) -> (Network, Margin) {
     match dice.number(0, 1) {
         0 => {
@@ -85,7 +86,8 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
     }
 }
 
-/// A call costs at most what every limit of its units can hold beside its margin: no margin covers a call that takes it too.
+/// A call costs at most what every limit of its units can hold beside its margin: no margin covers
+/// a call that takes it too.
 fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
     let (mut model, mut units) = (CostModel::new(), Vec::new());
     for limit in &resource.limits {
@@ -113,7 +115,8 @@ fn part(dice: &mut Dice) -> f64 {
     dice.number(0, 20) as f64 / 100.0
 }
 
-/// Where messages are lost, doubled and reordered, calls are as late as it takes to ask again, which no margin covers.
+/// Where messages are lost, doubled and reordered, calls are as late as it takes to ask again,
+/// which no margin covers.
 fn with_faults(dice: &mut Dice, network: Network) -> Network {
     Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
 }

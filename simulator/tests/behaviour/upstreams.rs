@@ -1,4 +1,5 @@
-//! Upstreams that are not what is configured, and what becomes of workers who keep to the configuration and learn nothing.
+//! Upstreams that are not what is configured, and what becomes of workers who keep to the
+//! configuration and learn nothing.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 

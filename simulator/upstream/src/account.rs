@@ -5,11 +5,12 @@ use std::{num::NonZeroUsize, time::Duration};
 
 /// All policies of one customer, charged together: a call is paid by every policy or by none.
 ///
-/// One thing happens to a policy when a call is rejected: in a [leaky bucket](Policy::leaky_bucket) it counts as well,
-/// whatever it was rejected for.
+/// One thing happens to a policy when a call is rejected: in a [leaky bucket](Policy::leaky_bucket)
+/// it counts as well, whatever it was rejected for.
 ///
-/// Time is a [`Duration`] since an origin that the caller chooses; 2⁶⁴ nanoseconds after it the account stands still. Times
-/// should not decrease; an earlier time than the last one counts as the last one.
+/// Time is a [`Duration`] since an origin that the caller chooses; 2⁶⁴ nanoseconds after it the
+/// account stands still. Times should not decrease; an earlier time than the last one counts as the
+/// last one.
 ///
 /// ```
 /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -37,14 +38,15 @@ struct Entry {
 }
 
 impl Account {
-    /// An account at the origin of time. A unit may have several policies; without any policy every call is admitted.
+    /// An account at the origin of time. A unit may have several policies; without any policy every
+    /// call is admitted.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self { entries: policies.into_iter().map(Entry::new).collect(), concurrency: None, in_flight: 0 }
     }
 
-    /// The same account, which admits a call only while fewer than `limit` are in flight: admitted, and not
-    /// [finished](Self::finish).
+    /// The same account, which admits a call only while fewer than `limit` are in flight: admitted,
+    /// and not [finished](Self::finish).
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -61,7 +63,8 @@ impl Account {
         Self { concurrency: Some(limit), ..self }
     }
 
-    /// The same account, whose fixed windows begin at multiples of their period since a time that was `since` before the origin.
+    /// The same account, whose fixed windows begin at multiples of their period since a time that
+    /// was `since` before the origin.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Unit};
@@ -81,8 +84,9 @@ impl Account {
         self
     }
 
-    /// Has these policies from `now` on. Each takes the place of one that there was, in their order: a token bucket that takes the place
-    /// of another holds what that did, as far as there is room. Any other begins anew, and nobody is told.
+    /// Has these policies from `now` on. Each takes the place of one that there was, in their
+    /// order: a token bucket that takes the place of another holds what that did, as far as there
+    /// is room. Any other begins anew, and nobody is told.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};
@@ -104,12 +108,13 @@ impl Account {
         self.entries = policies.into_iter().map(entry).collect();
     }
 
-    /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until [`Self::finish`].
+    /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until
+    /// [`Self::finish`].
     ///
     /// # Errors
     ///
-    /// When any policy cannot pay, or too many calls are in flight; then nothing is taken from any policy, and every leaky
-    /// bucket counts the call.
+    /// When any policy cannot pay, or too many calls are in flight; then nothing is taken from any
+    /// policy, and every leaky bucket counts the call.
     pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
         let now_ns = nanos(now);
         self.entries.iter_mut().for_each(|entry| entry.meter.advance(now_ns));
@@ -143,7 +148,8 @@ impl Account {
         self.entries.iter().map(|entry| entry.stats(nanos(now))).collect()
     }
 
-    /// The greatest rejection: policies only get more to spend meanwhile, so after the longest wait all of them can pay.
+    /// The greatest rejection: policies only get more to spend meanwhile, so after the longest wait
+    /// all of them can pay.
     fn rejection(&self, cost: &Cost) -> Option<Rejection> {
         let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
         let busy = full.then_some(Rejection::TooManyInFlight);

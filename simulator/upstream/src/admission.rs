@@ -6,7 +6,8 @@ use std::{collections::VecDeque, time::Duration};
 /// One decision of the upstream, for judges: what arrived when, and whether it was admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// When the call arrived, since the start of the upstream, to the nanosecond. It never decreases along the log.
+    /// When the call arrived, since the start of the upstream, to the nanosecond. It never
+    /// decreases along the log.
     pub at: Duration,
     /// What it took, or would have taken.
     pub cost: Cost,

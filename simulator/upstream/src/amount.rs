@@ -58,7 +58,8 @@ impl Amount {
         self.micros
     }
 
-    /// Reads what a call costs. Digits beyond the sixth decimal round up: a cost never gets cheaper by being read.
+    /// Reads what a call costs. Digits beyond the sixth decimal round up: a cost never gets cheaper
+    /// by being read.
     ///
     /// ```
     /// use rampmeter_upstream::Amount;

@@ -47,8 +47,8 @@ pub(crate) struct Credentials {
 }
 
 impl Config {
-    /// These policies, on any free port of 127.0.0.1, answering at once any number of calls at the same time, in the
-    /// dialect of Sentinel Hub, without a log of admissions.
+    /// These policies, on any free port of 127.0.0.1, answering at once any number of calls at the
+    /// same time, in the dialect of Sentinel Hub, without a log of admissions.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self {
@@ -77,8 +77,9 @@ impl Config {
         self
     }
 
-    /// The most admitted calls at the same time. A call is one of them from its arrival until just before its answer is sent,
-    /// so that whoever has read an answer may call again, or until its caller has gone.
+    /// The most admitted calls at the same time. A call is one of them from its arrival until just
+    /// before its answer is sent, so that whoever has read an answer may call again, or until its
+    /// caller has gone.
     #[must_use]
     pub fn concurrency(mut self, limit: NonZeroUsize) -> Self {
         self.concurrency = Some(limit);
@@ -99,7 +100,8 @@ impl Config {
         self
     }
 
-    /// Who may ask for access tokens, and with one for the contract and for token counts. Without a customer nobody may.
+    /// Who may ask for access tokens, and with one for the contract and for token counts. Without a
+    /// customer nobody may.
     #[must_use]
     pub fn customer(mut self, client_id: &str, client_secret: &str) -> Self {
         let (id, secret) = (client_id.to_owned(), client_secret.to_owned());

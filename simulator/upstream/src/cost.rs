@@ -3,7 +3,8 @@
 use crate::{Amount, Unit};
 use std::collections::BTreeMap;
 
-/// What one call takes of each unit: one request unless stated otherwise, and nothing of a unit that is not mentioned.
+/// What one call takes of each unit: one request unless stated otherwise, and nothing of a unit
+/// that is not mentioned.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Cost, Unit};

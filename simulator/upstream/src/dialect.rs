@@ -23,13 +23,14 @@ pub enum Dialect {
     SentinelHub,
     /// As the IETF drafts it: `RateLimit-Policy` and `RateLimit`, with every policy.
     Ietf,
-    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`, of each unit the policy with the least left.
+    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`, of each unit the policy with
+    /// the least left.
     Openai,
 }
 
 impl Dialect {
-    /// The headers of an answer, beside `Retry-After`. `took` is the cost of an admitted call. What is left is rounded down to
-    /// whole units, the time until it is everything is rounded up.
+    /// The headers of an answer, beside `Retry-After`. `took` is the cost of an admitted call. What
+    /// is left is rounded down to whole units, the time until it is everything is rounded up.
     #[must_use]
     pub fn headers(self, took: Option<&Cost>, policies: &[PolicyStats]) -> Vec<(String, String)> {
         match self {

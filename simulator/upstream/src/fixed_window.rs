@@ -2,7 +2,8 @@
 
 use crate::{Amount, Policy, Rejection};
 
-/// A fixed window: a capacity for each period, of which one began `phase_ns` before the origin of time.
+/// A fixed window: a capacity for each period, of which one began `phase_ns` before the origin of
+/// time.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedWindow {
     capacity: Amount,

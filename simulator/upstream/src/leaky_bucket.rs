@@ -2,7 +2,8 @@
 
 use crate::{Amount, Policy, Rejection, flow::Flow};
 
-/// A leaky bucket: calls fill it, rejected ones too, and it drains evenly. Its content is a volume of its [`Flow`].
+/// A leaky bucket: calls fill it, rejected ones too, and it drains evenly. Its content is a volume
+/// of its [`Flow`].
 #[derive(Clone, Debug)]
 pub(crate) struct LeakyBucket {
     drain: Flow,

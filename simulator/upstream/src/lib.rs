@@ -1,12 +1,13 @@
 //! An HTTP service that enforces rate limits as Sentinel Hub does, to run a scheduler against.
 //!
-//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it: whatever it answers with
-//! 429 really was too early.
+//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it:
+//! whatever it answers with 429 really was too early.
 //!
-//! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an origin that the caller
-//! chooses): an [`Account`] holds several [`Policy`]s and charges the [`Cost`] of a call to all of them or to none. A policy
-//! is a token bucket, with the quirks that real ones have, a window or a leaky bucket. The other half, [`Upstream`], puts
-//! one account behind HTTP:
+//! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an
+//! origin that the caller chooses): an [`Account`] holds several [`Policy`]s and charges the
+//! [`Cost`] of a call to all of them or to none. A policy is a token bucket, with the quirks that
+//! real ones have, a window or a leaky bucket. The other half, [`Upstream`], puts one account
+//! behind HTTP:
 //!
 //! | request | answer |
 //! |---|---|
@@ -16,9 +17,10 @@
 //! | `GET /aux/ratelimit/contract?userId=eq:<sub>` | the policies, as Sentinel Hub tells them |
 //! | `GET /aux/ratelimit/statistics/tokenCounts/<sub>` | what they hold |
 //!
-//! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header (`x-cost-processing-units: 2.5`),
-//! and may carry a label for the statistics in `x-class` or `x-client`. Calls need no token. The last three endpoints
-//! [break](Upstream::set_fault) when they are told to.
+//! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
+//! (`x-cost-processing-units: 2.5`), and may carry a label for the statistics in `x-class` or
+//! `x-client`. Calls need no token. The last three endpoints [break](Upstream::set_fault) when they
+//! are told to.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -36,8 +38,8 @@
 //! # }
 //! ```
 //!
-//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, tokens for calls, TLS, and any
-//! state that outlives the process.
+//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, tokens
+//! for calls, TLS, and any state that outlives the process.
 
 mod account;
 mod admission;

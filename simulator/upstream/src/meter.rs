@@ -7,7 +7,8 @@ use crate::{
 
 /// The state of one policy, by its model.
 ///
-/// If nobody calls, no model has less to spend later than earlier: whoever waits for the slowest can pay all of them.
+/// If nobody calls, no model has less to spend later than earlier: whoever waits for the slowest
+/// can pay all of them.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),
@@ -34,7 +35,8 @@ impl Meter {
         }
     }
 
-    /// A call arrives at `now_ns`, whatever it costs. A time before the last one counts as the last one.
+    /// A call arrives at `now_ns`, whatever it costs. A time before the last one counts as the last
+    /// one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
             Self::TokenBucket(bucket) => bucket.advance(now_ns),

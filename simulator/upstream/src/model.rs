@@ -12,7 +12,8 @@ pub(crate) enum Model {
     LeakyBucket,
 }
 
-/// What makes a token bucket differ from one that starts full, holds its capacity and refills evenly.
+/// What makes a token bucket differ from one that starts full, holds its capacity and refills
+/// evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// What it holds; the capacity where it is not stated.

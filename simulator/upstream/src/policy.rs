@@ -8,11 +8,12 @@ use std::{num::NonZeroU64, time::Duration};
 
 /// One rate limit: `capacity` of `unit` per `period`, kept by one of four models.
 ///
-/// By default it is a token bucket that holds the capacity, starts full and refills evenly. A period of zero means a fixed
-/// amount that never refills, as `PT0S` does at Sentinel Hub.
+/// By default it is a token bucket that holds the capacity, starts full and refills evenly. A
+/// period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub.
 ///
-/// In text a policy is `unit=capacity/period`, the period in ISO 8601 or as people write it; days have 24 hours, and
-/// months, which have no fixed length, are refused. Options follow, each after a `;`, in any order:
+/// In text a policy is `unit=capacity/period`, the period in ISO 8601 or as people write it; days
+/// have 24 hours, and months, which have no fixed length, are refused. Options follow, each after a
+/// `;`, in any order:
 ///
 /// | option | meaning |
 /// |---|---|
@@ -68,7 +69,8 @@ impl Policy {
         &self.unit
     }
 
-    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it; and what flows in during one period.
+    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it; and what
+    /// flows in during one period.
     #[must_use]
     pub fn capacity(&self) -> Amount {
         self.capacity
@@ -80,8 +82,8 @@ impl Policy {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// What nominally flows in during `elapsed`, capacity × elapsed / period, rounded up to a micro-unit; nothing when the
-    /// policy never refills. Fractions that are dropped flow in here.
+    /// What nominally flows in during `elapsed`, capacity × elapsed / period, rounded up to a
+    /// micro-unit; nothing when the policy never refills. Fractions that are dropped flow in here.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Policy};
@@ -102,8 +104,8 @@ impl Policy {
         Amount::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// A token bucket that holds only `burst`: more than nothing, and at most the capacity. The rate stays capacity per
-    /// period.
+    /// A token bucket that holds only `burst`: more than nothing, and at most the capacity. The
+    /// rate stays capacity per period.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -121,8 +123,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] when it starts with more than that;
-    /// [`PolicyError::NotTogether`] when it is no token bucket.
+    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] when it starts with
+    /// more than that; [`PolicyError::NotTogether`] when it is no token bucket.
     pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
         let capacity = self.capacity;
         if burst == Amount::ZERO || burst > capacity {
@@ -131,7 +133,8 @@ impl Policy {
         self.vary(PolicyOption::Burst, |variant| variant.burst = Some(burst))
     }
 
-    /// A token bucket with this level at the origin of time, at most what it holds. Otherwise it starts full.
+    /// A token bucket with this level at the origin of time, at most what it holds. Otherwise it
+    /// starts full.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -152,8 +155,8 @@ impl Policy {
         self.vary(PolicyOption::Start, |variant| variant.start = Some(level))
     }
 
-    /// A token bucket whose refills come only at multiples of `tick` since the origin of time, each with what has flowed
-    /// together since the one before.
+    /// A token bucket whose refills come only at multiples of `tick` since the origin of time, each
+    /// with what has flowed together since the one before.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -179,11 +182,13 @@ impl Policy {
         self.refilling(PolicyOption::Tick)?.vary(PolicyOption::Tick, |variant| variant.tick_ns = Some(tick_ns))
     }
 
-    /// A token bucket of which each refill takes in whole units only; the fraction that had come together is lost.
+    /// A token bucket of which each refill takes in whole units only; the fraction that had come
+    /// together is lost.
     ///
-    /// Where it [ticks](Self::ticking) every tick is a refill, else every call that arrives at the account, whatever it
-    /// costs and whether it is admitted. The rate is below the nominal one, and zero if less than a unit flows from one
-    /// refill to the next. A wait holds only if nobody at all calls meanwhile.
+    /// Where it [ticks](Self::ticking) every tick is a refill, else every call that arrives at the
+    /// account, whatever it costs and whether it is admitted. The rate is below the nominal one,
+    /// and zero if less than a unit flows from one refill to the next. A wait holds only if nobody
+    /// at all calls meanwhile.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -205,8 +210,9 @@ impl Policy {
         self.refilling(PolicyOption::Whole)?.vary(PolicyOption::Whole, |variant| variant.whole = true)
     }
 
-    /// At most the capacity in each window: a window is as long as the period, and the first one begins at the origin of
-    /// time. Around the end of a window twice the capacity can be spent in no time.
+    /// At most the capacity in each window: a window is as long as the period, and the first one
+    /// begins at the origin of time. Around the end of a window twice the capacity can be spent in
+    /// no time.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -223,14 +229,14 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is another model already, or a variant of the
-    /// token bucket.
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is another model
+    /// already, or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::FixedWindow, PolicyOption::FixedWindow)
     }
 
-    /// At most the capacity in any window that reaches back by the period: what was admitted at *t* counts before
-    /// *t* + period, and not at that time.
+    /// At most the capacity in any window that reaches back by the period: what was admitted at *t*
+    /// counts before *t* + period, and not at that time.
     ///
     /// The account remembers every admitted call of the last period that took anything of the unit.
     ///
@@ -253,10 +259,11 @@ impl Policy {
         self.counting_by(Model::SlidingWindow, PolicyOption::SlidingWindow)
     }
 
-    /// A bucket that calls fill and that drains at capacity per period; a call is admitted if its cost still fits.
+    /// A bucket that calls fill and that drains at capacity per period; a call is admitted if its
+    /// cost still fits.
     ///
-    /// A rejected call fills it too, as far as it holds, whatever the call was rejected for: whoever goes on calling keeps
-    /// it full. A wait is told after that.
+    /// A rejected call fills it too, as far as it holds, whatever the call was rejected for:
+    /// whoever goes on calling keeps it full. A wait is told after that.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};

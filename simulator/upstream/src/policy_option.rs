@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What a [`Policy`](crate::Policy) can be told beyond its capacity and period, under the name that its text uses.
+/// What a [`Policy`](crate::Policy) can be told beyond its capacity and period, under the name that
+/// its text uses.
 ///
 /// ```
 /// use rampmeter_upstream::{Policy, PolicyError, PolicyOption};

@@ -148,7 +148,8 @@ mod tests {
     fn good_texts_are_read_and_printed() {
         #[rustfmt::skip]
         let table = [
-            // text,                          unit,               micros,       period,            printed
+            // text,                          unit,               micros,       period,
+            // printed
             ("requests=50/10s",               "requests",         50_000_000,   10_000_000_000,    "requests=50/PT10S"),
             ("processing-units=200/10s",      "processing-units", 200_000_000,  10_000_000_000,    "processing-units=200/PT10S"),
             ("requests=1000/PT1M",            "requests",         1_000_000_000, 60_000_000_000,   "requests=1000/PT1M"),

@@ -2,23 +2,26 @@
 
 use std::time::Duration;
 
-/// Why a call was not admitted: when to come back, that nobody can say when, or that coming back is useless.
+/// Why a call was not admitted: when to come back, that nobody can say when, or that coming back is
+/// useless.
 ///
-/// The order is by urgency of patience: a longer wait is greater, a wait of unknown length is greater than any, and never is
-/// greatest. Of several reasons the greatest counts.
+/// The order is by urgency of patience: a longer wait is greater, a wait of unknown length is
+/// greater than any, and never is greatest. Of several reasons the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
-    /// All policies can pay after this time, and not before, if nobody else calls until then. Rounded up to a nanosecond.
+    /// All policies can pay after this time, and not before, if nobody else calls until then.
+    /// Rounded up to a nanosecond.
     RetryAfter(Duration),
     /// As many admitted calls are under way as may be: one of them has to end first.
     TooManyInFlight,
-    /// The cost is above what a policy ever holds, a fixed amount is used up, nothing flows in, or the wait is beyond 2⁶⁴
-    /// nanoseconds, about 584 years.
+    /// The cost is above what a policy ever holds, a fixed amount is used up, nothing flows in, or
+    /// the wait is beyond 2⁶⁴ nanoseconds, about 584 years.
     Never,
 }
 
 impl Rejection {
-    /// The wait in whole milliseconds, rounded up; `None` when coming back is useless or nobody can say when.
+    /// The wait in whole milliseconds, rounded up; `None` when coming back is useless or nobody can
+    /// say when.
     ///
     /// ```
     /// use rampmeter_upstream::Rejection;
@@ -33,7 +36,8 @@ impl Rejection {
         self.retry_after_in(Duration::from_millis(1))
     }
 
-    /// The wait in whole seconds, rounded up; `None` when coming back is useless or nobody can say when.
+    /// The wait in whole seconds, rounded up; `None` when coming back is useless or nobody can say
+    /// when.
     ///
     /// ```
     /// use rampmeter_upstream::Rejection;

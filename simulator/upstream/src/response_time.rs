@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// How long admitted calls take: a fixed time, plus a random one that is uniform between zero and a bound.
+/// How long admitted calls take: a fixed time, plus a random one that is uniform between zero and a
+/// bound.
 ///
 /// The random part depends on nothing but the seed and the number of the call.
 ///

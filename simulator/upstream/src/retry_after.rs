@@ -25,8 +25,8 @@ pub enum RetryAfter {
 }
 
 impl RetryAfter {
-    /// The number that the header carries; `None` when there is no header. In no form is there one for a rejection that
-    /// knows no wait.
+    /// The number that the header carries; `None` when there is no header. In no form is there one
+    /// for a rejection that knows no wait.
     #[must_use]
     pub fn of(self, rejection: Rejection) -> Option<u128> {
         match self {

@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// The largest body that is read, to be thrown away: a connection can only be kept alive when its request was read to the
-/// end. A larger one costs the caller its connection.
+/// The largest body that is read, to be thrown away: a connection can only be kept alive when its
+/// request was read to the end. A larger one costs the caller its connection.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// What all handlers share.
@@ -35,8 +35,8 @@ pub(crate) struct Service {
     response_time: ResponseTime,
     dialect: Dialect,
     retry_after: RetryAfter,
-    /// Guards the account and its counts for one decision, about a microsecond, or for one copy of the counts; never
-    /// across an await.
+    /// Guards the account and its counts for one decision, about a microsecond, or for one copy of
+    /// the counts; never across an await.
     ledger: Mutex<Ledger>,
     pub(crate) portal: Portal,
 }
@@ -99,15 +99,16 @@ impl Service {
         }
     }
 
-    /// The clock is read under the lock, so that times never decrease from one decision to the next.
+    /// The clock is read under the lock, so that times never decrease from one decision to the
+    /// next.
     fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
         let ledger = self.ledger.lock().expect("nobody panics with the ledger in hand");
         (self.clock.now(), ledger)
     }
 }
 
-/// An admitted call for as long as it is handled. Its handler ends before the answer is sent, and is dropped when the caller
-/// goes away.
+/// An admitted call for as long as it is handled. Its handler ends before the answer is sent, and
+/// is dropped when the caller goes away.
 struct InFlight {
     service: Arc<Service>,
 }
@@ -128,7 +129,8 @@ impl Drop for InFlight {
     }
 }
 
-/// A call is decided when its head has arrived, before its body is read and before its response time passes.
+/// A call is decided when its head has arrived, before its body is read and before its response
+/// time passes.
 async fn process(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,

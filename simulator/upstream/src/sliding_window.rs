@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 pub(crate) struct SlidingWindow {
     capacity: Amount,
     period_ns: u64,
-    /// Oldest first. Each holds a part of the capacity, so there are at most as many as it has micro-units.
+    /// Oldest first. Each holds a part of the capacity, so there are at most as many as it has
+    /// micro-units.
     admitted: VecDeque<Charge>,
     used: Amount,
     updated_ns: u64,
@@ -64,7 +65,8 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// Until so many of the oldest have left that there is room for `cost`, which is at most the capacity.
+    /// Until so many of the oldest have left that there is room for `cost`, which is at most the
+    /// capacity.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();
         let last_to_leave = self.admitted.iter().find(|charge| {

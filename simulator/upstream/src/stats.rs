@@ -30,9 +30,9 @@ pub struct PolicyStats {
 impl Stats {
     /// How much of what each policy offered since `earlier` was used, in the order of the policies.
     ///
-    /// Offered is what flowed in: rate × elapsed. The stock that a policy held at `earlier` is not part of it, so take
-    /// `earlier` after the first burst has been spent: between two such snapshots full use is 1, and more than 1 is at
-    /// most the stock that was left in the policy.
+    /// Offered is what flowed in: rate × elapsed. The stock that a policy held at `earlier` is not
+    /// part of it, so take `earlier` after the first burst has been spent: between two such
+    /// snapshots full use is 1, and more than 1 is at most the stock that was left in the policy.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats, Stats, Tally};
@@ -67,8 +67,8 @@ impl Stats {
 }
 
 impl PolicyStats {
-    /// How long it takes until what is missing of the capacity has flowed in, rounded up; `None` when it never does. A window gets back
-    /// everything at its end, which comes no later.
+    /// How long it takes until what is missing of the capacity has flowed in, rounded up; `None`
+    /// when it never does. A window gets back everything at its end, which comes no later.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats};

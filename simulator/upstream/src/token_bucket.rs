@@ -3,7 +3,8 @@
 use crate::{Amount, Policy, Rejection, flow::Flow, model::Variant};
 use std::num::NonZeroU64;
 
-/// A token bucket: a stock that flows in and overflows at its brim. Levels are volumes of its [`Flow`].
+/// A token bucket: a stock that flows in and overflows at its brim. Levels are volumes of its
+/// [`Flow`].
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,
@@ -90,7 +91,8 @@ impl TokenBucket {
         }
     }
 
-    /// What has to come together before a refill keeps `missing`. Where it saturates the wait is beyond 584 years anyway.
+    /// What has to come together before a refill keeps `missing`. Where it saturates the wait is
+    /// beyond 584 years anyway.
     fn needed(&self, missing: u128) -> u128 {
         if self.whole { missing.checked_next_multiple_of(self.unit()).unwrap_or(u128::MAX) } else { missing }
     }

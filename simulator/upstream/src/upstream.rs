@@ -12,10 +12,12 @@ use tokio::{
 /// Connections that may wait to be accepted: a fleet of thousands connects at once.
 const BACKLOG: u32 = 4096;
 
-/// How long a stop waits beyond the longest response time, for callers that stopped in the middle of a request.
+/// How long a stop waits beyond the longest response time, for callers that stopped in the middle
+/// of a request.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A running service, for as long as the value lives: dropping it stops the service too, without waiting.
+/// A running service, for as long as the value lives: dropping it stops the service too, without
+/// waiting.
 ///
 /// It runs on the runtime that started it.
 ///
@@ -52,7 +54,8 @@ pub struct StartError {
 }
 
 impl Upstream {
-    /// Starts the service; it accepts calls when this returns. Its clock and its policies start now.
+    /// Starts the service; it accepts calls when this returns. Its clock and its policies start
+    /// now.
     ///
     /// # Errors
     ///
@@ -84,15 +87,16 @@ impl Upstream {
         self.service.stats()
     }
 
-    /// The latest decisions, oldest first, as many as [`Config::keep_admissions`] allows. The log is complete when it is
-    /// shorter than that. Malformed calls are not in it.
+    /// The latest decisions, oldest first, as many as [`Config::keep_admissions`] allows. The log
+    /// is complete when it is shorter than that. Malformed calls are not in it.
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.admissions()
     }
 
-    /// Has these policies from now on, as [`Account::change`](crate::Account::change) says. Units that the first ones did not have cost
-    /// nothing, as no call states them. What the portal tells of the contract follows.
+    /// Has these policies from now on, as [`Account::change`](crate::Account::change) says. Units
+    /// that the first ones did not have cost nothing, as no call states them. What the portal tells
+    /// of the contract follows.
     pub fn change(&self, policies: Vec<Policy>) {
         self.service.change(policies);
     }
@@ -123,8 +127,8 @@ impl Upstream {
         self.service.portal.state().revoke();
     }
 
-    /// Stops: no call is accepted any more, and those under way are answered. Waits for them, and a second longer for
-    /// callers that are still in the middle of a request.
+    /// Stops: no call is accepted any more, and those under way are answered. Waits for them, and a
+    /// second longer for callers that are still in the middle of a request.
     pub async fn stop(self) {
         let patience = self.service.longest_response().saturating_add(STOP_GRACE);
         drop(self.running);

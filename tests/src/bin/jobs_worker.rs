@@ -1,5 +1,5 @@
-//! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`. `PATIENCE_MS` is how long it waits for a permit
-//! before it puts a job back.
+//! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`. `PATIENCE_MS` is how
+//! long it waits for a permit before it puts a job back.
 
 use rampmeter_tests::guilds;
 use rampmeter_worker_sdk::jobs::Queue;

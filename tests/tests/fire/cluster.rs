@@ -134,7 +134,8 @@ async fn schedulers_freeze() {
     stage.check().await;
 }
 
-/// A scheduler dies while nobody can write: its successor has to wait for the store, and then starts where the mark is.
+/// A scheduler dies while nobody can write: its successor has to wait for the store, and then
+/// starts where the mark is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scheduler_dies_while_the_store_is_silent() {
     let mut stage = Stage::start(Run::of("cluster::a_scheduler_dies_while_the_store_is_silent")).await;

@@ -1,4 +1,5 @@
-//! Workers that die holding permits for calls in flight: what they held is there again when its time is over.
+//! Workers that die holding permits for calls in flight: what they held is there again when its
+//! time is over.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

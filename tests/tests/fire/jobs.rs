@@ -1,4 +1,5 @@
-//! Delayed jobs whose workers, scheduler and servers are killed: all are done, in order, and nobody is told 429.
+//! Delayed jobs whose workers, scheduler and servers are killed: all are done, in order, and nobody
+//! is told 429.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -7,7 +8,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
 use rampmeter_tests::guilds::{self, Guilds, LEASE, name};
-use rampmeter_tests::job_run::{Size, Worker, discord_under_fire};
+use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::{nats, scheduler};
@@ -15,7 +16,8 @@ use rampmeter_worker_sdk::jobs::{Job, Queue};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Ten roles in ten seconds on each of fifty servers, five thousand in all; in a usual run fewer, in one second.
+/// Ten roles in ten seconds on each of fifty servers, five thousand in all; in a usual run fewer,
+/// in one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord() {
     let (period, guilds, jobs, schedulers) =
@@ -38,7 +40,7 @@ async fn many_groups() {
     let clock = Clock::start();
     publish(&queue, groups, 0..2).await;
     let published = clock.now();
-    let _workers = [(); 2].map(|()| Worker::start(JOBS_WORKER, nats.url(), &upstream, &[]));
+    let _workers = [(); 2].map(|()| JobsWorker::start(JOBS_WORKER, nats.url(), &upstream, &[]));
     let all = 2 * groups as usize;
     while upstream.done() < all {
         let before = upstream.done();
@@ -65,7 +67,8 @@ async fn publish(queue: &Queue, guilds: u32, jobs: Range<u32>) {
     }
 }
 
-/// Of three nodes, the one that leads the jobs dies while some are published and others run, and with it, each time, a worker.
+/// Of three nodes, the one that leads the jobs dies while some are published and others run, and
+/// with it, each time, a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::print_stdout, reason = "a run tells what it measured")]
 async fn the_node_that_leads_the_jobs_dies() {
@@ -77,7 +80,7 @@ async fn the_node_that_leads_the_jobs_dies() {
     let _scheduler = Process::start_with(RAMPMETER, &configuration, &[]).await;
     let upstream = Guilds::start(100, Duration::from_secs(1)).await;
     let queue = Queue::builder().replicas(NODES).lease(LEASE).open(&urls, "roles").await.unwrap();
-    let mut workers = [(); 2].map(|()| Worker::start(JOBS_WORKER, &urls, &upstream, &[]));
+    let mut workers = [(); 2].map(|()| JobsWorker::start(JOBS_WORKER, &urls, &upstream, &[]));
     let mut published = 0;
     for death in 0..NODE_DEATHS.count() {
         publish(&queue, GUILDS, published..published + MORE).await;

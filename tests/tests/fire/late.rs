@@ -1,5 +1,5 @@
-//! Answers that come seconds late, as NATS is stopped or a worker hears nothing for a while: what they grant is not begun when
-//! the bucket has filled up again meanwhile.
+//! Answers that come seconds late, as NATS is stopped or a worker hears nothing for a while: what
+//! they grant is not begun when the bucket has filled up again meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// A hundred calls a second and a burst of as many, with the margin that a limit has unless it is told. It fills up in a second.
+/// A hundred calls a second and a burst of as many, with the margin that a limit has unless it is
+/// told. It fills up in a second.
 const HUB: &str =
     "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"requests\"\ncapacity = 100\nperiod = \"1s\"\n";
 const RATE: f64 = 100.0;

@@ -1,4 +1,5 @@
-//! Fire drills: schedulers, servers, the network and the store fail under load, and not one token too many is admitted.
+//! Fire drills: schedulers, servers, the network and the store fail under load, and not one token
+//! too many is admitted.
 
 mod cluster;
 mod holders;

@@ -1,4 +1,5 @@
-//! The nats-server dies and is away for a while: workers and schedulers find it again, and nothing of before counts twice.
+//! The nats-server dies and is away for a while: workers and schedulers find it again, and nothing
+//! of before counts twice.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

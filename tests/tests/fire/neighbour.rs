@@ -1,4 +1,5 @@
-//! One client asks for whatever it can get, beside a hundred quiet ones: they notice next to nothing.
+//! One client asks for whatever it can get, beside a hundred quiet ones: they notice next to
+//! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -35,7 +36,8 @@ const QUIET: usize = 100;
 /// Each quiet client asks twice in a second, for so many seconds in each half of a round.
 const ASKS: usize = 2 * 2 * QUIET;
 const BETWEEN: Duration = Duration::from_millis(5);
-/// Fifty thousand in a second; or five, as more would leave nothing to other tests on a small machine.
+/// Fifty thousand in a second; or five, as more would leave nothing to other tests on a small
+/// machine.
 const ASKS_PER_MS: Cycles = Cycles { usual: 5, long: 50 };
 const MOST_OF_ALONE: f64 = 2.0;
 

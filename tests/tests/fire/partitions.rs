@@ -1,5 +1,5 @@
-//! The leader is cut off from NATS while the standby is not, or workers are: one side goes on, and the other one does no
-//! harm when the network heals.
+//! The leader is cut off from NATS while the standby is not, or workers are: one side goes on, and
+//! the other one does no harm when the network heals.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -34,7 +34,8 @@ impl Partition {
 const CYCLES: Cycles = Cycles { usual: 2, long: 30 };
 const CUT_OFF: std::ops::Range<Duration> = Duration::from_millis(300)..Duration::from_secs(2);
 
-/// Cuts the leader off until its successor grants, heals, and sees that only the successor's epoch is used.
+/// Cuts the leader off until its successor grants, heals, and sees that only the successor's epoch
+/// is used.
 async fn check(run: Run, partition: Partition) {
     let nats = nats::start().await;
     let proxies = [Proxy::start(nats.port()).await, Proxy::start(nats.port()).await];

@@ -1,4 +1,5 @@
-//! The leader is frozen and wakes after a while, as a machine that swaps or a virtual machine that moves lets it.
+//! The leader is frozen and wakes after a while, as a machine that swaps or a virtual machine that
+//! moves lets it.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -82,7 +82,8 @@ fn has_reason(readiness: &serde_json::Value) -> bool {
     readiness["resources"]["hub"]["reason"].as_str().is_some_and(|reason| !reason.is_empty())
 }
 
-/// What `damage` does is looked at twice: with the leader that was there before, and with one that was not.
+/// What `damage` does is looked at twice: with the leader that was there before, and with one that
+/// was not.
 async fn check(run: Run, damage: impl AsyncFnOnce(&mut Stage)) {
     let mut stage = Stage::start(run).await;
     damage(&mut stage).await;

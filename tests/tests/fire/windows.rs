@@ -1,4 +1,5 @@
-//! The leader changes between schedulers whose clocks are far apart: no window of the upstream has more than it holds.
+//! The leader changes between schedulers whose clocks are far apart: no window of the upstream has
+//! more than it holds.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -43,8 +44,8 @@ fn hub() -> String {
     )
 }
 
-/// Asks again and again for a while, and not at all for a while, until `stop` says so: what is taken late in one window and early in the
-/// next is of one window by another clock.
+/// Asks again and again for a while, and not at all for a while, until `stop` says so: what is
+/// taken late in one window and early in the next is of one window by another clock.
 async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
     let mut granted = Vec::new();
     let mut until = clock.now() + Span::from(dice.span(ASKING));

@@ -1,4 +1,5 @@
-//! What takes its time: fleets on real servers, against real upstreams. Hardly any of it is work, almost all is waiting.
+//! What takes its time: fleets on real servers, against real upstreams. Hardly any of it is work,
+//! almost all is waiting.
 
 mod fleets;
 mod upstreams;

@@ -1,8 +1,10 @@
-//! Upstreams over HTTP that are not what is configured. A scheduler in a process of its own learns of it from the answers that
-//! workers settle with; judged is by what the upstream itself has counted.
+//! Upstreams over HTTP that are not what is configured. A scheduler in a process of its own learns
+//! of it from the answers that workers settle with; judged is by what the upstream itself has
+//! counted.
 //!
-//! `simulator/tests/behaviour/feedback.rs` holds the same upstreams to the same bounds over ten minutes of virtual time, as does a long run
-//! here: `RAMPMETER_FIRE=long`. A usual run takes 40 s, on an account that fills within four instead of sixty.
+//! `simulator/tests/behaviour/feedback.rs` holds the same upstreams to the same bounds over ten
+//! minutes of virtual time, as does a long run here: `RAMPMETER_FIRE=long`. A usual run takes 40 s,
+//! on an account that fills within four instead of sixty.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
@@ -34,10 +36,12 @@ const SETTLED: Duration = Duration::from_secs(10);
 const SETTLED_LATE: Duration = Duration::from_secs(30);
 /// Within this time a limit that is restored is used again.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// In a usual run there are too few calls for a tenth of a percent of them: as many as these are lessons.
+/// In a usual run there are too few calls for a tenth of a percent of them: as many as these are
+/// lessons.
 const FEW: u64 = 4;
-/// A lesson costs no more calls than are on their way when it is learned: those of a horizon of 50 ms, four that draw on stock which nobody
-/// has seen, the probe, and strangers. Behind them the next call is served: whoever goes on being rejected is not learning.
+/// A lesson costs no more calls than are on their way when it is learned: those of a horizon of 50
+/// ms, four that draw on stock which nobody has seen, the probe, and strangers. Behind them the
+/// next call is served: whoever goes on being rejected is not learning.
 const MOST_IN_A_ROW: usize = 10;
 /// All that an upstream decides in the longest run.
 const LOG: usize = 100_000;
@@ -143,7 +147,8 @@ fn scenarios(account: Account) -> Vec<Scenario> {
     // What is held back against ten minutes' rejections makes no difference of more than those.
     let slower = Scenario { most: Most::Calls(6), given: Given::Part(1.0 / 1.01), ..Scenario::new("slower", slower) };
     let fractions = Scenario::new("fractions", account.policy(1.0, ";whole"));
-    // Each lesson costs all calls that are on their way, and the first half minute is what it takes to learn how much is missing.
+    // Each lesson costs all calls that are on their way, and the first half minute is what it takes
+    // to learn how much is missing.
     let counted_most = Most::Percent(if is_long() { 1.0 } else { 2.0 });
     let counted = Scenario { most: counted_most, ..Scenario::new("counted", account.policy(0.5, ";leaky-bucket")) };
     let polled = Scenario { most: Most::Calls(0), least: 0.995, ..Scenario::new("polled", plain()) };
@@ -211,7 +216,8 @@ struct Fared {
 }
 
 impl Fared {
-    /// In a usual run what has come to lie in stock since the first look is not missed: it is held back once, for good.
+    /// In a usual run what has come to lie in stock since the first look is not missed: it is held
+    /// back once, for good.
     fn between(first: &Stats, last: &Stats, account: Account, given: Given) -> Self {
         let served = |client| tally(last, client).ok - tally(first, client).ok;
         let rejected = tally(last, OURS).rate_limited - tally(first, OURS).rate_limited;

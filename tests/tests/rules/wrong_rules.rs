@@ -1,4 +1,5 @@
-//! Rules that are wrong: refused with place and reason, whichever way they come, and nothing else changes.
+//! Rules that are wrong: refused with place and reason, whichever way they come, and nothing else
+//! changes.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -66,7 +67,8 @@ capacity = 7
 period = "PT1M"
 "#;
 
-/// What to write instead of what, with 65 letters for `<65>`, and the line, the column and the reason that are told.
+/// What to write instead of what, with 65 letters for `<65>`, and the line, the column and the
+/// reason that are told.
 #[rustfmt::skip]
 const WRONG: &[(&str, &str, &str)] = &[
     // instead of, this, line:column: reason
@@ -394,7 +396,8 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
     let rules = &serde_json::from_str::<Value>(&page).unwrap()["rules"];
     assert!(ready == 200 && rules["refused"]["reason"].is_string() && rules["revision"] == 1, "{page}");
 
-    // More editions than the store keeps have come since the last good one. Who starts now finds it all the same.
+    // More editions than the store keeps have come since the last good one. Who starts now finds it
+    // all the same.
     scheduler::stop(running).await;
     let running = scheduler::start(&nats, CONFIGURATION).await;
     let status = worker.status_of_leader().await;

@@ -1,4 +1,5 @@
-//! Whatever arrives gets a typed answer that names the field, is charged nothing, and disturbs nobody.
+//! Whatever arrives gets a typed answer that names the field, is charged nothing, and disturbs
+//! nobody.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -319,7 +320,8 @@ async fn who_wants_no_answer_wants_no_permit() {
     assert_eq!(worker.status().await.counters.granted, 0);
 }
 
-/// A leader takes over the highest epoch that a worker says it has seen. What no leader can have had must not spoil it.
+/// A leader takes over the highest epoch that a worker says it has seen. What no leader can have
+/// had must not spoil it.
 #[tokio::test]
 async fn an_epoch_that_nobody_can_have_seen_shuts_nobody_out() {
     let (_nats, _running, worker) = start().await;
@@ -332,7 +334,8 @@ async fn an_epoch_that_nobody_can_have_seen_shuts_nobody_out() {
 const CLOCK_TOLERANCE_MS: u64 = 60_000;
 const SOON_MS: u64 = 1_000;
 
-/// Where the count of epochs was lost, a leader begins with the wall clock's time, which goes on while another leads.
+/// Where the count of epochs was lost, a leader begins with the wall clock's time, which goes on
+/// while another leads.
 #[tokio::test]
 async fn an_epoch_that_nobody_can_have_seen_yet_is_believed_later() {
     let (_nats, _running, worker) = start().await;

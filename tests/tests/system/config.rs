@@ -27,7 +27,8 @@ margin = 1
 fn what_is_wrong_is_told_with_its_place() {
     #[rustfmt::skip]
     let table = [
-        // instead of                       this,                                           file:line:column: reason
+        // instead of                       this,
+        // file:line:column: reason
         ("capacity = 10\n",                 "capactiy = 10\n",                              "13:1: unknown field `capactiy`, expected one of `name`, `unit`"),
         ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `resource`"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`, expected one of `name`, `unmatched`"),
@@ -113,7 +114,8 @@ fn what_is_no_configuration_is_told_so() {
 fn what_a_limit_can_not_be_for_is_told_with_its_place() {
     #[rustfmt::skip]
     let table = [
-        // instead of                       this,                                           line:column: reason
+        // instead of                       this,
+        // line:column: reason
         ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:11: not a regular expression: regex parse error"),
         ("unit = \"requests\"",             "match = { route = 5 }",                        "11:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
         ("unit = \"requests\"",             "match = { route = [] }",                       "11:19: an empty list matches nothing; name the values, or leave the label out"),
@@ -148,7 +150,8 @@ fn what_is_wrong_with_http_is_told_with_its_place() {
     let origin = "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"";
     #[rustfmt::skip]
     let table = [
-        // instead of                   this,                                       line:column: reason
+        // instead of                   this,                                       line:column:
+        // reason
         ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `token_env`, `token_file`, `max_connections`, `check`"),
         ("\"TOKEN\"",                   "\"my-token\"",                             &format!("3:13: {environment}")),
         ("\"TOKEN\"",                   "\"TOKEN\"\ntoken_file = \"f\"",            "4:14: give `token_env` or `token_file`, not both"),
@@ -204,7 +207,8 @@ fn what_is_wrong_with_a_provider_is_told_with_its_place() {
     let fixed = "`kind = \"static\"` means the limits of this file; nobody is asked for them";
     #[rustfmt::skip]
     let table = [
-        // instead of                           this,                                           line:column: reason
+        // instead of                           this,
+        // line:column: reason
         ("\"sentinel-hub\"",                    "\"sentinel\"",                                 "4:8: unknown variant `sentinel`, expected `static` or `sentinel-hub`"),
         ("kind = \"sentinel-hub\"\n",           "",                                             "3:1: missing field `kind`"),
         ("base_url",                            "url",                                          "5:1: unknown field `url`, expected one of `kind`, `base_url`"),
@@ -248,7 +252,8 @@ fn providers_that_are_right_are_taken() {
     let more = "levels_every = \"60s\"\ncontract_every = \"1h\"\ntimeout = \"5s\"\n";
     #[rustfmt::skip]
     let table = [
-        // configuration,                                                                   limits of its own
+        // configuration,                                                                   limits
+        // of its own
         (PROVIDED.to_owned(),                                                               false),
         (format!("{PROVIDED}{with_limits}"),                                                true),
         (format!("{PROVIDED}{more}"),                                                       false),

@@ -57,10 +57,12 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
     let spent = |units: &str| json!({"status": 200, "headers": {"X-ProcessingUnits-Spent": units}});
     #[rustfmt::skip]
     let table = [
-        // asked for  what the worker settles                                                          and what is left then
+        // asked for  what the worker settles
+        // and what is left then
         (10,    json!({"response": spent("2.5")}),                                                     97.5),
         (10,    json!({"response": spent("12.5")}),                                                    85.0),
-        // The worker knows better, or it can't be read, or nobody says it: its word, or the estimate.
+        // The worker knows better, or it can't be read, or nobody says it: its word, or the
+        // estimate.
         (10,    json!({"response": spent("1"), "cost": {"processing-units": 5}}),                      80.0),
         (10,    json!({"response": spent("1"), "cost": {"requests": 1}}),                              79.0),
         (10,    json!({"response": spent("lots")}),                                                    69.0),
@@ -128,7 +130,8 @@ async fn every_header_of_an_upstream_reaches_the_scheduler_and_is_read() {
         let hub = client.resource("hub").unwrap();
         let acquire = || hub.acquire(Cost::of("processing-units", 10)).into_future();
         let permits = [within("a permit", acquire()).await.unwrap(), within("another", acquire()).await.unwrap()];
-        // The first costs what its answer says, if it says it; the second is charged what was estimated, and rejected.
+        // The first costs what its answer says, if it says it; the second is charged what was
+        // estimated, and rejected.
         let left = if dialect == Dialect::SentinelHub { 87.5 } else { 80.0 };
         for (permit, (settled, most)) in permits.into_iter().zip([(1, left), (2, 100.0)]) {
             let call = permit.begin();

@@ -1,5 +1,6 @@
-//! Upstreams over HTTP that are not what is configured, and a scheduler that learns of it from what workers tell. The figures
-//! are held to in virtual time (`simulator/tests/behaviour/feedback.rs`); here it is seen that they come about.
+//! Upstreams over HTTP that are not what is configured, and a scheduler that learns of it from what
+//! workers tell. The figures are held to in virtual time (`simulator/tests/behaviour/feedback.rs`);
+//! here it is seen that they come about.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]

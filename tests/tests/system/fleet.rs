@@ -1,4 +1,5 @@
-//! Fleets of SDK workers against a real upstream, while everything around them fails, restarts and grows.
+//! Fleets of SDK workers against a real upstream, while everything around them fails, restarts and
+//! grows.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +15,8 @@ use rampmeter_upstream::Upstream;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a second.
+/// A hundred requests a second. The margin is for machines that do not get to run for half a
+/// second.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"

@@ -1,5 +1,5 @@
-//! Valid messages, mutated at random and sent to a real server: each gets exactly one answer, and the levels are those
-//! of what was granted.
+//! Valid messages, mutated at random and sent to a real server: each gets exactly one answer, and
+//! the levels are those of what was granted.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -158,7 +158,8 @@ impl Bench {
         let mut replies = client.subscribe(format!("{inbox}.*")).await.unwrap();
         let last = b"last".to_vec();
         let mut answers = vec![Vec::new(); messages.len() + 1];
-        // The last is asked when all others are answered: whatever was answered twice has come by then.
+        // The last is asked when all others are answered: whatever was answered twice has come by
+        // then.
         for (from, messages) in [(0, messages), (messages.len(), &[last])] {
             for (number, message) in messages.iter().enumerate() {
                 let reply = format!("{inbox}.{}", from + number);
@@ -177,8 +178,9 @@ impl Bench {
         answers.into_iter().enumerate().map(only).take(messages.len()).collect()
     }
 
-    /// Does `work`, and checks that levels have changed by as much as the judge has charged. Of what was charged too much
-    /// a bucket gives back what it surely had room for, so some of it may stay spent.
+    /// Does `work`, and checks that levels have changed by as much as the judge has charged. Of
+    /// what was charged too much a bucket gives back what it surely had room for, so some of it may
+    /// stay spent.
     async fn audited(&self, work: impl Future<Output = ()>) {
         let clock = Clock::start();
         let (levels, least, most) = (self.levels().await, self.charged(Charge::least), self.charged(Charge::most));
@@ -230,7 +232,8 @@ impl Bench {
     }
 }
 
-/// Far from all others: who asks with the id of another who is still waiting takes over that one's answer.
+/// Far from all others: who asks with the id of another who is still waiting takes over that one's
+/// answer.
 fn scattered(number: u64) -> String {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()
 }

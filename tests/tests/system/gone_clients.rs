@@ -73,7 +73,8 @@ async fn until_queued(worker: &Worker, count: u64) {
     until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
 }
 
-/// A living worker's start behind a client that is gone: no later than alone, and all that is left is what would be left.
+/// A living worker's start behind a client that is gone: no later than alone, and all that is left
+/// is what would be left.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
     let nats = nats::start().await;
@@ -158,7 +159,8 @@ async fn a_killed_process_with_thousands_of_requests_in_line_delays_nobody() {
     }
 }
 
-/// Its grant comes while it is cut off. It asks again as soon as it is back, under its id and as old as it is.
+/// Its grant comes while it is cut off. It asks again as soon as it is back, under its id and as
+/// old as it is.
 #[tokio::test]
 async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
     let nats = nats::start().await;

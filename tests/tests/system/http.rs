@@ -65,7 +65,8 @@ async fn readiness_goes_off_with_the_handover() {
     assert_eq!((status, &body["resources"]["hub"]["state"]), (503, &json!("stopping")));
 }
 
-/// What a page of metrics promises: names are an interface, as dashboards and alerts are built on them.
+/// What a page of metrics promises: names are an interface, as dashboards and alerts are built on
+/// them.
 #[tokio::test]
 async fn metrics_are_openmetrics_with_all_that_was_promised() {
     let nats = nats::start().await;

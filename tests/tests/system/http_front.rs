@@ -31,7 +31,8 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
     let retry_after = Some((100 * 3600).to_string());
     #[rustfmt::skip]
     let table = [
-        // path                     body                                                    status  what the answer has at least
+        // path                     body                                                    status
+        // what the answer has at least
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a", "delay_ms": 0.0, "epoch": 1})),
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a"})),
         ("/v1/permit/hub",          "",                                                     200,    json!({"status": "granted", "delay_ms": 0.0})),

@@ -6,7 +6,7 @@ use crate::JOBS_WORKER;
 use async_nats::HeaderMap;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::serve::Running;
-use rampmeter_tests::guilds::{self, Call, Guilds, discord, name};
+use rampmeter_tests::guilds::{self, GuildCall, Guilds, discord, name};
 use rampmeter_tests::machine::undisturbed;
 use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::wrong_clock::WrongClock;
@@ -38,7 +38,8 @@ async fn open(nats: &Server) -> Queue {
     Queue::builder().lease(guilds::LEASE).open(nats.url(), "roles").await.unwrap()
 }
 
-/// What has run, in its order: `group/payload`, with the number of an attempt that is not the first.
+/// What has run, in its order: `group/payload`, with the number of an attempt that is not the
+/// first.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -61,7 +62,8 @@ impl Log {
     }
 }
 
-/// A worker that notes what it runs. What is called `bad` fails, `hopeless` fails for good, `mine` panics, and `early` is answered 429 twice.
+/// A worker that notes what it runs. What is called `bad` fails, `hopeless` fails for good, `mine`
+/// panics, and `early` is answered 429 twice.
 async fn worker(stage: &Stage, log: &Log) -> Worker {
     let log = log.clone();
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).max_attempts(3);
@@ -169,7 +171,8 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
     worker.stop().await;
 }
 
-/// It is tried again with a permit that is good after the freeze, before the next of its group, and no attempt is counted.
+/// It is tried again with a permit that is good after the freeze, before the next of its group, and
+/// no attempt is counted.
 #[tokio::test]
 async fn a_job_that_is_answered_429_waits_for_another_permit() {
     let stage = stage(1000).await;
@@ -199,8 +202,9 @@ async fn a_job_published_twice_under_one_id_is_one_job() {
     worker.stop().await;
 }
 
-/// Guild's weak points: new jobs take no slot from those that are delayed, a deleted job leaves nothing behind, what is
-/// delayed is counted right, and it matters to nothing that the workers' clocks are three seconds apart.
+/// Guild's weak points: new jobs take no slot from those that are delayed, a deleted job leaves
+/// nothing behind, what is delayed is counted right, and it matters to nothing that the workers'
+/// clocks are three seconds apart.
 #[tokio::test]
 async fn delayed_jobs_keep_their_times_whatever_comes_or_goes() {
     undisturbed(delayed_jobs_keep_their_times).await;
@@ -218,7 +222,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
     let _workers = [0, 3].map(|fast| {
         let mut environment = clock.fast_by(fast).to_vec();
         environment.push(("PATIENCE_MS", "100".to_owned()));
-        job_run::Worker::start(JOBS_WORKER, stage.nats.url(), &upstream, &environment)
+        job_run::JobsWorker::start(JOBS_WORKER, stage.nats.url(), &upstream, &environment)
     });
     until("the first have run", async || (upstream.done() >= 2).then_some(())).await;
     // A job is gone a moment after its call.
@@ -249,7 +253,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
 }
 
 /// One token of the two is margin: a call at once, and then one each half second.
-fn in_time(calls: &[&Call]) -> Result<(), String> {
+fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
     let late = |number: usize| (calls[number].at - calls[0].at).as_secs_f64() - 0.5 * number as f64;
     match (0..calls.len()).find(|number| !(-0.05..0.35).contains(&late(*number))) {
         Some(number) => Err(format!("job {number} is {} s late: {calls:?}", late(number))),

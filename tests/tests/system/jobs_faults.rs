@@ -6,7 +6,7 @@ use crate::{JOBS_WORKER, RAMPMETER};
 use rampmeter_nats_server::Server;
 use rampmeter_tests::fire::Run;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::job_run::{Size, Worker, discord_under_fire};
+use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::jobs::{Attempt, Failure, Job, Queue};
@@ -44,7 +44,7 @@ async fn a_job_whose_worker_is_killed_runs_again_and_before_the_next() {
     let upstream = Guilds::start_slow(100, SECOND, Duration::from_millis(500)).await;
     let queue = open(&nats).await;
     publish(&queue, 1, 3).await;
-    let mut worker = Worker::start(JOBS_WORKER, nats.url(), &upstream, &[]);
+    let mut worker = JobsWorker::start(JOBS_WORKER, nats.url(), &upstream, &[]);
     until("the first job runs", async || (upstream.calls().len() == 1).then_some(())).await;
     let status = queue.status().await.unwrap();
     assert_eq!((status[0].running, status[0].delayed), (1, 2));
@@ -81,7 +81,8 @@ async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
     worker.stop().await;
 }
 
-/// Every job is done, in order, though its server is killed and comes back: what is delayed is, what runs does.
+/// Every job is done, in order, though its server is killed and comes back: what is delayed is,
+/// what runs does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nats_server_that_is_killed_loses_no_job() {
     let mut nats = nats::start().await;

@@ -1,4 +1,5 @@
-//! Jobs with the configuration of nats-server that is shipped: a worker may do all that they take, and reach no other stream.
+//! Jobs with the configuration of nats-server that is shipped: a worker may do all that they take,
+//! and reach no other stream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -9,7 +9,8 @@ use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// Each client may call five times in 100 s, the important one fifty times; who says nothing of a client is unknown.
+/// Each client may call five times in 100 s, the important one fifty times; who says nothing of a
+/// client is unknown.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"

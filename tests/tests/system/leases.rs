@@ -1,4 +1,5 @@
-//! Calls in flight keep their places for as long as they are, whoever is restarted meanwhile, and no longer.
+//! Calls in flight keep their places for as long as they are, whoever is restarted meanwhile, and
+//! no longer.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -81,7 +82,8 @@ async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
     drop(call);
 }
 
-/// The successor has never heard of the call: it counts it anew, and goes on to for as long as the call lasts.
+/// The successor has never heard of the call: it counts it anew, and goes on to for as long as the
+/// call lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlasts_the_scheduler_that_let_it_in() {
     let nats = nats::start().await;

@@ -1,4 +1,5 @@
-//! Standard error that nobody reads, that is full or closed: permits go on, and the process ends when it is asked to.
+//! Standard error that nobody reads, that is full or closed: permits go on, and the process ends
+//! when it is asked to.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -1,5 +1,5 @@
-//! The configuration of nats-server that is shipped: it is valid, wants every secret, keeps what it acknowledges, and
-//! three nodes of it are a cluster that a scheduler can lead on.
+//! The configuration of nats-server that is shipped: it is valid, wants every secret, keeps what it
+//! acknowledges, and three nodes of it are a cluster that a scheduler can lead on.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -1,5 +1,5 @@
-//! Who may do what, with the configuration of nats-server that is shipped: workers ask, settle and hear the news, and
-//! schedulers alone write state.
+//! Who may do what, with the configuration of nats-server that is shipped: workers ask, settle and
+//! hear the news, and schedulers alone write state.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -160,8 +160,9 @@ impl User {
         self.refused().await
     }
 
-    /// What the server has refused of all that was sent until now. It takes a connection's messages in their order, so
-    /// that it is all that comes before the refusal of something that nobody may do.
+    /// What the server has refused of all that was sent until now. It takes a connection's messages
+    /// in their order, so that it is all that comes before the refusal of something that nobody may
+    /// do.
     async fn refused(&mut self) -> Vec<String> {
         self.markers += 1;
         let marker = format!("nobody.{}", self.markers);
@@ -340,8 +341,8 @@ async fn a_scheduler_may_watch_the_state() {
     assert!(scheduler.refused().await.is_empty());
 }
 
-/// The server does not look at where an answer is to go: a scheduler that answered anywhere would write for others
-/// what they may not write.
+/// The server does not look at where an answer is to go: a scheduler that answered anywhere would
+/// write for others what they may not write.
 #[tokio::test]
 async fn nobody_can_have_the_scheduler_write_in_their_place() {
     let Stage { worker, nats, news, .. } = &mut stage().await;

@@ -12,7 +12,8 @@ use rampmeter_tests::worker::{Answers, Worker, body};
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// Four requests and a hundred units, and one more request every 100 hours: tests are over before anything flows back.
+/// Four requests and a hundred units, and one more request every 100 hours: tests are over before
+/// anything flows back.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -54,7 +55,8 @@ async fn exhausted() -> Stage {
     stage
 }
 
-/// `answer` with what differs from run to run made the same: durations in whole 100 hours, levels in hundredths.
+/// `answer` with what differs from run to run made the same: durations in whole 100 hours, levels
+/// in hundredths.
 fn rounded(mut answer: Value) -> Value {
     const HUNDRED_HOURS_MS: f64 = 360_000_000.0;
     for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms"] {
@@ -225,7 +227,8 @@ async fn a_refusal_is_an_answer() {
     let not_in_time = json!({"code": "not_in_time", "limited_by": "few", "retry_after_ms": "100 h"});
     #[rustfmt::skip]
     let table = [
-        // request                                       refusal beside status, id and epoch,                 message
+        // request                                       refusal beside status, id and epoch,
+        // message
         (json!({"mode": "allow"}),                       not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"max_wait_ms": 30_000}),                 not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"mode": "wait", "max_wait_ms": 0}),      not_in_time,                                         "`few`: the earliest start is in"),

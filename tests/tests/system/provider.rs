@@ -1,4 +1,5 @@
-//! Providers that fail: the known limits go on to count, everybody can see why, and it heals by itself.
+//! Providers that fail: the known limits go on to count, everybody can see why, and it heals by
+//! itself.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

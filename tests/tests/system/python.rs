@@ -1,4 +1,5 @@
-//! Some lines of Python are a worker: those that docs/workers.md shows, against a real scheduler and a real upstream.
+//! Some lines of Python are a worker: those that docs/workers.md shows, against a real scheduler
+//! and a real upstream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -55,7 +56,8 @@ async fn python_workers_are_never_told_429() {
     assert_eq!((settled.granted, settled.upstream_429), (8, 0));
 }
 
-/// One call in eight seconds, of which the first is gone: a worker waits longer than a scheduler takes to come back.
+/// One call in eight seconds, of which the first is gone: a worker waits longer than a scheduler
+/// takes to come back.
 const SLOW: &str = r#"
 [[resource]]
 name = "sentinel-hub"

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a second.
+/// A hundred requests a second. The margin is for machines that do not get to run for half a
+/// second.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -97,7 +98,8 @@ async fn a_call_that_is_answered_429_is_made_anew() {
     .await;
 }
 
-/// An API that answers everything with 429 and a pause of 10 ms; its URL and how often it was called.
+/// An API that answers everything with 429 and a pause of 10 ms; its URL and how often it was
+/// called.
 async fn that_says_429() -> (String, Arc<AtomicU64>) {
     let called = Arc::<AtomicU64>::default();
     let counter = called.clone();

@@ -79,7 +79,8 @@ async fn reserve_promises_a_start_at_once() {
     drop(permit.begin());
 }
 
-/// What the event makes void goes back, and comes again as old as it was; the test publishes it in the scheduler's place.
+/// What the event makes void goes back, and comes again as old as it was; the test publishes it in
+/// the scheduler's place.
 #[tokio::test]
 async fn a_reservation_that_a_freeze_voids_is_asked_for_anew() {
     let Stage { hub, worker, nats, .. } = &stage().await;

@@ -94,7 +94,8 @@ async fn secrets_are_seen_nowhere() {
     assert_no_canary("the log of the end", &process.log(), &tokens);
 }
 
-/// What `rampmeter serve` and `rampmeter check --ask-provider` say of a configuration that does not work.
+/// What `rampmeter serve` and `rampmeter check --ask-provider` say of a configuration that does not
+/// work.
 async fn complaints(nats_url: &str, resources: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration(nats_url, resources)).unwrap();

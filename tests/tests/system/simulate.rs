@@ -21,7 +21,8 @@ fn scenarios() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
 }
 
-/// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not what is configured.
+/// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not
+/// what is configured.
 const STRANGE: [&str; 10] = [
     "bad-network",
     "calls-in-flight",

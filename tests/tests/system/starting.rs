@@ -1,4 +1,5 @@
-//! A scheduler that finds no store: what will never be there is said at once, what may still come is waited for.
+//! A scheduler that finds no store: what will never be there is said at once, what may still come
+//! is waited for.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -55,7 +56,8 @@ async fn until_it_waits(process: &Process) {
     until("it waits", async || process.log().contains("waiting for JetStream").then_some(())).await;
 }
 
-/// Of three nodes one is there, which stores nothing without another. Who waits for them stops when it is told to.
+/// Of three nodes one is there, which stores nothing without another. Who waits for them stops when
+/// it is told to.
 #[tokio::test]
 async fn a_cluster_that_is_none_yet() {
     let mut cluster = Cluster::start().await;

@@ -1,4 +1,5 @@
-//! The store takes nothing any more: permits go on inside the mark, and beyond it only as far as the configuration says.
+//! The store takes nothing any more: permits go on inside the mark, and beyond it only as far as
+//! the configuration says.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -55,7 +56,8 @@ async fn granted_without_store(more: &str) -> f64 {
     granted_within(&worker, Duration::from_millis(3500)).await
 }
 
-/// As much is granted as comes in within so many seconds. A leader that stood still grants less: it cannot see whether it leads.
+/// As much is granted as comes in within so many seconds. A leader that stood still grants less: it
+/// cannot see whether it leads.
 async fn check(more: &str, seconds: RangeInclusive<f64>) {
     undisturbed(async || {
         let granted = granted_without_store(more).await / RATE;

@@ -1,4 +1,5 @@
-//! The NATS server is restarted, with the data that it had or with older ones, while no scheduler runs.
+//! The NATS server is restarted, with the data that it had or with older ones, while no scheduler
+//! runs.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -46,7 +47,8 @@ async fn take_and_stop(nats: &Server, requests: u64, id: &str) -> u64 {
     granted["epoch"].as_u64().unwrap()
 }
 
-/// What a fresh scheduler finds, rounded down: epoch, levels, and whether the permit `first` is known.
+/// What a fresh scheduler finds, rounded down: epoch, levels, and whether the permit `first` is
+/// known.
 async fn found(nats: &Server) -> (u64, [f64; 3], bool) {
     let running = scheduler::start(nats, HUB).await;
     let worker = Worker::connect(nats, "hub").await;
@@ -78,7 +80,8 @@ async fn a_server_that_is_restarted_with_all_schedulers_costs_the_stock_of_short
     nats.stop().await.unwrap();
 }
 
-/// What was used since the copy was made is admitted once more of long limits and quotas, and of no other.
+/// What was used since the copy was made is admitted once more of long limits and quotas, and of no
+/// other.
 async fn rolled_back(leaders_between: usize) {
     let mut nats = nats::start().await;
     take_and_stop(&nats, 10, "first").await;

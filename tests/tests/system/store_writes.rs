@@ -16,7 +16,8 @@ const MOST_WRITES_PER_SECOND: f64 = 5.0;
 /// Budgets grow with the first permits: until then it takes more.
 const AT_FIRST: Span = Span::from_secs(2);
 const TIME: Span = Span::from_secs(2);
-/// Of so many stretches of that time the one in the middle counts: budgets grow again when a machine that was busy with others goes on.
+/// Of so many stretches of that time the one in the middle counts: budgets grow again when a
+/// machine that was busy with others goes on.
 const STRETCHES: usize = 3;
 /// One at either end.
 const ENDS: f64 = 2.0;

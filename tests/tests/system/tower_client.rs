@@ -24,7 +24,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{Layer, Service, ServiceExt};
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a second.
+/// A hundred requests a second. The margin is for machines that do not get to run for half a
+/// second.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -128,7 +129,8 @@ async fn without_a_permit_nothing_is_called_and_a_call_that_fails_counts_as_made
     .await;
 }
 
-/// A service that may be called only once for each time that it was ready, as those are that hold a place for the call.
+/// A service that may be called only once for each time that it was ready, as those are that hold a
+/// place for the call.
 #[derive(Debug, Default)]
 struct Picky {
     ready: bool,

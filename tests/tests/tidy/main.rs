@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+mod architecture;
+mod columns;
 mod documents;
+mod layers;
+mod module;
+mod names;
+mod package;
 
 use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};
@@ -20,7 +26,8 @@ fn is_test(file: &File) -> bool {
     file.path.starts_with("tests/") || file.path.contains("/tests/")
 }
 
-/// What of `file` runs only in tests: all of a test file, and what follows `#[cfg(test)]` elsewhere.
+/// What of `file` runs only in tests: all of a test file, and what follows `#[cfg(test)]`
+/// elsewhere.
 fn test_code(file: &File) -> &str {
     match is_test(file) {
         true => &file.text,

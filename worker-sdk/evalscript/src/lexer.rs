@@ -164,7 +164,8 @@ impl Lexer<'_> {
         source
     }
 
-    /// The next character of a string, and whether it was escaped; an escaped end of line is nothing.
+    /// The next character of a string, and whether it was escaped; an escaped end of line is
+    /// nothing.
     fn character(&mut self) -> Fallible<Option<(char, bool)>> {
         let Some(next) = self.rest.chars().next() else { return Ok(None) };
         self.advance(next.len_utf8());

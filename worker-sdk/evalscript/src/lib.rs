@@ -1,7 +1,7 @@
 //! Reads an evalscript's `setup()` by evaluating it, with bounds on time, memory and depth.
 //!
-//! Sentinel Hub's evalscripts are JavaScript; what a request costs depends on what `setup()` returns.
-//! [`setup`] evaluates the script and returns that as JSON:
+//! Sentinel Hub's evalscripts are JavaScript; what a request costs depends on what `setup()`
+//! returns. [`setup`] evaluates the script and returns that as JSON:
 //!
 //! ```
 //! let script = r#"
@@ -17,19 +17,21 @@
 //! assert_eq!(answer["output"]["sampleType"], "FLOAT32");
 //! ```
 //!
-//! **What is promised.** A script can do nothing but compute: there is no clock, no chance, no file and no
-//! network in this engine. Whatever it does, it ends after [`MAX_STEPS`] steps, has taken [`MAX_BYTES`] bytes
-//! and [`MAX_DEPTH`] nested calls and expressions, all counted, so that the same script has the same end
-//! everywhere; nothing is left running. A fraction of a second, and a stack of half a megabyte, are enough.
+//! **What is promised.** A script can do nothing but compute: there is no clock, no chance, no file
+//! and no network in this engine. Whatever it does, it ends after [`MAX_STEPS`] steps, has taken
+//! [`MAX_BYTES`] bytes and [`MAX_DEPTH`] nested calls and expressions, all counted, so that the
+//! same script has the same end everywhere; nothing is left running. A fraction of a second, and a
+//! stack of half a megabyte, are enough.
 //!
-//! **What it understands** is what a `setup()` is made of: functions and closures, arrays, objects, strings
-//! and numbers with their usual methods, destructuring, spread, templates, conditions and loops. Functions
-//! that are not called need only have balanced brackets, so `evaluatePixel` may use anything. Statements
-//! beside the functions that this engine does not understand, such as a visualizer made with `new`, are
-//! passed over, and what they would have declared is not defined.
+//! **What it understands** is what a `setup()` is made of: functions and closures, arrays, objects,
+//! strings and numbers with their usual methods, destructuring, spread, templates, conditions and
+//! loops. Functions that are not called need only have balanced brackets, so `evaluatePixel` may
+//! use anything. Statements beside the functions that this engine does not understand, such as a
+//! visualizer made with `new`, are passed over, and what they would have declared is not defined.
 //!
-//! **What it does not**: classes, regular expressions, generators, promises, `switch`, `try`, labels and
-//! modules. A `setup()` that needs one of them is a [`ScriptError`] that names it and its line.
+//! **What it does not**: classes, regular expressions, generators, promises, `switch`, `try`,
+//! labels and modules. A `setup()` that needs one of them is a [`ScriptError`] that names it and
+//! its line.
 
 mod bounds;
 mod builtins;
@@ -51,7 +53,8 @@ use machine::Machine;
 /// What `setup()` of this script returns.
 ///
 /// # Errors
-/// If the script has none, can't be understood where `setup()` needs it, throws, or exceeds a bound.
+/// If the script has none, can't be understood where `setup()` needs it, throws, or exceeds a
+/// bound.
 ///
 /// ```
 /// use rampmeter_evalscript::{Problem, setup};

@@ -27,7 +27,8 @@ pub(crate) enum Kind {
     End,
 }
 
-/// The words of a script, or of an expression inside a template, the last of them [`Kind::End`]; brackets know their partners.
+/// The words of a script, or of an expression inside a template, the last of them [`Kind::End`];
+/// brackets know their partners.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) tokens: Rc<[Token]>,

@@ -1,7 +1,7 @@
 //! What a script computes with.
 //!
-//! Arrays, objects, functions and scopes live in one [`Heap`] and know each other by number, so that nothing
-//! that a script builds, however deep or circular, is taken apart by recursion.
+//! Arrays, objects, functions and scopes live in one [`Heap`] and know each other by number, so
+//! that nothing that a script builds, however deep or circular, is taken apart by recursion.
 
 use crate::syntax::Function;
 use std::rc::Rc;

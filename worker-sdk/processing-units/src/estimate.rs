@@ -1,6 +1,6 @@
 //! What a request costs, and why.
 
-use crate::{Api, Error, Ratio, Rules, UNIT};
+use crate::{Api, Error, Ratio, UNIT};
 use rampmeter_protocol::amount::Amount;
 use serde::Serialize;
 
@@ -48,11 +48,11 @@ impl Factor {
 }
 
 impl Estimate {
-    pub(crate) fn new(rules: &'static Rules, api: Api, minimum: Ratio, factors: Vec<Factor>) -> Result<Self, Error> {
+    pub(crate) fn new(rules: &'static str, api: Api, minimum: Ratio, factors: Vec<Factor>) -> Result<Self, Error> {
         let product = factors.iter().try_fold(Ratio::ONE, |product, factor| product.times(factor.value))?;
         let exact = product.max(minimum)?;
         let amount = exact.amount()?;
-        Ok(Estimate { api: api.name(), rules: rules.version(), amount, exact, minimum, factors, notes: Vec::new() })
+        Ok(Estimate { api: api.name(), rules, amount, exact, minimum, factors, notes: Vec::new() })
     }
 
     pub(crate) fn with_notes(self, notes: Vec<String>) -> Self {

@@ -125,7 +125,7 @@ impl Rules {
         factors.extend(self.correction(parameters.correction));
         factors.extend(self.speckle_filter(parameters.speckle_filter));
         factors.extend(self.discount(api, parameters));
-        Estimate::new(self, api, self.api(api).least, factors)
+        Estimate::new(&self.version, api, self.api(api).least, factors)
     }
 
     fn api(&self, api: Api) -> &ApiRule {

@@ -38,7 +38,29 @@
 //! A worker that is stopped for longer than the [lease](QueueBuilder::lease), while it runs a job, may wake up beside another that runs the
 //! same job: it begins no other one. That is all that can be said of a call that is under way.
 //!
-//! How it works is in `ARCHITECTURE.md`.
+//! # How it works
+//!
+//! A queue is two streams: one of jobs and dead letters, and one with a message for each lane. A
+//! lane is the jobs of one class and group.
+//!
+//! * A lane with jobs has a lane lease, one message that a consumer hands to one worker at a time,
+//!   and again if that worker dies. Its holder runs the lane's first job: permit, run, delete,
+//!   next. Order therefore needs neither a consumer for each group nor an elected worker.
+//! * A publisher sends one message. A second consumer tells a worker of each arrival. The worker
+//!   acknowledges the arrival once its lane has a lane lease.
+//! * A lane lease goes away in two steps. The holder finds the lane empty and writes a closing
+//!   version. The next holder looks again and deletes the lease if nothing has come. An arrival
+//!   revives a closing lane lease. So a lane with a job always has a lane lease or an
+//!   unacknowledged arrival.
+//! * Each new version of a lane lease replaces the last one by compare-and-set. So does the note of
+//!   an attempt, which is written right before the call: a replaced worker can begin nothing. It
+//!   also checks its lease on its own clock. It ends what it has begun.
+//! * A permit is asked for in mode `wait` with a short bound. If the scheduler says that it is due
+//!   later, the lane lease goes back with that delay (NAK). Nothing is reserved, and a deleted job
+//!   leaves nothing. The age is kept, and so the job keeps its place. The bound doubles each time,
+//!   so that the job holds the queue in the end if others were always quicker.
+//! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
+//!   noted after its lane lease was handed out.
 
 mod arrivals;
 mod attempt;

@@ -1,7 +1,8 @@
 //! An outage of half a minute, and a fleet that comes back from it.
 //!
-//! The bounds are derived, not measured: where many send by chance, each independently of the others,
-//! the number within a time is nearly Poisson's, and six deviations above its mean do not happen.
+//! The bounds are derived, not measured: where many send by chance, each independently of the
+//! others, the number within a time is nearly Poisson's, and six deviations above its mean do not
+//! happen.
 
 use crate::fleet::{Fleet, Sent, Weather, peak};
 use rampmeter_protocol::request::PermitRequest;
@@ -149,8 +150,8 @@ fn ask_after_start(seed: u64) -> Time {
     session.next_wakeup().expect("there is something to ask")
 }
 
-/// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. Those who are about to
-/// notice, a thousand within 1.5 s, try six times more while their back-off grows.
+/// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. Those who are
+/// about to notice, a thousand within 1.5 s, try six times more while their back-off grows.
 #[test]
 fn a_fleet_that_finds_nobody_makes_no_waves() {
     let fleet = without_scheduler();
@@ -194,7 +195,8 @@ fn what_is_asked_for_the_first_time_waits_for_no_budget() {
     assert!(fleet.sent_in(late, OVER).any(|sent| sent.asks == [GIANT_ASKS]), "at the next try, and by itself");
 }
 
-/// A hundred resources with nobody there: without a common budget they would try 780 times a second.
+/// A hundred resources with nobody there: without a common budget they would try 780 times a
+/// second.
 #[test]
 fn the_resources_of_a_client_share_its_budget_and_take_turns() {
     const RESOURCES: u32 = 100;

@@ -2,7 +2,8 @@
 
 use crate::script::check;
 
-/// Goes on from a permit that was granted at 10 ms, and whose call holds its place for three seconds.
+/// Goes on from a permit that was granted at 10 ms, and whose call holds its place for three
+/// seconds.
 fn check_held(script: &str) {
     check(&format!(
         r#"

@@ -1,5 +1,5 @@
-//! A fleet of one client, a scheduler that changes, and a network between them that loses, copies and
-//! reorders. It shares nothing with the session but its vocabulary.
+//! A fleet of one client, a scheduler that changes, and a network between them that loses, copies
+//! and reorders. It shares nothing with the session but its vocabulary.
 
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
@@ -49,7 +49,8 @@ pub(crate) struct World {
     /// What the present leader has in its queue.
     queue: BTreeSet<String>,
     granted: BTreeSet<u64>,
-    /// What ended without a scheduler: at its deadline, or by what the client does while nobody answers.
+    /// What ended without a scheduler: at its deadline, or by what the client does while nobody
+    /// answers.
     given_up: BTreeSet<u64>,
     ended: BTreeMap<u64, u32>,
     cancelled: BTreeSet<u64>,

@@ -2,8 +2,8 @@
 //!
 //! A line is `<milliseconds> <what happens>`; a line that begins with `>` is what the session must
 //! have done by the next line, in this order and nothing else. Its time is a number or a range
-//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. Of a
-//! request, `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
+//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. Of a request,
+//! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
 //! stands for the id of ask 1, `$1~` for the one that it had at first.
 
 use crate::network::elements;
@@ -115,7 +115,8 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a number range `1-70` asks as often.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a number range `1-70` asks
+    /// as often.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");

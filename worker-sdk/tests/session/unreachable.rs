@@ -53,7 +53,8 @@ fn all_who_wait_are_told_that_nobody_answers() {
     );
 }
 
-/// Those who are told in one moment come back over half a second, when it is tried in earnest again.
+/// Those who are told in one moment come back over half a second, when it is tried in earnest
+/// again.
 #[test]
 fn nobody_comes_back_before_it_is_of_use() {
     let pauses: Vec<Span> = (0..50).map(pause_of).collect();

@@ -11,8 +11,8 @@ use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict}
 /// Wed, 21 Oct 2026 07:28:00 GMT
 pub(crate) const NOW: u64 = 1_792_567_680_000;
 
-/// Reads `answer`, a status and its headers, one in each line. What it tells is, in lines too: the verdict, each reading, each cost, and
-/// what could not be read.
+/// Reads `answer`, a status and its headers, one in each line. What it tells is, in lines too: the
+/// verdict, each reading, each cost, and what could not be read.
 pub(crate) fn check(reader: Reader, answer: &str, told: &str) {
     let expected: Vec<_> = told.lines().map(str::trim).collect();
     assert_eq!(text(&reader.read(&response(answer), NOW)), expected, "{reader:?}\n{answer}");

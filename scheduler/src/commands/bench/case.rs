@@ -4,6 +4,9 @@ use super::round::{Round, median};
 use serde::Serialize;
 use std::fmt;
 
+/// The prefix of the bench's subjects and of its KV bucket.
+pub(super) const PREFIX: &str = "rampmeter-bench";
+
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

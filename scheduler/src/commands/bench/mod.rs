@@ -17,7 +17,7 @@ mod thread;
 use crate::config;
 use crate::serve;
 use anyhow::Context;
-use case::{CASES, Case, Measured, Path};
+use case::{CASES, Case, Measured, PREFIX, Path};
 use echo::Echo;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_nats_server::{Binary, Options, Server};
@@ -109,9 +109,6 @@ async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyh
         }
     }
 }
-
-/// The prefix of the bench's subjects and of its KV bucket.
-const PREFIX: &str = "rampmeter-bench";
 
 /// A resource for each case, with three limits that are never reached: permits of one case are
 /// remembered while the next one runs, as they are in life, but do not count against its bound.

@@ -1,7 +1,6 @@
 //! The SDK's `acquire`.
 
-use super::PREFIX;
-use super::case::Case;
+use super::case::{Case, PREFIX};
 use super::plain::keep_in_flight;
 use super::round::Round;
 use super::thread::alone;

@@ -13,9 +13,9 @@ const LINES: Duration = Duration::from_secs(5);
 const BAR: &str = "{prefix:<13} {bar:60}\n{msg}";
 
 /// A bar on a terminal, a line now and then elsewhere, or nothing.
-pub struct Progress(Kind);
+pub struct Progress(Output);
 
-enum Kind {
+enum Output {
     Bar(ProgressBar),
     /// When in the phase the next line is due.
     Lines(Duration),
@@ -34,35 +34,35 @@ impl Progress {
     /// As standard error can show it.
     #[must_use]
     pub fn live() -> Self {
-        Progress(if std::io::stderr().is_terminal() { Kind::Bar(bar()) } else { Kind::Lines(LINES) })
+        Progress(if std::io::stderr().is_terminal() { Output::Bar(bar()) } else { Output::Lines(LINES) })
     }
 
     /// For machines.
     #[must_use]
     pub fn silent() -> Self {
-        Progress(Kind::Silent)
+        Progress(Output::Silent)
     }
 
     /// Says what begins, before there are figures.
     pub(super) fn say(&mut self, text: &'static str) {
         match &mut self.0 {
-            Kind::Bar(bar) => bar.set_message(text),
-            Kind::Lines(due) => {
+            Output::Bar(bar) => bar.set_message(text),
+            Output::Lines(due) => {
                 *due = LINES;
                 line(text);
             }
-            Kind::Silent => {}
+            Output::Silent => {}
         }
     }
 
     pub(super) fn show(&mut self, view: &View) {
         match &mut self.0 {
-            Kind::Bar(bar) => view.draw(bar),
-            Kind::Lines(due) if view.elapsed >= *due => {
+            Output::Bar(bar) => view.draw(bar),
+            Output::Lines(due) if view.elapsed >= *due => {
                 *due = view.elapsed + LINES;
                 line(&view.line());
             }
-            Kind::Lines(_) | Kind::Silent => {}
+            Output::Lines(_) | Output::Silent => {}
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Writing fresh state.
 
-use super::{InitArgs, Level};
 use crate::commands::rules_edit::Present;
 use crate::config::{self, Configured, Rules};
 use crate::connection::connect;
@@ -13,12 +12,39 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who the records say wrote them.
 const WRITER: &str = "rampmeter-state-init";
 /// How long a leader has to answer.
 const ANSWER: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct InitArgs {
+    /// The resource; all in the configuration, if none is named.
+    resource: Option<Name>,
+    /// The configuration with the limits.
+    #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
+    config: PathBuf,
+    /// How full every bucket is: `empty` is safe whatever happened, `full` admits a whole burst.
+    #[arg(long, value_enum)]
+    level: Level,
+    /// Even if a scheduler leads the resource: it steps down and goes on from the new state.
+    #[arg(long)]
+    force: bool,
+    /// The NATS server, in place of `nats.url`.
+    #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
+    nats: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Level {
+    /// Nothing can be spent before it has come in.
+    Empty,
+    /// Everything can be spent at once.
+    Full,
+}
 
 /// Writes what resources start with.
 #[expect(clippy::print_stdout, reason = "what the command is for")]

@@ -1,13 +1,24 @@
 //! What the store holds.
 
 use super::super::table::{right_aligned, table};
-use super::ShowArgs;
+use crate::commands::nats_arg::NatsArg;
 use crate::connection::connect;
 use crate::store::{Found, FoundState, Moment, StateRecord, Store};
 use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
 use serde_json::{Value, json};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// The resource; all in the store, if none is named.
+    resource: Option<Name>,
+    /// Print an array of what the store holds.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
 
 /// Prints the records of resources.
 #[expect(clippy::print_stdout, reason = "what the command is for")]

@@ -7,16 +7,16 @@ use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 
-/// What a client is told whose own id lapsed here.
+/// Tells a client that the permit of its own id lapsed here.
 const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
 
-/// Asks in the order in which they are to be answered.
+/// Asks, in the order of their answers.
 #[derive(Debug)]
 pub(super) struct Batch<A> {
     slots: Vec<Slot<A>>,
-    /// Where to look for the next answer's element first: those of one message come in order.
+    /// Where to look for the next answer's element first: the answers of one message come in order.
     cursor: usize,
-    /// When it was sent last: answers to earlier sendings do not get here.
+    /// When it was sent last. Answers to earlier sendings do not get here.
     sent: Time,
     /// Permits that came too late, or lapsed, and are to be given back.
     lapsed: Vec<PermitId>,
@@ -24,19 +24,20 @@ pub(super) struct Batch<A> {
 
 #[derive(Debug)]
 struct Slot<A> {
-    /// Absent where there was nothing to ask.
+    /// Absent if there was nothing to ask.
     ask: Option<A>,
     answer: Option<Answered>,
     queued: bool,
-    /// The id that the front made up, and how many that follow from it have lapsed; none where the client gave one.
+    /// The id that the front made up, and how many ids that follow from it have lapsed. Nothing if
+    /// the client gave an id.
     made: Option<(PermitId, u32)>,
     /// How long its last permit was on its way, if that was late.
     late: Option<OneWayDelay>,
 }
 
 impl<A: Ask> Batch<A> {
-    /// Of what could be read, and of the refusals of what could not. What has no id gets one that `make` makes: it would be charged
-    /// for twice when it is asked again.
+    /// A batch of the asks that could be read, and of refusals of the others. An ask without an id
+    /// gets one from `make`: it would be charged twice when it is asked again.
     pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
             Ok(ask) => Slot::asking(ask, &make),
@@ -50,18 +51,19 @@ impl<A: Ask> Batch<A> {
         self.slots.iter().all(|slot| slot.answer.is_some())
     }
 
-    /// Whether all that is not answered is known to wait in line.
+    /// Whether all asks without an answer are known to wait.
     pub(super) fn is_queued(&self) -> bool {
         self.open().all(|slot| slot.queued)
     }
 
-    /// When the last of what is not answered is, at the latest after its beginning; nothing if that has no bound.
+    /// The latest time, counted from the beginning, at which all asks are answered; nothing if that
+    /// has no bound.
     pub(super) fn longest_wait(&self) -> Option<Span> {
         let waits: Option<Vec<Span>> = self.open().map(|slot| slot.ask.as_ref().and_then(Ask::longest_wait)).collect();
         waits?.into_iter().max()
     }
 
-    /// What is not answered, as a message at `now`; `waited` is for how long already.
+    /// All asks without an answer, as a message at `now`, after they have waited for `waited`.
     pub(super) fn payload(&mut self, now: Time, waited: Span) -> Vec<u8> {
         self.sent = now;
         let asks: Vec<A> = self.open().filter_map(|slot| slot.ask.as_ref()).map(|ask| ask.after(waited)).collect();
@@ -72,8 +74,8 @@ impl<A: Ask> Batch<A> {
         written.expect("messages are plain data")
     }
 
-    /// Takes the answers of one message that came at `now`, and the news that others will come. Permits that came too late, by what
-    /// is known of how long answers take, are not passed on.
+    /// Takes the answers of one message that came at `now`, and notices that others will come.
+    /// Permits that came too late, measured by earlier answers, are not passed on.
     pub(super) fn take(&mut self, now: Time, words: Vec<Word>, base_delay: &mut BaseDelay) {
         self.cursor = 0;
         words.into_iter().for_each(|word| self.take_one(now, word, base_delay));
@@ -98,25 +100,27 @@ impl<A: Ask> Batch<A> {
         }
     }
 
-    /// The settle that gives back what came too late since the last time; nothing where nothing did.
+    /// The settle that gives back all permits that came too late since the last call; nothing if
+    /// there are none.
     pub(super) fn take_lapsed(&mut self) -> Option<Vec<u8>> {
         let unused: Vec<Settle<'_>> = self.lapsed.drain(..).map(Settle::unused).collect();
         (!unused.is_empty()).then(|| serde_json::to_vec(&unused).expect("messages are plain data"))
     }
 
-    /// Nobody is known to have anything in line any more.
+    /// No ask is known to wait any more.
     pub(super) fn forget_places(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.queued = false);
     }
 
-    /// Gives what is not answered yet the answer that `refusal` makes for it.
+    /// Answers all open asks with what `refusal` makes for them.
     pub(super) fn give_up(&mut self, refusal: impl Fn(Option<&PermitId>) -> Answered) {
         for slot in self.slots.iter_mut().filter(|slot| slot.answer.is_none()) {
             slot.answer = Some(refusal(slot.ask.as_ref().and_then(Ask::id)));
         }
     }
 
-    /// The settle that gives back what is or may be charged; nothing where nothing is. With `all` also what was granted.
+    /// The settle that gives back all that is or may be charged; nothing if nothing is. With `all`,
+    /// granted permits too.
     pub(super) fn withdrawal(&self, all: bool) -> Option<Vec<u8>> {
         let charged = |slot: &&Slot<A>| match slot.answer.as_ref().map(|answered| &answered.outcome) {
             None => true,
@@ -138,7 +142,8 @@ impl<A: Ask> Batch<A> {
         self.slots.iter().filter(|slot| slot.answer.is_none())
     }
 
-    /// The next open slot of this id: one id may stand there several times. A word without an id is about the next of all.
+    /// The next open slot of this id: an id may stand there several times. An answer without an id
+    /// is for the first open slot.
     fn slot_of(&mut self, id: Option<&PermitId>) -> Option<&mut Slot<A>> {
         let count = self.slots.len();
         let fits = |slot: &Slot<A>| {
@@ -168,7 +173,7 @@ impl<A: Ask> Slot<A> {
         Slot { ask: Some(ask.with_id(id)), made, ..Slot::default() }
     }
 
-    /// Takes the answer. The id to give back, if that is of no use any more.
+    /// Takes the answer. The id to give back, if the answer is of no use any more.
     fn take(
         &mut self,
         answered: Answered,
@@ -177,7 +182,7 @@ impl<A: Ask> Slot<A> {
     ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {
-            // It is passed on as it is, so that it may not be late however long its delay.
+            // It is passed on as it is: it may not be late, however long its delay.
             Outcome::Granted(granted) => match base_delay.start(stamped(granted.said), Span::ZERO, self.late) {
                 Ok(_at_once) => self.answer = Some(answered),
                 Err(way) => {
@@ -195,7 +200,8 @@ impl<A: Ask> Slot<A> {
         None
     }
 
-    /// Under a new id, if the last was the front's; otherwise it is the client's to do that, which is told so.
+    /// Asks under a new id if the front made up the last one. Otherwise the client has to do that,
+    /// and is told so.
     fn ask_anew(&mut self, refusal: impl FnOnce() -> Answered) {
         let Some((first, lapsed)) = &mut self.made else { return self.answer = Some(refusal()) };
         *lapsed += 1;

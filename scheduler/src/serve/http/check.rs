@@ -1,4 +1,4 @@
-//! `/check`: what reverse proxies ask before they let a request through.
+//! `/check`: reverse proxies ask here before they let a request through.
 
 use super::connection_limiter::Connection;
 use super::element::{Answered, Outcome};
@@ -18,13 +18,13 @@ use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Everything that an answer to a proxy takes.
+/// All that an answer to a proxy takes.
 #[derive(Debug)]
 pub(super) struct Check {
     front: Arc<Front>,
     settings: CheckSettings,
     policies: Policies,
-    /// Whether nobody answered the last time: the log tells of changes, not of every request.
+    /// Whether no scheduler answered the last time: the log tells of changes, not of every request.
     is_alone: AtomicBool,
 }
 
@@ -57,7 +57,8 @@ impl Check {
         }
     }
 
-    /// The scheduler's own word. A yes comes without a body: nginx reads none of it, and would give the connection up.
+    /// The scheduler's own answer. A yes has no body: nginx reads none of it, and would give the
+    /// connection up.
     async fn pass_on(&self, answered: Answered) -> Response {
         let fields = self.policies.fields(&answered.outcome);
         match &answered.outcome {
@@ -70,26 +71,35 @@ impl Check {
         }
     }
 
+    /// What becomes of calls while no scheduler answers.
+    fn fallback(&self) -> &'static str {
+        match self.settings.on_unavailable {
+            OnUnavailable::Refuse => "refused",
+            OnUnavailable::Allow => "let through uncounted",
+        }
+    }
+
     fn tell(&self, is_alone: bool) {
         if self.is_alone.swap(is_alone, Ordering::Relaxed) == is_alone {
             return;
         }
-        let (resource, policy) = (&self.settings.resource, self.settings.on_unavailable);
+        let resource = &self.settings.resource;
         match is_alone {
-            true => tracing::warn!(%resource, on_unavailable = ?policy, "no scheduler answers what proxies ask"),
+            true => tracing::warn!(%resource, "no scheduler answers what proxies ask; calls are {}", self.fallback()),
             false => tracing::info!(%resource, "a scheduler answers what proxies ask"),
         }
     }
 }
 
-/// The proxy goes on at once: what is left of the delay passes here. A timer of no time at all takes a millisecond.
+/// The proxy goes on at once, so the rest of the delay passes here. A timer of no time at all takes
+/// a millisecond.
 async fn wait_out(delay: Span) {
     if delay > Span::ZERO {
         tokio::time::sleep(delay.duration()).await;
     }
 }
 
-/// Whether that is the front's own word: no scheduler has spoken.
+/// Whether the front itself has refused, because no scheduler has answered.
 fn is_nobody(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::UnknownResource)
 }

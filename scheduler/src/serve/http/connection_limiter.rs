@@ -18,25 +18,25 @@ use tower_service::Service;
 
 /// Bytes of a request's line and headers: what proxies pass on by default.
 const MAX_HEAD: usize = 16 * 1024;
-/// How long a client may take for its headers, which is also how long a connection may lie idle. Who is slower is slow on
-/// purpose or gone.
+/// How long a client may take for its headers, which is also how long a connection may lie idle. A
+/// slower client is slow on purpose, or gone.
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave at the end.
 const LEAVE: Duration = Duration::from_secs(1);
-/// After the system has refused a connection, as when there are no more files to be had.
+/// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Who are told so at once, each for so long; more are just not let in.
+/// Clients that are told so at once, each for so long. Further clients are not let in.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
-/// What one is told who finds every place taken by somebody who is owed an answer.
+/// The answer to a client that finds every place taken by clients with an open request.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Lets clients in. When all places are taken, whoever has been there for the longest without being owed an answer has to
-/// leave: slow and idle clients keep nobody out.
+/// Lets clients in. When all places are taken, the oldest connection without an open request has to
+/// leave: slow and idle clients keep no other client out.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimiter {
     places: usize,
-    /// By their numbers, the first who came first. The lock guards the map, for one look through it.
+    /// By number, the oldest first. The lock guards the map, for one look through it.
     open: Arc<Mutex<BTreeMap<u64, Open>>>,
     turned_away: Arc<Semaphore>,
 }
@@ -62,7 +62,7 @@ struct State {
     is_leaving: AtomicBool,
 }
 
-/// An answer that is owed, until this is dropped.
+/// An answer that is owed until this is dropped.
 pub(super) struct Owed(Arc<State>);
 
 impl ConnectionLimiter {
@@ -83,7 +83,7 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Sends everybody away who is open, once those who are owed an answer have it.
+    /// Closes all connections, after the answers that are owed on them.
     pub(super) async fn clear(&self) {
         let open = std::mem::take(&mut *self.lock());
         open.values().for_each(|open| open.connection.send_away());
@@ -100,7 +100,7 @@ impl ConnectionLimiter {
         stream.set_nodelay(true).ok();
         let connection = Connection { address: address.ip().to_canonical(), state: Arc::default() };
         let (connection_limiter, router, served) = (self.clone(), router.clone(), connection.clone());
-        // It can't leave before it is noted: for that it needs the lock.
+        // The connection can't leave before it is noted: for that it needs the lock.
         let task = tokio::spawn(async move {
             served.serve(stream, router).await;
             connection_limiter.lock().remove(&number);
@@ -112,7 +112,7 @@ impl ConnectionLimiter {
         let Ok(place) = self.turned_away.clone().try_acquire_owned() else { return };
         tokio::spawn(async move {
             let telling = async {
-                // Clients take no answer to what they have not asked yet, nor one that comes before a reset.
+                // Clients take no answer before they have asked, nor one that comes before a reset.
                 stream.peek(&mut [0]).await?;
                 stream.write_all(FULL).await?;
                 stream.shutdown().await?;
@@ -128,19 +128,19 @@ impl ConnectionLimiter {
     }
 }
 
-/// Whether somebody was there who could be sent away.
+/// Whether there was a connection to be closed.
 fn make_room(open: &BTreeMap<u64, Open>) -> bool {
     let idle = open.values().map(|open| &open.connection).find(|connection| connection.is_idle());
     idle.map(Connection::send_away).is_some()
 }
 
 impl Connection {
-    /// The address of the other end.
+    /// The address of the client.
     pub(super) fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// It has asked something.
+    /// A client has begun a request.
     pub(super) fn owe(&self) -> Owed {
         self.state.is_owed.store(true, Ordering::Relaxed);
         Owed(self.state.clone())
@@ -155,7 +155,7 @@ impl Connection {
         self.state.leave.notify_one();
     }
 
-    /// Answers whatever comes on `stream`.
+    /// Serves a client on `stream`.
     async fn serve(self, stream: TcpStream, router: Router) {
         let connection = self.clone();
         let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -166,7 +166,7 @@ impl Connection {
         http.timer(TokioTimer::new()).header_read_timeout(READ_HEAD).max_buf_size(MAX_HEAD);
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
-            // How a client ends its connection is its own affair.
+            // The client may end its connection in any way.
             _ended = connection.as_mut() => return,
             () = self.state.leave.notified() => {}
         }

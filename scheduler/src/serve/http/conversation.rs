@@ -1,4 +1,4 @@
-//! Asking until everything is answered, or it is clear that nobody does.
+//! Asking until all is answered, or no scheduler answers.
 
 use super::batch::Batch;
 use super::element::{Answered, Ask, Word, refuse, words};
@@ -12,19 +12,21 @@ use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long nobody may have answered before a client is told so. A successor of a scheduler that was killed answers after
-/// 0.3 s, of one that hangs after a second.
+/// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
+/// kill, and a second after a hang.
 const PATIENCE: Span = Span::from_secs(1);
-/// Whoever does not wait in line is answered at once; after this the question is asked again.
+/// A request that does not wait is answered at once. After this time it is asked again.
 const AT_ONCE: Duration = Duration::from_millis(400);
-/// Who waits in line hears of it every five seconds. Asking again costs nobody a place.
+/// A waiting request hears of its place every five seconds. Asking again costs no place.
 const IN_LINE: Duration = Duration::from_secs(6);
-/// The longest pauses before asking again, doubled from the first to the last; jitter keeps clients apart.
+/// The longest pauses before asking again, doubled from the first to the last. Jitter keeps clients
+/// apart.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
-/// When to come back if nobody answers.
+/// When to come back if no scheduler answers.
 const COME_BACK: Span = Span::from_secs(1);
 
-/// One batch on its way. When it is dropped before it is answered, as its client is gone, what it was granted is given back.
+/// One batch on its way. If it is dropped before it is answered, because its client is gone, its
+/// permits are given back.
 pub(super) struct Conversation<'a, A: Ask> {
     front_client: &'a FrontClient,
     endpoint: Endpoint,
@@ -37,11 +39,12 @@ pub(super) struct Conversation<'a, A: Ask> {
 impl<'a, A: Ask> Conversation<'a, A> {
     /// About `resource`, at `endpoint`.
     pub(super) fn new(front_client: &'a FrontClient, resource: &Name, endpoint: Endpoint, batch: Batch<A>) -> Self {
-        let (exchange, settle) = (front_client.exchange(resource), front_client.subjects.settle(resource));
+        let (exchange, settle) = (front_client.exchange(resource), front_client.subjects().settle(resource));
         Conversation { front_client, endpoint, settle, exchange, batch }
     }
 
-    /// All answers, in order; what nobody answers gets a refusal of `code` and `message`. Ends at once when `stopped` does.
+    /// All answers, in order. An ask without an answer gets a refusal of `code` and `message`. Ends
+    /// at once when `stopped` does.
     pub(super) async fn answers(
         mut self,
         stopped: impl Future<Output = ()>,
@@ -62,7 +65,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
     }
 
     async fn ask_until_answered(&mut self) {
-        let clock = self.front_client.clock;
+        let clock = self.front_client.clock();
         let (begun, mut heard, mut attempts) = (clock.now(), clock.now(), 0);
         while !self.batch.is_done() && clock.now().since(heard) < PATIENCE {
             if attempts > 0 {
@@ -79,15 +82,16 @@ impl<'a, A: Ask> Conversation<'a, A> {
         }
     }
 
-    /// Takes answers until there are no more to come, or it is time to ask again. Until when somebody was there, if so.
+    /// Takes answers until no more are to come, or until it is time to ask again. Until when a
+    /// scheduler was known to be there, if one was.
     async fn listen(&mut self, begun: Time) -> Option<Time> {
-        let clock = self.front_client.clock;
+        let clock = self.front_client.clock();
         let mut heard = None;
         while !self.batch.is_done() {
             let silence = self.silence(clock.now().since(begun));
             let reply = tokio::time::timeout(silence, self.exchange.next()).await;
             if self.batch.is_queued() {
-                // From one who said that the request waits in line, nothing was owed until now.
+                // A scheduler that said that the request waits owed no answer until now.
                 heard = Some(clock.now());
             }
             let Ok(InboxReply::Answer(payload)) = reply else { break };
@@ -109,7 +113,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
         heard
     }
 
-    /// How long nothing has to be heard after so long a wait.
+    /// How long no scheduler has to be heard after so long a wait.
     fn silence(&self, waited: Span) -> Duration {
         if !self.batch.is_queued() {
             return AT_ONCE;
@@ -121,7 +125,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
 
 impl<A: Ask> Drop for Conversation<'_, A> {
     fn drop(&mut self) {
-        // Where the runtime is at its end, nobody is left to tell it.
+        // When the runtime ends, no task is left to send this.
         if let (Some(payload), Ok(runtime)) = (self.batch.withdrawal(true), Handle::try_current()) {
             let (front_client, settle) = (self.front_client.clone(), std::mem::take(&mut self.settle));
             runtime.spawn(async move { front_client.tell(settle, payload).await });
@@ -129,7 +133,7 @@ impl<A: Ask> Drop for Conversation<'_, A> {
     }
 }
 
-/// Before the next attempt.
+/// The pause before the next attempt.
 fn pause(attempts: u32) -> Duration {
     let (shortest, longest) = PAUSES;
     let most = longest.min(shortest * (1 << attempts.min(10)));

@@ -1,4 +1,4 @@
-//! What an HTTP client asks for, and what it is answered.
+//! Requests of HTTP clients, and their answers.
 
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
@@ -12,7 +12,7 @@ use rampmeter_protocol::time::Span;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Something that a scheduler answers, and that may be asked again under the same id.
+/// A request that a scheduler answers, and that may be asked again under the same id.
 pub(super) trait Ask: Serialize + Sized {
     /// The same under this id.
     fn with_id(self, id: PermitId) -> Self;
@@ -26,12 +26,13 @@ pub(super) trait Ask: Serialize + Sized {
     /// The same after it has waited so long already.
     fn after(&self, waited: Span) -> Self;
 
-    /// Whether it is charged for, so that it has to be given back if nobody is there to take it.
+    /// Whether it is charged for. If its client is gone, it has to be given back then.
     fn is_charged(&self) -> bool;
 }
 
 impl Ask for PermitRequest<'_> {
-    /// Who waits is told that it waits: from the silence of a scheduler nobody learns whether it is there.
+    /// A waiting request wants to be told that it waits: silence does not show whether a scheduler
+    /// is there.
     fn with_id(self, id: PermitId) -> Self {
         let progress = self.mode == Mode::Wait;
         PermitRequest { id: Some(id), progress, ..self }
@@ -86,7 +87,7 @@ pub(super) struct Answered {
     pub(super) outcome: Outcome,
 }
 
-/// What an answer means to HTTP.
+/// An answer, as far as HTTP is concerned.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     /// The call may start.
@@ -102,7 +103,7 @@ pub(super) enum Outcome {
 pub(super) struct Granted {
     /// How long until the call may start.
     pub(super) delay: Span,
-    /// What is left of its limits, if somebody asked.
+    /// What is left of its limits, if the client asked.
     pub(super) left: Vec<Left<'static>>,
     /// The stamp and the epoch of the answer.
     pub(super) said: (Option<u64>, u64),
@@ -119,19 +120,19 @@ pub(super) struct Refused {
     pub(super) limited_by: Option<String>,
 }
 
-/// A word of a scheduler's.
+/// What a scheduler says.
 #[derive(Debug, PartialEq)]
 pub(super) enum Word {
     /// The answer.
     Final(Option<PermitId>, Answered),
-    /// The request waits in line, by an answer of this stamp and epoch.
+    /// The request waits, by an answer of this stamp and epoch.
     Queued(Option<PermitId>, (Option<u64>, u64)),
-    /// This scheduler does not answer any more; another will.
+    /// This scheduler does not answer any more, and another one will.
     Unavailable,
 }
 
 impl Word {
-    /// Reads one answer; nothing if it is none.
+    /// Reads one answer; nothing if this is none.
     pub(super) fn read(text: &str) -> Option<Word> {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
@@ -161,7 +162,7 @@ fn span(millis: f64) -> Option<Span> {
     Millis::new(millis).ok().map(Millis::span)
 }
 
-/// A refusal of the front's own. No scheduler has spoken, so that it has no epoch.
+/// A refusal of the front's own. No scheduler has answered, so that it has no epoch.
 pub(super) fn refuse(id: Option<&PermitId>, code: Code, message: String, retry_after: Option<Span>) -> Answered {
     let answer = Answer::Refused {
         id: id.map(|id| Text::from(id.as_str())),
@@ -175,7 +176,7 @@ pub(super) fn refuse(id: Option<&PermitId>, code: Code, message: String, retry_a
     Answered { text, outcome: Outcome::Refused(Refused { code, retry_after, limited_by: None }) }
 }
 
-/// What an array or a single answer holds; what is neither holds nothing.
+/// The elements of an array, or the single answer; nothing if this is neither.
 pub(super) fn words(payload: &[u8]) -> Vec<Word> {
     let text = std::str::from_utf8(payload).unwrap_or_default();
     match text.starts_with('[') {

@@ -4,8 +4,8 @@ use super::batch::Batch;
 use super::conversation::Conversation;
 use super::element::{Answered, Ask, Outcome, refuse};
 use super::front_client::FrontClient;
-use crate::serve::leadership::resource_leader::stopped;
 use crate::serve::messages::inbound::Endpoint;
+use crate::serve::stop::{Stop, stopped};
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -21,13 +21,12 @@ use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::watch;
 
-/// Whom HTTP clients ask.
+/// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
     front_client: FrontClient,
-    stopping: watch::Receiver<bool>,
+    stopping: Stop,
     ids: Ids,
 }
 
@@ -39,7 +38,7 @@ struct Ids {
 }
 
 impl Front {
-    pub(super) fn new(front_client: FrontClient, stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(front_client: FrontClient, stopping: Stop) -> Self {
         Front { front_client, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
     }
 
@@ -137,7 +136,7 @@ pub(super) fn one(answered: Answered) -> Response {
     (status, [json()], headers, answered.text).into_response()
 }
 
-/// The response to an array: each element says for itself how it went.
+/// The response to an array: each element has a status of its own.
 fn many(answers: &[Answered]) -> Response {
     let texts: Vec<&str> = answers.iter().map(|answered| answered.text.as_str()).collect();
     ([json()], format!("[{}]", texts.join(","))).into_response()
@@ -147,12 +146,12 @@ fn json() -> (header::HeaderName, HeaderValue) {
     (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
 }
 
-/// The protocol's number of a refusal.
+/// The protocol's number of a refusal, which is a status of HTTP.
 pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
 }
 
-/// `Retry-After`, where coming back is of use.
+/// `Retry-After`, if coming back is of use.
 fn retry_after(after: Option<Span>) -> HeaderMap {
     after.map(|after| (header::RETRY_AFTER, HeaderValue::from(whole_seconds(after)))).into_iter().collect()
 }

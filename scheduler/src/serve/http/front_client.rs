@@ -1,7 +1,7 @@
-//! Asking whoever leads: over NATS, as any other client does, or this very process.
+//! Asking the leader of a resource: in this process, or over NATS as any other client does.
 
-use crate::serve::leadership::resource_leader::LoopWatch;
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use async_nats::Client;
 use async_nats::connection::State;
@@ -18,34 +18,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Sending waits for room in the client's buffer; longer than this it is as good as disconnected.
+/// Sending waits for room in the client's buffer. After this time the client counts as
+/// disconnected.
 const SEND_PATIENCE: Duration = Duration::from_millis(500);
-/// Replies that may lie there unread: every element of a batch, and a word on the place in line of each. What is beyond is
-/// asked for again.
+/// Replies that may lie there unread: an answer and a place for each element of a batch. Further
+/// replies are lost, and asked for again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
 
-/// A connection for the questions of HTTP clients. Cheap to clone.
+/// A connection for the requests of HTTP clients. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct FrontClient {
     client: Client,
     address: InboxAddress,
     pending: Arc<PendingReplies>,
     led: Arc<BTreeMap<Name, LoopWatch>>,
-    /// How long answers take, by resource: of those that some scheduler has answered for. The lock guards the map, for the time of
-    /// one message.
+    /// How long answers take, for each resource that a scheduler has answered for. The lock guards
+    /// the map, for the time of one message.
     base_delays: Arc<Mutex<HashMap<Name, BaseDelay>>>,
-    pub(super) subjects: Subjects,
-    pub(super) clock: Clock,
+    subjects: Subjects,
+    clock: Clock,
 }
 
-/// Who waits for replies. The lock guards the map, for the time of one look-up.
+/// The tasks that wait for replies. The lock guards the map, for the time of one look-up.
 #[derive(Debug, Default)]
 struct PendingReplies {
     numbers: AtomicU64,
     waiting: Mutex<HashMap<u64, mpsc::Sender<InboxReply>>>,
 }
 
-/// One question, which may be asked several times. Its replies are not waited for any more when it is dropped.
+/// One question, which may be asked several times. When it is dropped, its replies are dropped too.
 #[derive(Debug)]
 pub(super) struct Exchange {
     front_client: FrontClient,
@@ -58,7 +59,8 @@ pub(super) struct Exchange {
 }
 
 impl FrontClient {
-    /// Asks on the connection of `client`, and of the resources in `led` those that this process leads, itself.
+    /// Asks on the connection of `client`. Resources in `led` that this process leads are asked for
+    /// directly.
     ///
     /// # Errors
     /// If that is closed.
@@ -79,7 +81,16 @@ impl FrontClient {
         Ok(FrontClient { client, address, pending, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
     }
 
-    /// Whether the resource is one of this scheduler's own configuration: of these it is certain that they exist.
+    pub(super) fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Whether the resource is in this scheduler's own configuration: such a resource certainly
+    /// exists.
     pub(super) fn knows(&self, resource: &Name) -> bool {
         self.led.contains_key(resource)
     }
@@ -91,14 +102,15 @@ impl FrontClient {
         Exchange { front_client: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
     }
 
-    /// Says something that wants no answer. While there is no connection it is not said at all: it would come too late.
+    /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
+    /// would come too late.
     pub(super) async fn tell(&self, subject: String, payload: Vec<u8>) {
         if self.is_connected() {
             self.client.publish(subject, payload.into()).await.ok();
         }
     }
 
-    /// Waits until all that was said is on its way.
+    /// Waits until all messages are on their way.
     pub(super) async fn flush(&self) {
         tokio::time::timeout(SEND_PATIENCE, self.client.flush()).await.ok();
     }
@@ -109,8 +121,9 @@ impl FrontClient {
 }
 
 impl Exchange {
-    /// Asks at `endpoint`; whether that could be sent. Without a connection nobody is asked here either: who leads may have changed.
-    /// For the same reason what is asked again goes to whoever hears it.
+    /// Asks at `endpoint`, and returns whether that could be sent. Without a connection this
+    /// process is not asked either, because the leader may have changed. A repeated question goes
+    /// over NATS for the same reason.
     pub(super) async fn ask(&mut self, endpoint: &Endpoint, payload: Vec<u8>) -> bool {
         if !self.front_client.is_connected() {
             return false;
@@ -122,7 +135,8 @@ impl Exchange {
         !again && self.ask_here(endpoint, payload.clone()) || self.ask_over_nats(endpoint, payload).await
     }
 
-    /// What answers an earlier sending is not heard any more: of each answer it is known when it was asked for.
+    /// Ignores answers to an earlier sending from now on, so that it is known when each answer was
+    /// asked for.
     fn listen_anew(&mut self) {
         let mut fresh = self.front_client.exchange(&self.resource);
         fresh.asked = true;
@@ -144,7 +158,7 @@ impl Exchange {
         matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
     }
 
-    /// Does something that concerns how long answers take.
+    /// Gives access to the times that answers take.
     pub(super) fn with_base_delay(&self, look: impl FnOnce(&mut BaseDelay)) {
         let mut known = self.front_client.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.entry(self.resource.clone()).or_default());

@@ -1,8 +1,10 @@
 //! Everything that is served over HTTP.
 //!
-//! [`pages`] show how the scheduler is doing. The front gives permits to those without NATS: `front` speaks the
-//! protocol, `check` answers reverse proxies, and both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that
-//! they work on every scheduler, whoever leads; or, where this one does, without that detour. `connection_limiter`, `reading` and `token` say who gets as far as that.
+//! [`pages`] show how the scheduler is doing. The front gives permits to clients without NATS:
+//! `front` speaks the protocol, `check` answers reverse proxies. Both ask like any client
+//! (`front_client`, `conversation`, `batch`): over NATS, so that they work on every scheduler, or
+//! directly if this process leads. `connection_limiter`, `reading` and `token` decide which
+//! requests get that far.
 
 mod batch;
 mod check;
@@ -18,7 +20,7 @@ mod reading;
 mod token;
 
 use crate::config::HttpSettings;
-use crate::serve::leadership::resource_leader::LoopWatch;
+use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -38,7 +40,7 @@ use token::Guard;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// An address of our own, at which nobody is served yet.
+/// An address at which nothing is served yet.
 #[derive(Debug)]
 pub struct Socket {
     listener: TcpListener,
@@ -54,9 +56,9 @@ pub struct Backing {
     pub client: async_nats::Client,
     /// What to ask on it.
     pub subjects: Subjects,
-    /// The resources of this scheduler's configuration, and the handles of the loops of those that it leads.
+    /// The resources of this scheduler's configuration, with the loops of those that it leads.
     pub led: BTreeMap<Name, LoopWatch>,
-    /// Tells that the process stops.
+    /// Shows that the process stops.
     pub stopping: watch::Receiver<bool>,
     /// The clock.
     pub clock: Clock,
@@ -71,10 +73,11 @@ pub struct Serving {
 }
 
 impl Socket {
-    /// Listens where `settings` say, unless they say nowhere.
+    /// Listens at the address in `settings`, if there is one.
     ///
     /// # Errors
-    /// If the address can't be had, the token can't be read, or others than this host would reach the front without one.
+    /// If the address can't be had, the token can't be read, or other hosts would reach the front
+    /// without a token.
     pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
         if settings.listen.is_empty() {
             return Ok(None);
@@ -94,7 +97,7 @@ impl Socket {
         self.settings.front
     }
 
-    /// Serves until the process ends; the front where there is a `backing`.
+    /// Serves until the process ends, and serves the front if there is a `backing`.
     ///
     /// # Errors
     /// If the front can't listen for answers.
@@ -114,7 +117,7 @@ impl Socket {
     }
 }
 
-/// The front's.
+/// The routes of the front.
 fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard) -> Router {
     let mut router = Router::new()
         .route("/v1/permit/{resource}", post(front::permit))
@@ -129,13 +132,14 @@ fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard) -> Router {
 }
 
 impl Serving {
-    /// Where.
+    /// The address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends everybody away who is connected, after their answers. Whoever comes later still sees how the scheduler is doing.
+    /// Closes all connections, after their answers. A later client still sees how the scheduler is
+    /// doing.
     pub async fn clear(&self) {
         self.connection_limiter.clear().await;
         if let Some(front_client) = &self.front_client {

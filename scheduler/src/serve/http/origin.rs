@@ -1,4 +1,4 @@
-//! Where a request that a reverse proxy asks about comes from, and what it is.
+//! The original request that a reverse proxy asks about, and its client.
 
 use crate::config::{CheckSettings, LabelSource};
 use axum::http::{HeaderMap, HeaderValue, Uri, request};
@@ -8,13 +8,15 @@ use rampmeter_protocol::labels::Labels;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where proxies write the path and the method of the original request: nginx by custom, Traefik by itself.
+/// Headers in which proxies write the path and the method of the original request: nginx by custom,
+/// Traefik by itself.
 const PATHS: [&str; 2] = ["x-original-uri", "x-forwarded-uri"];
 const METHODS: [&str; 2] = ["x-original-method", "x-forwarded-method"];
-/// What a proxy that appends the original path puts it behind.
+/// The path after which a proxy appends the original path.
 const CHECK: &str = "/check";
 
-/// Two headers that a proxy would not both write say different things: one of them is a client's.
+/// Two headers that a proxy would not both write say different things: a client has written one of
+/// them.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` and `{1}` contradict each other; the proxy has to remove the one that it does not set")]
 pub(super) struct Contradiction(&'static str, &'static str);
@@ -24,18 +26,20 @@ pub(super) struct Contradiction(&'static str, &'static str);
 pub(super) struct Origin<'a> {
     /// The question of the proxy.
     asked: &'a request::Parts,
-    /// Who asks.
+    /// The address of the peer.
     peer: IpAddr,
     trusted: &'a [IpNet],
 }
 
 impl<'a> Origin<'a> {
-    /// What `asked`, which came from `peer`, is about. Only trusted proxies are believed what they say of others.
+    /// The request that `asked`, which came from `peer`, is about. Only trusted proxies are
+    /// believed about other addresses.
     pub(super) fn new(asked: &'a request::Parts, peer: IpAddr, trusted: &'a [IpNet]) -> Self {
         Origin { asked, peer, trusted }
     }
 
-    /// The labels as configured. One whose header is missing is missing too; values beyond the protocol's length are cut.
+    /// The labels as configured. A label whose header is missing is missing too. Values beyond the
+    /// protocol's length are cut.
     ///
     /// # Errors
     /// If it can't be told what the original request was.
@@ -74,8 +78,9 @@ impl<'a> Origin<'a> {
         Ok(self.told(METHODS)?.unwrap_or(self.asked.method.as_str()))
     }
 
-    /// The address behind all trusted proxies. Each appends whom it was asked by, so that what a client has written
-    /// itself stands in front of that and is not reached.
+    /// The address in front of all trusted proxies. Each proxy appends the address that it was
+    /// asked by. Addresses that a client has written itself stand in front of that, and are not
+    /// reached.
     fn client_address(&self) -> IpAddr {
         let hops = hops(&self.asked.headers);
         let mut address = self.peer;
@@ -88,7 +93,7 @@ impl<'a> Origin<'a> {
         address
     }
 
-    /// The value of the one of `names` that is there, if who asks is believed.
+    /// The value of the one header of `names` that is there, if the peer is believed.
     fn told(&self, names: [&'static str; 2]) -> Result<Option<&str>, Contradiction> {
         if !self.trusts(self.peer) {
             return Ok(None);
@@ -105,7 +110,7 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// What stands behind `/check`.
+/// The path behind `/check`.
 fn appended(uri: &Uri) -> Option<&str> {
     uri.path().strip_prefix(CHECK).filter(|path| !path.is_empty())
 }
@@ -114,8 +119,8 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok()
 }
 
-/// The addresses that proxies have noted, the nearest last; nothing in the place of what is none. `Forwarded` counts only where
-/// there is no `X-Forwarded-For`.
+/// The addresses that proxies have noted, the nearest last; nothing for an entry that is no
+/// address. `Forwarded` counts only without an `X-Forwarded-For`.
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let lists = |name| headers.get_all(name).iter().filter_map(text);
     let elements = |name| lists(name).flat_map(|list| list.split(',')).map(str::trim);
@@ -133,7 +138,8 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     address(node.trim_matches('"'))
 }
 
-/// An address, perhaps in brackets, perhaps with a port. One of IPv4 in the clothes of IPv6 is one of IPv4.
+/// An address, perhaps in brackets, perhaps with a port. An IPv4 address that is mapped to IPv6
+/// counts as IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());

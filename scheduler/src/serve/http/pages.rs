@@ -1,9 +1,9 @@
 //! Health, readiness and metrics over HTTP.
 
 use crate::serve::health::Health;
-use crate::serve::leadership::resource_leader::Reporter;
 use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
+use crate::serve::permits::loop_handle::Reporter;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// What the pages show.
 #[derive(Clone, Debug)]
 pub struct Pages {
-    /// Duties.
+    /// What this scheduler does for each resource.
     pub health: Arc<Health>,
     /// One for each resource.
     pub reporters: Vec<Reporter>,
@@ -28,7 +28,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages. They are open to everybody who gets here.
+    /// The pages. They are open to every client that gets here.
     pub(super) fn router(self) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok\n" }))
@@ -38,7 +38,7 @@ impl Pages {
     }
 }
 
-/// 200 while every resource is led by somebody; 503 with the reasons otherwise.
+/// 200 while every resource has a leader; 503 with the reasons otherwise.
 async fn ready(State(pages): State<Pages>) -> Response {
     let connected = pages.client.connection_state() == async_nats::connection::State::Connected;
     let ready = connected && pages.health.is_ready();

@@ -15,24 +15,26 @@ use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// Limits change by hand, or with an account's contract.
+/// How long a status counts: limits change by hand, or with an account's contract.
 const FRESH: Span = Span::from_secs(10);
-/// A status is answered at once, or not by anybody.
+/// How long a status may take: a leader answers at once.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// More would not fit into the headers that proxies take from whom they ask.
+/// How many limits are told: more would not fit into the headers that proxies take from an
+/// upstream.
 const MAX_POLICIES: usize = 8;
 
-/// What is known of a resource's limits. They are asked for beside the requests, and nobody waits for them.
+/// What is known of a resource's limits. It is asked for beside the requests, and no request waits
+/// for it.
 #[derive(Debug)]
 pub(super) struct Policies {
     front_client: FrontClient,
     resource: Name,
     /// The lock guards what is known, for the time of a copy.
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownPolicies>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPolicies {
     policies: Option<HeaderValue>,
     asked: Option<Time>,
 }
@@ -42,7 +44,7 @@ impl Policies {
         Policies { front_client, resource, known: Arc::default() }
     }
 
-    /// The fields of the response to who asked.
+    /// The fields of the response to a client.
     pub(super) fn fields(&self, outcome: &Outcome) -> HeaderMap {
         let limits = match outcome {
             Outcome::Granted(granted) => remaining(&granted.left),
@@ -55,7 +57,7 @@ impl Policies {
     }
 
     fn current(&self) -> Option<HeaderValue> {
-        let now = self.front_client.clock.now();
+        let now = self.front_client.clock().now();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.asked.is_none_or(|asked| now.since(asked) >= FRESH) {
             known.asked = Some(now);
@@ -65,8 +67,8 @@ impl Policies {
     }
 }
 
-/// What fails leaves what was known.
-async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Known>>) {
+/// A failure leaves the known limits as they are.
+async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<KnownPolicies>>) {
     let mut exchange = front_client.exchange(&resource);
     if !exchange.ask(&Endpoint::Status, Vec::new()).await {
         return;
@@ -78,7 +80,8 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     }
 }
 
-/// `"requests-per-minute";q=1000;w=60`: names need no escapes. Only what counts requests is of use to who makes one.
+/// `"requests-per-minute";q=1000;w=60`: names need no escapes. Only limits that count requests are
+/// of use to a client.
 fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     let counted = limits.iter().filter(|limit| &*limit.unit == REQUESTS).take(MAX_POLICIES);
     let policy = |limit: &LimitStatus| {
@@ -89,7 +92,7 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
 }
 
-/// Of the limit that is in the way nothing is left, if it is known when something will be.
+/// Nothing is left of the limit in the way, if it is known when something will be.
 fn in_the_way(refused: &Refused) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
     Some(exhausted(&limit, Some(refused.retry_after?)))

@@ -1,4 +1,4 @@
-//! Who may use the front.
+//! The token that lets clients use the front.
 
 use crate::config::HttpSettings;
 use crate::provider::SecretPlace;
@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Whoever may guess without a bound of attempts has to guess this many bytes.
+/// Bytes of a token that cannot be guessed, even without a bound of attempts.
 const LEAST_TOKEN: usize = 16;
 
-/// The token that clients have to show, if they have to.
+/// The token that clients have to show, if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct Guard(Option<Arc<SecretString>>);
 
@@ -23,7 +23,7 @@ impl HttpSettings {
     /// Whether the front may be served at `address`.
     ///
     /// # Errors
-    /// If others than this host would reach it without a token.
+    /// If other hosts would reach it without a token.
     pub fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
         if address.to_canonical().is_loopback() || !self.front || self.token.is_some() {
             return Ok(());
@@ -60,12 +60,12 @@ impl Guard {
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.0 else { return true };
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes())).unwrap_or_default();
-        // Of tokens of other lengths no more than the length is told.
+        // Only the length of a wrong token can be told from the time that this takes.
         shown.ct_eq(token.expose_secret().as_bytes()).into()
     }
 }
 
-/// Lets through who shows the token.
+/// Lets a request with the token through.
 pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     match guard.admits(request.headers()) {
         true => next.run(request).await,

@@ -4,7 +4,8 @@ use crate::store::{Moment, Revision, StateRecord};
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 
-/// The latest state that this process knows of. Revisions and epochs only grow; a store that shows lower ones went back.
+/// The latest state that this process knows of. Revisions and epochs only grow: a store that shows
+/// lower ones went back.
 #[derive(Clone, Debug)]
 pub struct LastSeenRecord {
     /// The record.
@@ -13,11 +14,11 @@ pub struct LastSeenRecord {
     pub revision: Revision,
     /// When this process first knew of it.
     pub since: Time,
-    /// When this process first knew of its writer's term.
+    /// When this process first knew of the term that has written it.
     pub led_since: Time,
 }
 
-/// What a record that is found is to one that was seen before.
+/// How a record that is found relates to one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
     /// It is the same, or came later.
@@ -27,7 +28,7 @@ pub enum Sequel {
 }
 
 impl LastSeenRecord {
-    /// What `record` at `revision` is to this one.
+    /// How `record` at `revision` relates to this one.
     #[must_use]
     pub fn sequel(&self, record: &StateRecord, revision: Revision) -> Sequel {
         let same_term = record.nonce == self.record.nonce;
@@ -39,14 +40,15 @@ impl LastSeenRecord {
         if order == Ordering::Less { Sequel::Earlier } else { Sequel::Later }
     }
 
-    /// For how long this record has certainly been there at `now`: as long as it was seen, or as its own marks of time tell.
+    /// For how long this record has certainly been there at `now`: since it was seen, or since the
+    /// time that it names itself.
     #[must_use]
     pub fn certainly_there_for(&self, now: Time, moment: &Moment, store: Option<Span>) -> Span {
         now.since(self.since).max(self.record.saved.certainly_past(moment, store))
     }
 }
 
-/// Notes what was read. Whether it is news.
+/// Notes a record that was read. Whether it is news.
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {
@@ -89,7 +91,7 @@ mod tests {
         Time::ORIGIN + Span::from_millis(millis)
     }
 
-    /// Epoch, nonce, mark and revision of what was seen, and of what is found.
+    /// Epoch, nonce, checkpoint and revision of what was seen, and of what is found.
     fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: Sequel) {
         let mut last_seen = None;
         note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
@@ -104,9 +106,9 @@ mod tests {
         check((7, 1, 3, 40), (6, 9, 9, 41), Sequel::Earlier);
         check((7, 1, 3, 40), (7, 1, 2, 40), Sequel::Earlier);
         check((7, 1, 3, 40), (7, 2, 3, 39), Sequel::Earlier);
-        // A leader whose store went back under it writes on at lower revisions.
+        // The store went back under a leader, which writes on at lower revisions.
         check((7, 1, 3, 40), (7, 1, 4, 12), Sequel::Later);
-        // In a bucket that was made anew revisions begin anew.
+        // Revisions begin anew in a bucket that was made anew.
         check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), Sequel::Later);
     }
 

@@ -1,7 +1,7 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
 use crate::serve::leadership::peers::Peers;
-use crate::serve::leadership::resource_leader::stopped;
+use crate::serve::stop::stopped;
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Every scheduler answers here.
+/// The subject that every scheduler answers at.
 const PING: &str = "$SRV.PING.rampmeter";
-/// How often the others are called.
+/// How often the other schedulers are called.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// What a scheduler says of itself.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct ServiceInfo {
     metadata: Metadata,
 }
 
@@ -29,7 +29,8 @@ struct Metadata {
     resources: String,
 }
 
-/// Calls the schedulers that serve `prefix` again and again, and notes who answers, until `stop`.
+/// Calls the schedulers that serve `prefix` again and again, and notes those that answer, until
+/// `stop`.
 pub async fn keep_calling(
     client: Client,
     prefix: Name,
@@ -57,7 +58,7 @@ pub async fn keep_calling(
 }
 
 fn note(peers: &Peers, prefix: &Name, clock: Clock, payload: &[u8]) {
-    let Ok(Answer { metadata }) = serde_json::from_slice(payload) else { return };
+    let Ok(ServiceInfo { metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
         peers.heard(clock.now(), &metadata.leader, resources);

@@ -1,18 +1,19 @@
-//! Who else is there, and who leads what.
+//! The other schedulers, and the resources that each scheduler leads.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A scheduler that has not been heard of for this long is gone: it missed two of three calls.
+/// A scheduler that was not heard of for this long is gone: it missed two of three calls.
 const GONE_AFTER: Span = Span::from_secs(3);
-/// How much later than the others a scheduler takes over, for each resource more that it leads.
+/// How much later than its peers a scheduler takes over, for each resource more that it leads.
 const HEAD_START: Span = Span::from_millis(20);
-/// A difference that is worth a handover: with a smaller one the other way round would be no better.
+/// A difference that is worth a handover: a smaller one would only be turned round.
 const WORTH_MOVING: usize = 2;
 
-/// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time of one look-up.
+/// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time
+/// of one look-up.
 #[derive(Debug)]
 pub struct Peers {
     me: String,
@@ -32,7 +33,7 @@ struct Peer {
 }
 
 impl Peers {
-    /// A peers of the scheduler called `me`, which knows of no other.
+    /// The peers of the scheduler called `me`, which knows of none yet.
     #[must_use]
     pub fn new(me: &str) -> Self {
         Peers { me: me.to_owned(), state: Mutex::default() }
@@ -54,7 +55,7 @@ impl Peers {
         self.lock().leaders.insert(resource.clone(), leader.to_owned());
     }
 
-    /// Nobody does.
+    /// No scheduler leads `resource`.
     pub fn vacant(&self, resource: &Name) {
         self.lock().leaders.remove(resource);
     }
@@ -68,8 +69,9 @@ impl Peers {
         Span::from_nanos(HEAD_START.nanos() * more as u64)
     }
 
-    /// The scheduler that `resource`, which this one leads, had better be led by: one that leads less. Of all that this one leads
-    /// and the other could, the last in alphabetical order goes: one at a time.
+    /// The scheduler that should lead `resource` instead of this one: it leads fewer resources.
+    /// Only the last in alphabetical order of the resources that both could lead is moved, one at a
+    /// time.
     #[must_use]
     pub fn better_off_with(&self, now: Time, resource: &Name) -> Option<String> {
         let state = self.lock();
@@ -86,7 +88,7 @@ impl Peers {
 }
 
 impl State {
-    /// Those but `me` who live and could lead `resource`.
+    /// All live schedulers but `me` that could lead `resource`.
     fn others<'a>(&'a self, now: Time, me: &'a str, resource: &'a Name) -> impl Iterator<Item = &'a str> {
         let lives = move |peer: &Peer| now.since(peer.heard) < GONE_AFTER && peer.resources.contains(resource);
         self.peers.iter().filter(move |(name, peer)| *name != me && lives(peer)).map(|(name, _)| name.as_str())
@@ -113,7 +115,7 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    /// What `me` leads, what `other` does, heard of just now; what goes over to it.
+    /// What `me` leads, what `other` leads, which was heard of just now; what goes over to it.
     fn check(mine: &str, others: &str, moving: &str) {
         let peers = Peers::new("me");
         let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();

@@ -1,10 +1,10 @@
-//! The clock that cuts windows: that of the store, which all schedulers share.
+//! The clock that cuts windows: the store's clock, which all schedulers share.
 //!
-//! A leader has read it when it took over, and counts on by the monotonic clock. It reads it again when its own wall clock has parted
-//! from that, as after a suspend or a step, and once a minute, as the store's may have been set.
+//! A leader reads it when it takes over, and counts on by the monotonic clock. It reads the store's
+//! clock again when its own wall clock has parted from that, as after a suspend or a step. It also
+//! reads it once a minute, because the store's clock may have been set.
 
-use crate::serve::leadership::resource_leader::ResourceLeader;
-use crate::serve::permits::permit_loop::Order;
+use crate::serve::permits::answers::order::Order;
 use crate::store::Store;
 use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
 use rampmeter_protocol::lateness::LATENESS;
@@ -13,11 +13,11 @@ use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often the own wall clock is looked at.
+/// How often this machine's wall clock is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the store's is read whatever that shows.
+/// How often the store's clock is read, whatever this machine's shows.
 const READ: Span = Span::from_secs(60);
-/// Clocks that differ by less are the same: starts stay as far away from the ends of windows.
+/// Clocks that differ by less count as equal: starts stay that far away from the ends of windows.
 const SAME: Span = LATENESS;
 
 /// The wall clocks at the origin of time, in nanoseconds since 1970.
@@ -28,17 +28,10 @@ struct WallClocks {
     read: Time,
 }
 
-impl ResourceLeader {
-    /// Tells the loop when the store's clock turns out to have shown something else than `store` at the origin of time, for as long as
-    /// the loop is there.
-    pub(crate) fn watch_clock(&self, orders: &mpsc::Sender<Order>, store: u64) {
-        let (clock, orders) = (self.context.clock, orders.downgrade());
-        let clocks = WallClocks { store, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
-        tokio::spawn(watch(self.resource.name().clone(), self.context.store.clone(), clock, orders, clocks));
-    }
-}
-
-async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<Order>, mut clocks: WallClocks) {
+/// Tells the loop when the store's clock has shown something else than `unix` at the origin of
+/// time, for as long as the loop takes orders.
+pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<Order>, unix: u64) {
+    let mut clocks = WallClocks { store: unix, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
     let mut news = true;
     loop {
         if news {
@@ -66,7 +59,8 @@ async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<
 }
 
 impl WallClocks {
-    /// Whether the store's clock is to be read again at `now`, when the own one showed `own` at the origin of time.
+    /// Whether the store's clock is to be read again at `now`, if this machine's clock showed `own`
+    /// at the origin of time.
     fn are_due(&self, now: Time, own: u64) -> bool {
         differ(own, self.own) || now.since(self.read) >= READ
     }
@@ -90,7 +84,7 @@ impl WallClocks {
     fn tell(&self, name: &Name) {
         if differ(self.own, self.store) {
             let ahead = format!("{:+.3} s", self.ahead_secs());
-            tracing::warn!(resource = %name, %ahead, "the clock of this machine differs from that of NATS, by which windows are cut");
+            tracing::warn!(resource = %name, %ahead, "the clock of this machine differs from NATS's, which cuts windows");
         }
     }
 }

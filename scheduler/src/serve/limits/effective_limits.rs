@@ -1,19 +1,13 @@
-//! The limits of one resource, which are the rules' where there are some.
+//! The limits of one resource: those of the rules, or else of the configuration or the provider.
 
-use crate::serve::discovery;
 use crate::serve::limits::rulebook::{Read, Rulebook};
-use crate::serve::permits::permit_loop::PermitLoop;
-use rampmeter_protocol::event::{Event as News, LimitNews};
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::RulesStatus;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use std::time::Duration;
 
-/// How long a successor waits for the rules of its predecessor to come: far longer than the store takes to tell them.
+/// How long a successor waits for the rules of its predecessor: far longer than the store takes to
+/// deliver them.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Other rules, for the loop.
@@ -37,7 +31,7 @@ pub struct EffectiveLimits {
     rules: Read,
     /// All that the configuration says of the resource.
     spec: ResourceSpec,
-    /// Its limits by the configuration or the provider, as far as they are known.
+    /// Its limits by the configuration or the provider, if they are known.
     own: Option<Vec<LimitSpec>>,
     /// Those of the rules, while they count.
     ruled: Option<Vec<LimitSpec>>,
@@ -50,7 +44,7 @@ impl EffectiveLimits {
         EffectiveLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
     }
 
-    /// Returns when the rules were read, and tells meanwhile why they were not.
+    /// Returns when the rules were read. Until then, `trouble` hears why they were not.
     pub(crate) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
         while !self.rules.borrow_and_update().is_known() {
             let reason = self.rules.borrow().trouble.clone();
@@ -64,7 +58,7 @@ impl EffectiveLimits {
         self.own = Some(resource.spec().limits.clone());
     }
 
-    /// The resource with the limits that count now; nothing where there are none.
+    /// The resource with the limits that count now; nothing if it has none.
     pub(crate) fn resource(&mut self) -> Option<Resource> {
         let (limits, in_force) = self.look();
         let counting = limits.clone().or_else(|| self.own.clone())?;
@@ -74,7 +68,8 @@ impl EffectiveLimits {
         Some(resource)
     }
 
-    /// What is to be done where other rules count than before; `present` has the limits that counted until now.
+    /// What changes if other rules count than before. `present` has the limits that counted until
+    /// now.
     pub(crate) fn take(&mut self, present: &Resource) -> Option<NewRules> {
         let (limits, in_force) = self.look();
         let news = in_force != self.in_force;
@@ -86,7 +81,7 @@ impl EffectiveLimits {
         (news || resource.is_some()).then(|| NewRules { resource: resource.map(Box::new), in_force })
     }
 
-    /// Waits until rules of this edition are known: whoever led under them has promised accordingly.
+    /// Waits until rules of this edition are known: a leader under them has promised accordingly.
     pub(crate) async fn reach(&mut self, revision: u64) {
         let reached = self.rules.wait_for(|rules| rules.revision >= revision);
         if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
@@ -116,7 +111,7 @@ impl EffectiveLimits {
         (limits, InForce { revision: book.revision, status: book.status(&self.spec.name) })
     }
 
-    /// The same rules, for somebody else who looks.
+    /// The same limits, for another task that watches them.
     pub(crate) fn for_another(&self) -> Self {
         EffectiveLimits {
             rules: self.rules.clone(),
@@ -126,42 +121,4 @@ impl EffectiveLimits {
             in_force: self.in_force.clone(),
         }
     }
-}
-
-/// Keeps what this scheduler says of a resource up to date, whether it leads or not. Never returns.
-pub(crate) async fn keep_announced(known: discovery::Known, mut rules: EffectiveLimits, mut present: Resource) {
-    loop {
-        rules.changed().await;
-        if let Some(NewRules { resource: Some(resource), .. }) = rules.take(&present) {
-            known.set(&resource);
-            present = *resource;
-        }
-    }
-}
-
-impl PermitLoop {
-    /// Goes on under other rules.
-    pub(crate) fn take_rules(&mut self, now: Time, NewRules { resource, in_force }: NewRules) {
-        self.rules = in_force;
-        let Some(resource) = resource else { return };
-        let changed = differing(self.core.resource().limits(), resource.limits());
-        tracing::info!(resource = %resource.name(), revision = self.rules.revision, "limits count as the rules have them");
-        self.handle(now, Event::Limits(resource));
-        let event = News::Limits { limits: changed, epoch: Some(self.core.epoch()) };
-        self.publish_event(&event);
-        self.keep_to_contract(now);
-    }
-}
-
-/// Limits that are new, or have other sizes.
-fn differing(before: &[Limit], after: &[Limit]) -> Vec<LimitNews> {
-    let sizes =
-        |limit: &LimitSpec| -> (Name, u64, u64) { (limit.name.clone(), limit.capacity.micros(), limit.period.nanos()) };
-    let is_new = |limit: &&LimitSpec| !before.iter().any(|known| sizes(known.spec()) == sizes(limit));
-    let news = after.iter().map(Limit::spec).filter(is_new).map(|limit| LimitNews {
-        name: limit.name.clone(),
-        capacity: limit.capacity.units(),
-        period_ms: limit.period.millis(),
-    });
-    news.collect()
 }

@@ -1,22 +1,22 @@
-//! The limits of a resource that has none in the configuration: nothing is granted before its provider has told some.
+//! The limits of a resource that has none in the configuration. Nothing is granted before its
+//! provider has answered.
 
 use crate::config::Configured;
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::matching::limits_of;
 use crate::provider::{Contract, Provider};
-use crate::serve::health::Duty;
-use crate::serve::leadership::resource_leader::LeaderContext;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
-/// Asks until there is an answer, and shows meanwhile why the resource can't be led.
+/// Asks until there is an answer. Until then, `trouble` hears why the resource can't be led.
 pub(crate) async fn wait_for(
     configured: &Configured,
     provider: &mut impl Provider,
-    context: &LeaderContext,
+    clock: Clock,
+    trouble: impl Fn(String),
 ) -> Resource {
-    let settings = configured.provider.as_ref().expect("who has a provider has settings for it");
-    let clock = context.clock;
+    let settings = configured.provider.as_ref().expect("a provider has settings");
     let mut agenda = Agenda::new(settings, clock.now());
     loop {
         let (at, _contract) = agenda.next();
@@ -27,7 +27,7 @@ pub(crate) async fn wait_for(
             Err(reason) => {
                 let reason = format!("it has no limits but its provider's, and that fails: {reason}");
                 tracing::warn!(resource = %configured.name(), reason, "could not take the resource over");
-                context.health.set(configured.name(), Duty::Troubled { reason });
+                trouble(reason);
                 agenda.failed(clock.now(), Topic::Contract, rand::random_range(0.5..=1.0));
             }
         }

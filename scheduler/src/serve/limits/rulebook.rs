@@ -1,7 +1,8 @@
-//! The rules that count, and who keeps them up to date.
+//! The rules that count, kept up to date.
 //!
-//! Every scheduler of a fleet finds the same: the latest edition in the store that is valid as a whole. One that is not is refused and shown,
-//! and the last good one goes on to count, over restarts too.
+//! Every scheduler of a fleet finds the same rules: the latest edition in the store that is valid
+//! as a whole. An invalid edition is refused and shown. The last good one goes on to count, over
+//! restarts too.
 
 use crate::config::{ResourceRules, Rules, parse_rules};
 use crate::denials::Denials;
@@ -18,7 +19,8 @@ use tokio::sync::watch;
 
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// How often the store is asked although it tells no news: should a watch have been lost without a sign, this finds out.
+/// How often the store is asked although it sends no news: this finds out if a watch was lost
+/// without a sign.
 const RECHECK: Duration = Duration::from_secs(5);
 /// The values that hold rules, as permissions name them.
 const VALUES: [&str; 2] = ["rules", "counts"];
@@ -28,7 +30,8 @@ const SOURCE: &str = "rules";
 /// What is known of the rules.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rulebook {
-    /// The edition that counts; 0 where there are no rules, and the configuration's limits count.
+    /// The edition that counts. It is 0 if there are no rules, and the configuration's limits
+    /// count.
     pub revision: u64,
     /// A later edition that can't be used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +58,7 @@ impl Rulebook {
         self.known
     }
 
-    /// Whether there is something to say of the rules: some count, are refused, or can't be read.
+    /// Whether there is something to show: some rules count, are refused, or can't be read.
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.revision > 0 || self.refused.is_some() || self.trouble.is_some()
@@ -67,7 +70,7 @@ impl Rulebook {
         self.rules.of(resource)
     }
 
-    /// As the protocol has it; nothing where there are no rules and never were.
+    /// As the protocol has it; nothing if there are no rules and never were.
     #[must_use]
     pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
         let own = self.of(resource);
@@ -126,7 +129,8 @@ impl Rulebook {
             );
         }
         let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
-        tracing::info!(revision, ?resources, "rules count in place of the configuration's limits");
+        let resources = resources.join(", ");
+        tracing::info!(revision, resources, "rules count in place of the configuration's limits");
         self.revision = revision;
         self.rules = Arc::new(rules);
     }
@@ -147,14 +151,14 @@ impl Rulebook {
     }
 }
 
-/// The rules in an edition; none where it was deleted.
+/// The rules in an edition; none if it was deleted.
 fn read(edition: &Edition) -> Result<Rules, String> {
     let Some(text) = &edition.text else { return Ok(Rules::default()) };
     let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
     parse_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
 }
 
-/// Keeps what it returns up to date for as long as somebody reads it. Nothing is known at first.
+/// Keeps the result up to date until the last reader is dropped. Nothing is known at first.
 pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> Read {
     let (book, read) = watch::channel(Rulebook::default());
     tokio::spawn(async move {
@@ -175,7 +179,8 @@ pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usi
     read
 }
 
-/// Returns when the store tells no news any more. Its bucket is made at the very first; one that was lost later is not made again.
+/// Returns when the store sends no news any more. The bucket is made only at the first start: a
+/// bucket that is lost later is not made again.
 async fn follow(
     store: &mut Option<RuleStore>,
     (client, prefix, replicas): (&Client, &Name, usize),
@@ -203,7 +208,8 @@ async fn follow(
     }
 }
 
-/// Keeps a copy of the edition that counts, if it is among these. Without one, it may be lost behind many that can't be used.
+/// Keeps a copy of the edition that counts, if it is among these. Otherwise it may be lost behind
+/// many invalid editions.
 async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, editions: &[Edition]) {
     let revision = book.borrow().revision;
     if let Some(counting) = editions.iter().find(|edition| edition.revision == revision)

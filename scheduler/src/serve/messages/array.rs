@@ -3,20 +3,21 @@
 use crate::serve::messages::inbound::Address;
 use std::ops::Range;
 
-/// The place of an element's answer.
+/// The answer of one element: its index, and where its text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayPlace {
     array: usize,
     element: usize,
 }
 
-/// The answer to an array, as far as it has come together. Nearly always all answers come at once and in order.
+/// The answer to an array, as far as it is complete. Nearly always all answers come at once and in
+/// order.
 #[derive(Debug)]
 struct OpenArray {
     reply: Address,
     /// The answers, one behind the other.
     text: Vec<u8>,
-    answers: Vec<Answered>,
+    answers: Vec<AnswerRange>,
     elements: usize,
     /// Whether all elements have a place.
     sealed: bool,
@@ -26,12 +27,12 @@ struct OpenArray {
 #[derive(Debug, Default)]
 pub struct Arrays {
     open: Vec<Option<OpenArray>>,
-    /// Of arrays that are done: their memory serves the next ones.
-    spare: Vec<(Vec<u8>, Vec<Answered>)>,
+    /// Memory of finished arrays, for the next ones.
+    spare: Vec<(Vec<u8>, Vec<AnswerRange>)>,
 }
 
 /// Which element an answer is for, and where its text is.
-type Answered = (usize, Range<usize>);
+type AnswerRange = (usize, Range<usize>);
 
 impl Arrays {
     /// Begins the answer to an array.

@@ -12,16 +12,16 @@ use tokio::sync::mpsc;
 pub enum Address {
     /// To a subject, over NATS.
     Subject(Subject),
-    /// To somebody in this process.
+    /// To a task of this process.
     Here(mpsc::Sender<InboxReply>),
 }
 
-/// A message for a permit loop, from whatever side it came.
+/// A message for a permit loop, over NATS or from this process.
 #[derive(Debug)]
 pub struct Inbound {
     /// What it is about.
     pub endpoint: Endpoint,
-    /// Who wants an answer, if anybody does.
+    /// Where an answer goes, if one is wanted.
     pub reply: Option<Address>,
     /// The content.
     pub payload: Bytes,
@@ -40,14 +40,14 @@ pub enum Endpoint {
     Explain,
     /// Ending waits by hand.
     Purge,
-    /// The loop's word to itself.
+    /// A loop's message to itself.
     Echo,
-    /// Nothing that the protocol has.
+    /// Not of the protocol.
     Unknown(Subject),
 }
 
 impl Endpoint {
-    /// Where others send what is about this.
+    /// The subject of such messages.
     pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
             Endpoint::Permit => subjects.permit(resource).into(),
@@ -66,7 +66,6 @@ impl Endpoint {
 pub(crate) struct Endpoints {
     subjects: Subjects,
     known: [(Subject, Endpoint); 6],
-    pub(crate) echo: Subject,
 }
 
 impl Endpoints {
@@ -74,13 +73,18 @@ impl Endpoints {
         let endpoints =
             [Endpoint::Permit, Endpoint::Settle, Endpoint::Status, Endpoint::Explain, Endpoint::Purge, Endpoint::Echo];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
-        Endpoints { known, echo: Endpoint::Echo.subject(subjects, resource), subjects: subjects.clone() }
+        Endpoints { known, subjects: subjects.clone() }
     }
 
-    /// What came in over NATS. No reply subject makes a loop write where workers must not.
+    /// A message that came in over NATS.
     pub(crate) fn inbound(&self, message: Message) -> Inbound {
-        let reply = message.reply.filter(|reply| self.subjects.may_answer_to(reply)).map(Address::Subject);
-        Inbound { endpoint: self.endpoint(message.subject), reply, payload: message.payload }
+        Inbound { reply: self.reply(message.reply), endpoint: self.endpoint(message.subject), payload: message.payload }
+    }
+
+    /// Where an answer goes, if it may go to `reply`: no message makes a loop write to a subject of
+    /// its own protocol.
+    pub(crate) fn reply(&self, reply: Option<Subject>) -> Option<Address> {
+        reply.filter(|reply| self.subjects.may_answer_to(reply)).map(Address::Subject)
     }
 
     fn endpoint(&self, subject: Subject) -> Endpoint {

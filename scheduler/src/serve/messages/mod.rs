@@ -1,4 +1,4 @@
-//! What comes in for a permit loop, and what goes out.
+//! Messages for a permit loop, and its answers.
 
 pub mod array;
 pub mod inbound;

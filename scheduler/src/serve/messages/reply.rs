@@ -16,7 +16,8 @@ const ERROR: &str = "Nats-Service-Error";
 /// Whole numbers below this are written digit by digit, others with an exponent.
 const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
-/// Where the answer to one element of a message goes, and what it is to say. The core carries it along.
+/// Where the answer to one element of a message goes, and what it is to say. The core carries it
+/// along.
 #[derive(Clone, Debug)]
 pub struct ReplyTo {
     envelope: Envelope,
@@ -37,7 +38,7 @@ impl ReplyTo {
         ReplyTo { envelope: Envelope::Alone(to), tells_left: false }
     }
 
-    /// The same, where a permit says what is left of its limits if `tells_left`.
+    /// The same. If `tells_left`, a permit says what is left of its limits.
     pub fn with_left(self, tells_left: bool) -> Self {
         ReplyTo { tells_left, ..self }
     }
@@ -83,7 +84,7 @@ impl Outbox {
         self.answer_waiting(to, None, answer);
     }
 
-    /// The same; `waited` is the request, if it has waited for this.
+    /// The same for the request `waited`, if it has waited for this answer.
     pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<PermitId>, answer: &Answer<'_>) {
         match to.envelope {
             Envelope::Alone(address) => {
@@ -113,7 +114,8 @@ impl Outbox {
         self.send_array(array);
     }
 
-    /// Forgets the answers that are ready to be published: they stay charged, and whoever waits for one asks again.
+    /// Forgets the answers that are ready to be published. Their permits stay charged, and waiting
+    /// clients ask again.
     pub fn forget(&mut self) {
         self.outgoing.clear();
     }
@@ -142,7 +144,7 @@ impl Outbox {
     }
 }
 
-/// Grants are nearly all that is ever written; they are put together by hand, in a third of the time.
+/// Nearly all answers are grants. They are written by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     match answer {
         Answer::Granted {
@@ -189,7 +191,7 @@ fn write_grant(
     to.put_u8(b'}');
 }
 
-/// Nearly all are whole numbers, which are written in a fraction of the time.
+/// Nearly all values are whole numbers, which are written in a fraction of the time.
 fn write_ms(to: &mut impl BufMut, ms: f64) {
     match ms as u64 {
         whole if whole as f64 == ms && whole < MOST_WHOLE => {
@@ -212,7 +214,7 @@ fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// A header ends with its line.
+/// A line break would end the header.
 fn one_line(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

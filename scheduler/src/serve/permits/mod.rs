@@ -1,14 +1,16 @@
 //! Answering requests for permits: one loop for each resource that this process leads.
+//!
+//! [`permit_loop`] runs the parts: `incoming` reads messages, `answers` drives the core and writes
+//! answers, `watch` tells whether this loop still leads, and `term_guard` keeps answers back if
+//! not.
 
-pub(crate) mod handover;
-pub(crate) mod intake;
-pub(crate) mod leadership_state;
-pub mod loopback_check;
+pub(crate) mod alarm;
+pub mod answers;
+pub(crate) mod checkpoint_queue;
+pub(crate) mod incoming;
+pub(crate) mod leader_announcement;
+pub mod loop_handle;
 pub mod permit_loop;
 pub mod permit_thread;
-pub(crate) mod purging;
-pub(crate) mod response_reader;
-pub(crate) mod sending;
-pub mod stall_detector;
-pub mod tally;
-pub(crate) mod undelivered;
+pub(crate) mod term_guard;
+pub mod watch;

@@ -1,105 +1,57 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::serve::limits::effective_limits::{InForce, NewRules};
-use crate::serve::limits::provider_news::{ProviderNews, ProviderView};
-use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
-use crate::serve::messages::reply::{Outbox, ReplyTo};
-pub use crate::serve::permits::handover::Handover;
-use crate::serve::permits::leadership_state::LeadershipState;
-use crate::serve::permits::loopback_check::LoopbackCheck;
-use crate::serve::permits::purging::Purging;
-use crate::serve::permits::response_reader::ResponseReader;
-use crate::serve::permits::stall_detector::{HEARTBEAT, ProcessWatch, StallDetector, uptime};
-use crate::serve::permits::tally::Tally;
-use crate::serve::permits::undelivered::Undelivered;
-use crate::store::{MAX_PERMITS, Moment};
-use async_nats::{Client, Message, Subscriber};
-use futures::{FutureExt, StreamExt};
+use crate::serve::limits::limit_change::LimitChange;
+use crate::serve::limits::limit_sources::LimitSources;
+use crate::serve::limits::provider_view::{ProviderNews, levels_by_limit};
+use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::alarm::Alarm;
+use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::answers::delivery::Delivery;
+use crate::serve::permits::answers::order::{Handover, Order};
+use crate::serve::permits::checkpoint_queue::CheckpointQueue;
+use crate::serve::permits::incoming::intake::{Intake, Received};
+use crate::serve::permits::incoming::purges::Purges;
+use crate::serve::permits::incoming::response_reader::ResponseReader;
+use crate::serve::permits::incoming::settles::Settles;
+use crate::serve::permits::leader_announcement::LeaderAnnouncement;
+use crate::serve::permits::loop_handle::LoopChannels;
+use crate::serve::permits::term_guard::TermGuard;
+use crate::serve::permits::watch::leadership_check::LeadershipCheck;
+use crate::serve::permits::watch::loopback_check::LoopbackCheck;
+use crate::serve::permits::watch::stall_detector::ProcessWatch;
+use async_nats::{Client, Message, SubscribeError};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::event::Event as News;
-use rampmeter_protocol::status::{Counters, Status};
+use rampmeter_protocol::explain::Question;
+use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::{Announcement, Command};
-use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::wire;
-use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Sleep;
+use tokio::sync::oneshot;
 
 /// Messages that are taken before answers are sent: enough to share the cost of sending, few
-/// enough to keep nobody waiting.
+/// enough to delay no answer.
 const BURST: usize = 16;
-/// How long such a burst lasts: a message of one may have many requests in it.
-pub(crate) const LONGEST_BURST: Span = Span::from_nanos(250_000);
-/// How often a lost connection is looked at.
-const RECONNECT_POLL: Span = Span::from_millis(5);
-/// How long the last answers may take to be sent; a small part of what a graceful stop may take.
+/// How long such a burst lasts: one message may have many requests in it.
+const LONGEST_BURST: Span = Span::from_nanos(250_000);
+/// How long the last answers may take to be sent: a small part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// What others want of the loop. Dropping the sender ends it.
-#[derive(Debug)]
-pub enum Order {
-    /// Grant nothing more, send everybody elsewhere, and say what a successor must know.
-    HandOver(oneshot::Sender<Handover>),
-    /// The store holds this mark.
-    Marked(CheckpointNumber),
-    /// The store does not take marks.
-    StoreLost,
-    /// Cut windows by a wall clock that showed this at the origin of time.
-    WallClock {
-        /// In nanoseconds since 1970.
-        unix_at_origin: u64,
-        /// How far the clock of this machine is ahead of it.
-        ahead_secs: f64,
-    },
-    /// Hear what the provider of the limits says, or that it says nothing.
-    Provider(ProviderNews),
-    /// Go on under other rules.
-    Rules(NewRules),
-    /// Say how things stand.
-    Report(oneshot::Sender<Report>),
-}
-
-/// A mark to be written. The loop takes no other before it has heard of this one.
-#[derive(Clone, Debug)]
-pub struct Pending {
-    /// The mark.
-    pub mark: Checkpoint,
-    /// The epoch.
-    pub epoch: u64,
-    /// When it was taken.
-    pub moment: Moment,
-    /// The edition of the rules that counted.
-    pub rules: u64,
-}
-
-/// How things stand.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// As the protocol has it.
-    pub status: Status,
-    /// What was counted.
-    pub tally: Tally,
-    /// Permits that are remembered.
-    pub remembered: usize,
-}
 
 /// What a loop is made of.
 #[derive(Debug)]
 pub struct Parts {
     /// The core, restored.
     pub core: Scheduler<ReplyTo>,
-    /// Reads what the upstream answers.
+    /// Reads the upstream's answers.
     pub reader: Reader,
-    /// Where it subscribes.
+    /// Where the loop subscribes.
     pub subjects: Subjects,
     /// The clock that the core was restored with.
     pub clock: Clock,
@@ -107,383 +59,296 @@ pub struct Parts {
     pub process: Arc<ProcessWatch>,
     /// The name of this scheduler process.
     pub leader: String,
-    /// What others want.
-    pub orders: mpsc::Receiver<Order>,
-    /// What this process asks.
-    pub inbound: mpsc::Receiver<Inbound>,
-    /// Where marks go.
-    pub marks: mpsc::Sender<Pending>,
-    /// The mark that is to count once nobody has been heard who knows of another leader.
-    pub listening: Option<CheckpointNumber>,
-    /// Hears when permits are granted.
-    pub open: oneshot::Sender<()>,
-    /// The kind of the provider of the limits, if somebody is asked for them.
+    /// The channels to the rest of the process.
+    pub channels: LoopChannels,
+    /// The checkpoint that counts once the leader has listened and no worker knows of another one.
+    pub unconfirmed: Option<CheckpointNumber>,
+    /// The kind of the provider of the limits, if the resource has a provider.
     pub provider: Option<&'static str>,
     /// The rules that count.
     pub rules: InForce,
 }
 
 /// The loop.
+///
+/// Between two turns every event that has happened is in the core, and every answer is published.
+#[derive(Debug)]
 pub struct PermitLoop {
-    pub(crate) client: Client,
-    pub(crate) subscription: Subscriber,
-    probes: Subscriber,
-    /// Where NATS says which answers have reached nobody.
-    pub(crate) reports: Subscriber,
-    pub(crate) core: Scheduler<ReplyTo>,
-    pub(crate) response_reader: ResponseReader,
-    pub(crate) clock: Clock,
-    pub(crate) subjects: Subjects,
-    leader: String,
-    orders: mpsc::Receiver<Order>,
-    pub(crate) inbound: mpsc::Receiver<Inbound>,
-    marks: mpsc::Sender<Pending>,
-    open: Option<oneshot::Sender<()>>,
-    /// Whether a mark is being written.
-    writing: bool,
-    /// Whether this loop gives the resource up by itself.
-    pub(crate) handing_over: bool,
-    pub(crate) endpoints: Endpoints,
-    event: Address,
-    pub(crate) outbox: Outbox,
-    pub(crate) undelivered: Undelivered,
-    /// Orders to end waits, the first of which is being carried out.
-    pub(crate) purges: VecDeque<Purging>,
-    pub(crate) tally: Tally,
-    pub(crate) stall_detector: StallDetector,
-    pub(crate) loopback_check: LoopbackCheck,
-    /// Whether its song is late, and so are answers.
-    pub(crate) held_up: bool,
-    pub(crate) leadership: LeadershipState,
-    /// What was read just before this loop began to doubt.
-    pub(crate) unread: Option<Inbound>,
-    /// The highest epoch that a worker has seen, if it is above ours.
-    pub(crate) seen_epoch: Option<u64>,
-    /// What is known of the provider of the limits.
-    pub(crate) provider: Option<ProviderView>,
-    /// The rules that count.
-    pub(crate) rules: InForce,
-    /// Wakes the loop at the next look or before: to set it anew costs more than to be woken for nothing at times.
-    alarm: Pin<Box<Sleep>>,
-}
-
-/// What woke the loop.
-enum Woken {
-    Order(Option<Order>),
-    Inbound(Option<Inbound>),
-    Probe(Option<Message>),
-    Report(Option<Message>),
-    Time,
+    alarm: Alarm,
+    intake: Intake,
+    term: TermGuard,
+    limits: LimitSources,
+    responses: ResponseReader,
+    purges: Purges,
 }
 
 impl PermitLoop {
-    /// Subscribes to everything that concerns the resource.
+    /// Subscribes to all that concerns the resource.
     ///
     /// # Errors
     /// If the connection is closed.
-    pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, async_nats::SubscribeError> {
-        let Parts { core, reader, subjects, clock, process, leader, orders, inbound, marks, listening, open, .. } =
-            parts;
-        let Parts { provider, rules, .. } = parts;
+    pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, SubscribeError> {
+        let Parts { core, reader, subjects, clock, process, leader, channels, unconfirmed, provider, rules } = parts;
+        let LoopChannels { orders, inbound, checkpoints, opened } = channels;
         let name = core.resource().name().clone();
-        let everything = format!("{}.*.{name}", subjects.prefix());
-        let endpoints = Endpoints::new(&subjects, &name);
-        let undelivered = Undelivered::new(&subjects, &name);
+        let delivery = Delivery::new(client.clone(), &subjects, &name);
+        let scope = (&subjects, &name, &*leader);
+        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound)).await?;
+        let now = clock.now();
+        let watch = (LeadershipCheck::new(now, unconfirmed, process), LoopbackCheck::new(now, &leader));
+        let announcement = LeaderAnnouncement::new(leader, opened);
+        let core = CoreDriver::new(core, delivery);
         Ok(PermitLoop {
-            subscription: client.subscribe(everything).await?,
-            probes: client.subscribe(subjects.probe(&name, &leader)).await?,
-            reports: client.subscribe(undelivered.all()).await?,
-            client,
-            tally: Tally::new(core.resource().classes().len()),
-            stall_detector: StallDetector::new(process, uptime(clock.now())),
-            loopback_check: LoopbackCheck::new(clock.now(), &leader),
-            held_up: false,
-            core,
-            response_reader: ResponseReader::new(reader),
-            clock,
-            leader,
-            orders,
-            inbound,
-            marks,
-            open: Some(open),
-            writing: false,
-            handing_over: false,
-            endpoints,
-            event: Address::Subject(subjects.event(&name).into()),
-            subjects,
-            outbox: Outbox::default(),
-            undelivered,
-            purges: VecDeque::new(),
-            leadership: LeadershipState::at_first(clock.now(), listening),
-            unread: None,
-            seen_epoch: None,
-            provider: provider.map(ProviderView::new),
-            rules,
-            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            alarm: Alarm::new(clock),
+            intake,
+            term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
+            limits: LimitSources::new(rules, provider),
+            responses: ResponseReader::new(reader),
+            purges: Purges::default(),
         })
     }
 
     /// Answers until the orders end or the connection is closed for good.
     pub async fn run(mut self) {
-        match self.leadership {
-            LeadershipState::Sure => self.begin(),
-            // Workers that wait for a former leader ask again, within the time that this one listens.
-            LeadershipState::Listening { .. } => self.announce(),
-            LeadershipState::Rechecking | LeadershipState::Clearing { .. } => {}
-        }
+        let mut handing_over = false;
+        self.term.start();
         loop {
-            // 1. Whatever has been promised needs room under a mark; the next one is written ahead of need.
-            self.keep_marked();
-            // 2. Answers go out, unless so much time has passed since they were made that somebody else may lead.
-            self.watch_out();
+            // 1. What was promised needs room under a checkpoint: the next one is written in time.
+            let now = self.alarm.now();
+            self.term.keep_heard(now);
+            self.term.keep_checkpointed(now, self.limits.revision());
+            // 2. Answers go out, unless they are so old that another scheduler may lead.
+            self.term.watch_out(self.alarm.now());
             self.publish().await;
-            while self.give_up_on_own() {
-                self.publish().await;
-            }
             // 3. One thing happens, or some messages of a kind.
-            let woken = self.woken().await;
-            self.watch_out();
-            match woken {
-                Woken::Order(Some(order)) => self.obey(order).await,
-                Woken::Inbound(Some(inbound)) if self.leadership == LeadershipState::Rechecking => {
-                    self.unread = Some(inbound);
+            let received = self.receive().await;
+            self.term.watch_out(self.alarm.now());
+            match received {
+                Some(Received::Order(order)) => {
+                    handing_over |= matches!(order, Order::HandOver(_));
+                    self.obey(order).await;
                 }
-                Woken::Inbound(Some(inbound)) => self.take_burst(inbound),
-                Woken::Probe(Some(probe)) => self.answer_probe(probe),
-                Woken::Report(Some(report)) => self.take_reports(&report),
-                Woken::Time => self.listen_for_song(),
-                Woken::Order(None) | Woken::Inbound(None) | Woken::Probe(None) | Woken::Report(None) => break,
+                Some(Received::Inbound(inbound)) if !self.term.reads() => self.intake.put_back(inbound),
+                Some(Received::Inbound(inbound)) => self.take_burst(inbound),
+                Some(Received::Probe(reply)) => self.answer_probe(reply),
+                Some(Received::Report(report)) => self.take_reports(&report),
+                Some(Received::End) => break,
+                None => self.term.notice_late_echo(self.alarm.now()),
             }
             // 4. What is due is done, whether or not a timer said so.
             self.keep_time();
         }
-        match tokio::time::timeout(FAREWELL, self.say_farewell()).await {
+        match tokio::time::timeout(FAREWELL, self.say_farewell(handing_over)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "the last answers may be lost"),
             Err(elapsed) => tracing::debug!(%elapsed, "the last answers may be lost"),
         }
     }
 
-    async fn woken(&mut self) -> Woken {
-        let look = tokio::time::Instant::from_std(self.clock.instant(self.next_look()));
-        if self.alarm.is_elapsed() || look < self.alarm.deadline() {
-            self.alarm.as_mut().reset(look);
-        }
-        let (reads, more) = (self.leadership != LeadershipState::Rechecking, self.has_more_to_do());
+    /// What has come in; nothing if the time of the next look has come first.
+    async fn receive(&mut self) -> Option<Received> {
+        let next_look = self.term.next_look(self.alarm.now());
+        self.alarm.set(next_look);
+        let (reads, walks) = (self.term.reads(), self.can_walk());
+        let Self { alarm, intake, .. } = self;
         tokio::select! {
             biased;
-            order = self.orders.recv() => Woken::Order(order),
-            probe = self.probes.next() => Woken::Probe(probe),
-            report = self.reports.next() => Woken::Report(report),
-            message = self.subscription.next(), if reads => Woken::Inbound(message.map(|message| self.endpoints.inbound(message))),
-            Some(inbound) = self.inbound.recv(), if reads => Woken::Inbound(Some(inbound)),
-            () = &mut self.alarm => Woken::Time,
+            received = intake.next(reads) => Some(received),
+            () = alarm.ring() => None,
             // What has come in goes first, and what goes out is sent meanwhile.
-            () = tokio::task::yield_now(), if more => Woken::Time,
+            () = tokio::task::yield_now(), if walks => None,
         }
     }
 
-    /// When there is something to do if nothing happens.
-    fn next_look(&self) -> Time {
-        let now = self.clock.now();
-        let heartbeat = now + HEARTBEAT;
-        match (self.is_connected(), self.leadership) {
-            (false, _) => now + RECONNECT_POLL,
-            (true, LeadershipState::Rechecking | LeadershipState::Listening { .. }) => heartbeat,
-            (true, LeadershipState::Sure | LeadershipState::Clearing { .. }) => {
-                let writes = !self.writing && self.loopback_check.is_alive(now);
-                let mark = self.core.next_checkpoint().filter(|_| writes);
-                let wakeup = self.core.next_wakeup().map(|wakeup| wakeup.at);
-                mark.into_iter().chain(wakeup).chain([heartbeat, self.next_song(now)]).min().unwrap_or(heartbeat)
-            }
-        }
+    /// Whether the next step of a walk along waiting requests can be taken.
+    fn can_walk(&self) -> bool {
+        self.term.may_answer() && (self.term.has_walk() || !self.purges.is_empty())
     }
 
-    pub(crate) fn may_answer(&self) -> bool {
-        self.is_connected() && self.leadership != LeadershipState::Rechecking
+    async fn publish(&mut self) {
+        let Self { term, alarm, .. } = self;
+        term.core().publish(|| alarm.now()).await;
     }
 
     fn take_burst(&mut self, first: Inbound) {
-        let began = self.clock.now();
+        let began = self.alarm.now();
         let mut now = self.take(began, first);
         for _ in 1..BURST {
-            if self.leadership == LeadershipState::Rechecking || now.since(began) > LONGEST_BURST || self.took_reports()
-            {
+            if !self.term.reads() || now.since(began) > LONGEST_BURST {
                 return;
             }
-            let Some(inbound) = self.next_inbound() else { return };
+            if let Some(report) = self.intake.ready_report() {
+                return self.take_reports(&report);
+            }
+            let Some(inbound) = self.intake.ready_message() else { return };
             now = self.take(now, inbound);
         }
     }
 
-    /// What has come in. What this process asks goes first here: a burst begins with what came over NATS, wherever something did.
-    fn next_inbound(&mut self) -> Option<Inbound> {
-        let here = self.inbound.try_recv().ok();
-        here.or_else(|| Some(self.endpoints.inbound(self.subscription.next().now_or_never()??)))
-    }
-
-    pub(crate) fn status(&mut self, now: Time) -> Status {
-        let limited_by = self.core.limited_by(now);
-        Status {
-            limits: self.core.limit_status(now),
-            classes: self.core.class_status(now),
-            resource: self.core.resource().name().clone(),
-            epoch: self.core.epoch(),
-            leader: self.leader.clone(),
-            // The core does not see what is refused before it.
-            counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
-            limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
-            provider: self.provider.as_ref().map(|provider| provider.status(now)),
-            rules: self.rules.status.clone(),
-            corrections: self.core.corrections(),
-        }
-    }
-
-    pub(crate) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
-        self.core.handle(now, event);
-        while let Some(command) = self.core.poll_command() {
-            self.answer(now, command);
-        }
-    }
-
-    pub(crate) fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
-        self.count(&command);
-        if let Command::Announce(announcement) = &command {
-            return self.tell_everybody(announcement);
-        }
-        let waited = self.waited(&command);
-        let Self { outbox, core, .. } = self;
-        let left = match &command {
-            Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
-            Command::Grant(_)
-            | Command::Queued { .. }
-            | Command::Refuse { .. }
-            | Command::Settled { .. }
-            | Command::Announce(_) => Vec::new(),
-        };
-        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| {
-            outbox.answer_waiting(to, waited, answer);
-        });
-    }
-
-    /// Tells everybody.
-    fn tell_everybody(&mut self, announcement: &Announcement) {
-        let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
-        self.publish_event(&news);
-    }
-
-    pub(crate) fn publish_event(&mut self, event: &News) {
-        self.outbox.send(self.event.clone(), event);
-    }
-
-    fn count(&mut self, command: &Command<ReplyTo>) {
-        match command {
-            Command::Grant(grant) if !grant.repeated => {
-                self.loopback_check.note_grant();
-                self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
+    /// Takes a message at `now`, and returns when that was done.
+    fn take(&mut self, now: Time, inbound: Inbound) -> Time {
+        let Inbound { endpoint, reply, payload } = inbound;
+        match endpoint {
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload),
+            Endpoint::Settle => Settles::at(now, self.term.core(), &mut self.responses).take(reply, &payload),
+            Endpoint::Status => self.answer_status(now, reply),
+            Endpoint::Explain => self.explain(now, reply, &payload),
+            Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
+            Endpoint::Echo => self.term.hear_echo(now, &payload),
+            Endpoint::Unknown(subject) => {
+                if let Some(reply) = reply {
+                    let message = format!("`{subject}` is not a subject of the protocol");
+                    self.term.core().refuse_invalid(ReplyTo::alone(reply), None, message);
+                }
             }
-            Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
-            Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+        }
+        let done = self.alarm.now();
+        self.term.core().tally().decisions.observe(done.since(now));
+        done
+    }
+
+    /// Takes the reports that are here, for as long as a burst of messages may last.
+    fn take_reports(&mut self, first: &Message) {
+        let began = self.alarm.now();
+        self.term.core().take_report(began, first);
+        while self.alarm.now().since(began) <= LONGEST_BURST {
+            let Some(report) = self.intake.ready_report() else { return };
+            self.term.core().take_report(self.alarm.now(), &report);
         }
     }
 
-    /// Does what is due, whether or not a timer said so. A start that nobody can be told of in time is not committed:
-    /// the answer would be sent after the reconnect, and all calls of the pause would come at once.
-    fn keep_time(&mut self) {
-        let now = self.clock.now();
-        let may_answer = self.may_answer();
-        if may_answer && self.core.next_wakeup().is_some_and(|wakeup| wakeup.at <= now) {
-            self.handle(now, Event::Wake);
-        }
-        if may_answer {
-            self.probe_on(now);
-            self.purge_on(now);
+    fn answer_probe(&mut self, reply: Option<Address>) {
+        if let Some(reply) = reply {
+            let epoch = self.term.core().epoch();
+            self.term.core().delivery().outbox().send(reply, &epoch);
         }
     }
 
-    /// Hands the next mark out to be written: as long as messages come in, or a loop that hears nothing would lead for ever.
-    fn keep_marked(&mut self) {
-        let now = self.clock.now();
-        if !self.is_connected() || self.leadership == LeadershipState::Rechecking {
-            // What is not read can't be heard.
-            self.loopback_check.lose(now);
-        }
-        if !self.is_connected() {
-            return;
-        }
-        if let Some(song) = self.loopback_check.sing(now) {
-            self.outbox.send(self.own_echo(), &song);
-        }
-        let due = self.core.next_checkpoint().is_some_and(|due| due <= now) && !self.writing;
-        let listens = matches!(self.leadership, LeadershipState::Listening { .. });
-        if !due || listens || !self.loopback_check.is_alive(now) {
-            return;
-        }
-        let Some(mark) = self.core.checkpoint(now) else { return };
-        let pending = Pending { mark, epoch: self.core.epoch(), moment: Moment::now(), rules: self.rules.revision };
-        self.writing = self.marks.try_send(pending).is_ok();
-    }
-
-    /// Permits are granted from now on.
-    pub(crate) fn begin(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.send(()).ok();
-        }
-        self.announce();
-    }
-
-    /// Whoever waits learns that somebody new leads.
-    pub(crate) fn announce(&mut self) {
-        let event = News::Leader { epoch: self.core.epoch(), leader: self.leader.clone() };
-        self.outbox.send(self.event.clone(), &event);
-    }
-
-    fn answer_probe(&mut self, probe: Message) {
-        if let Some(reply) = probe.reply.filter(|reply| self.subjects.may_answer_to(reply)) {
-            self.outbox.send(Address::Subject(reply), &self.core.epoch());
+    fn answer_status(&mut self, now: Time, reply: Option<Address>) {
+        if let Some(reply) = reply {
+            let status = self.status(now);
+            self.term.core().delivery().outbox().send(reply, &status);
         }
     }
 
-    fn is_connected(&self) -> bool {
-        self.client.connection_state() == async_nats::connection::State::Connected
+    fn status(&mut self, now: Time) -> Status {
+        let (provider, rules) = self.limits.status(now);
+        Status { provider, rules, ..self.term.status(now) }
+    }
+
+    fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some(reply) = reply else { return };
+        let core = self.term.core();
+        match Question::parse(payload) {
+            Ok(question) => core.explain(now, reply, question.id),
+            Err(invalid) => core.refuse_invalid(ReplyTo::alone(reply), invalid.id.as_ref(), invalid.to_string()),
+        }
     }
 
     async fn obey(&mut self, order: Order) {
-        let now = self.clock.now();
+        let (now, core) = (self.alarm.now(), self.term.core());
         match order {
-            Order::HandOver(to) => {
-                self.handing_over = true;
-                // First, as it may take long to collect the state.
-                self.send_elsewhere().await;
-                let now = self.clock.now();
-                let snapshot = self.core.snapshot(now, MAX_PERMITS);
-                let (epoch, moment) = (self.core.epoch(), Moment::now());
-                let handover = Handover { snapshot, epoch, moment, rules: self.rules.revision };
-                to.send(handover).ok();
-            }
-            Order::Marked(number) => {
-                self.writing = false;
-                self.marked(now, number);
-            }
+            Order::HandOver(to) => self.hand_over(to).await,
+            Order::CheckpointWritten(number) => self.note_checkpoint(now, number),
             Order::StoreLost => {
-                self.tally.store_losses += 1;
-                self.handle(now, Event::StoreLost);
+                core.tally().store_losses += 1;
+                core.handle(now, Event::StoreLost);
             }
             Order::WallClock { unix_at_origin, ahead_secs } => {
-                self.tally.clock_ahead_secs = ahead_secs;
-                self.handle(now, Event::WallClock { unix_at_origin });
+                core.tally().clock_ahead_secs = ahead_secs;
+                core.handle(now, Event::WallClock { unix_at_origin });
             }
             Order::Provider(news) => self.hear_provider(now, news),
             Order::Rules(rules) => self.take_rules(now, rules),
             Order::Report(to) => {
-                let (tally, remembered) = (self.tally.clone(), self.core.remembered());
-                to.send(Report { status: self.status(now), tally, remembered }).ok();
+                let status = self.status(now);
+                to.send(self.term.core().report(status)).ok();
             }
         }
     }
 
-    /// Where this loop's own messages come in again.
-    pub(crate) fn own_echo(&self) -> Address {
-        Address::Subject(self.endpoints.echo.clone())
+    /// The store has taken a checkpoint. Clients whose requests were left unread may have given up,
+    /// or have asked another leader: they are to ask again.
+    fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
+        if self.term.note_checkpoint(now, number) {
+            for inbound in self.intake.backlog() {
+                self.take(now, inbound);
+            }
+        }
+    }
+
+    fn hear_provider(&mut self, now: Time, news: ProviderNews) {
+        let core = self.term.core();
+        match news {
+            ProviderNews::Limits(contract) => {
+                let change = self.limits.take_contract(now, core.resource(), contract);
+                self.change_limits(now, change);
+            }
+            ProviderNews::Levels { asked, heard, levels } => {
+                let levels = levels_by_limit(core.resource(), heard.since(asked), &levels);
+                core.handle(now, Event::Levels { asked, heard, levels });
+            }
+            ProviderNews::Trouble(error) => {
+                core.tally().provider_failures.count(error.kind);
+                self.limits.note_provider_trouble(core.resource().name(), &error);
+            }
+            ProviderNews::Well => self.limits.note_provider_well(core.resource().name()),
+        }
+    }
+
+    /// Goes on under other rules, and then under what the provider's contract makes of them.
+    fn take_rules(&mut self, now: Time, rules: NewRules) {
+        let change = self.limits.take_rules(self.term.core().resource(), rules);
+        if change.is_some() {
+            self.change_limits(now, change);
+            let change = self.limits.keep_to_contract(self.term.core().resource());
+            self.change_limits(now, change);
+        }
+    }
+
+    fn change_limits(&mut self, now: Time, change: Option<LimitChange>) {
+        let Some((resource, news)) = change.map(LimitChange::into_parts) else { return };
+        let core = self.term.core();
+        core.handle(now, Event::Limits(resource));
+        let event = News::Limits { limits: news, epoch: Some(core.epoch()) };
+        core.announce(&event);
+    }
+
+    /// Does what is due. A start that no worker can be told of in time is not committed: its answer
+    /// would be sent after the reconnect, and all calls of the pause would come at once.
+    fn keep_time(&mut self) {
+        if !self.term.may_answer() {
+            return;
+        }
+        let (now, core) = (self.alarm.now(), self.term.core());
+        if core.next_wakeup().is_some_and(|wakeup| wakeup <= now) {
+            core.handle(now, Event::Wake);
+        }
+        core.probe_on(now);
+        self.purges.step(now, core);
+    }
+
+    /// Gives the resource up. Waiting requests are sent elsewhere first, because the state may take
+    /// long to collect.
+    async fn hand_over(&mut self, to: oneshot::Sender<Handover>) {
+        self.term.core().send_elsewhere(self.alarm.now()).await;
+        to.send(self.term.core().handover(self.alarm.now(), self.limits.revision())).ok();
+    }
+
+    /// Sends all requests elsewhere that wait or have come in. A leader that was replaced leaves
+    /// requests over NATS to its successor, which has received them too.
+    async fn say_farewell(&mut self, handing_over: bool) -> anyhow::Result<()> {
+        self.term.core().send_elsewhere(self.alarm.now()).await;
+        if handing_over {
+            self.intake.drain().await?;
+            while let Some(inbound) = self.intake.last().await {
+                self.take(self.alarm.now(), inbound);
+                self.term.core().delivery().publish().await;
+            }
+        }
+        for inbound in self.intake.close_here() {
+            self.take(self.alarm.now(), inbound);
+        }
+        self.term.core().delivery().flush().await
     }
 }

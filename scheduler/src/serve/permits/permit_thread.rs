@@ -1,5 +1,6 @@
-//! The threads on which permit loops run, each with a connection of its own, so that neither KV nor HTTP delays an answer, and up to
-//! the number of threads no other resource.
+//! The threads on which permit loops run. Each has a connection of its own, so that neither KV nor
+//! HTTP delays an answer. A resource shares its thread only if there are more resources than
+//! threads.
 
 use crate::connection::round_trip;
 use crate::serve::permits::permit_loop::{Parts, PermitLoop};
@@ -10,8 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
-/// A handle on the threads; they end when the handle and all its clones are dropped and every loop
-/// has ended.
+/// A handle on the threads. They end when all handles are dropped and every loop has ended.
 #[derive(Clone, Debug)]
 pub struct PermitThreads {
     threads: Arc<[PermitThread]>,
@@ -69,7 +69,7 @@ impl Ended {
     }
 }
 
-/// Tells of the end of a thread, whatever ends it.
+/// Tells of the end of a thread, however it ends.
 struct EndTold(mpsc::UnboundedSender<()>);
 
 impl Drop for EndTold {
@@ -79,7 +79,7 @@ impl Drop for EndTold {
 }
 
 impl PermitThreads {
-    /// Starts so many threads. What `connect` returns for the number of each is run on it.
+    /// Starts so many threads. Each thread runs what `connect` returns for its number.
     ///
     /// # Errors
     /// If the system gives no thread, or a connection fails.
@@ -152,7 +152,7 @@ async fn serve_loops<F>(
                 Some(new_loop) => start_loop(&client, &mut running, new_loop).await,
                 None => break,
             },
-            // Who started it hears of its end, too.
+            // The task that started the loop hears of its end, too.
             Some(_ended) = running.join_next() => {}
         }
     }
@@ -174,7 +174,7 @@ async fn start_loop(client: &Client, running: &mut JoinSet<()>, NewLoop { parts,
     }
 }
 
-/// Subscribes, and makes sure that the server knows before anybody is told.
+/// Subscribes, and returns when the server knows of it.
 async fn subscribe(client: &Client, parts: Parts) -> anyhow::Result<PermitLoop> {
     let permit_loop = PermitLoop::subscribe(client.clone(), parts).await?;
     round_trip(client).await?;

@@ -88,7 +88,8 @@ fn fractions_are_exact() {
             step(0, "processing-units=1", WaitNs(333_333_334), &["0"]),
             step(333_333_333, "processing-units=1", WaitNs(1), &["0.999999"]),
             step(333_333_334, "processing-units=1", Admitted, &["0"]),
-            // The 2 thirds of a nanosecond that were left over still count a whole second after the start.
+            // The 2 thirds of a nanosecond that were left over still count a whole second after the
+            // start.
             step(666_666_667, "processing-units=1", Admitted, &["0"]),
             step(SECOND, "processing-units=1", Admitted, &["0"]),
             step(SECOND, "processing-units=0.000001", WaitNs(334), &["0"]),

@@ -62,7 +62,8 @@ async fn until(condition: impl Fn() -> bool) {
 async fn a_cost_is_read_from_query_or_header() {
     #[rustfmt::skip]
     let table: [(&str, &[Header], u16, &str); 17] = [
-        // query,                                  headers,                             status, spent or message
+        // query,                                  headers,                             status,
+        // spent or message
         ("",                                       &[],                                    200, "0"),
         ("?processing-units=2.5",                  &[],                                    200, "2.5"),
         ("?processing-units=0.0000001",            &[],                                    200, "0.000001"),
@@ -133,7 +134,8 @@ async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
         (RetryAfter::Missing,       None),
     ];
     for (form, stated) in table {
-        // The call that is rejected fills the bucket up, so that its wait does not depend on when it comes.
+        // The call that is rejected fills the bucket up, so that its wait does not depend on when
+        // it comes.
         let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).retry_after(form)).await;
         assert_eq!(answer(call(&upstream, "")).await.status(), 200);
         let response = answer(call(&upstream, "")).await;
@@ -328,7 +330,8 @@ async fn nothing_is_logged_unless_asked_for() {
     }
 }
 
-/// Many clients at once push against the limit; the log must show what the clients saw and no window with too much.
+/// Many clients at once push against the limit; the log must show what the clients saw and no
+/// window with too much.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_connections_get_no_token_too_many() {
     const CLIENTS: usize = 64;

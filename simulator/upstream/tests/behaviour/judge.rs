@@ -1,4 +1,5 @@
-//! The account against a judge that keeps no state: it adds up the whole history anew for every call.
+//! The account against a judge that keeps no state: it adds up the whole history anew for every
+//! call.
 
 use proptest::prelude::*;
 use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection::RetryAfter, Unit};
@@ -24,12 +25,14 @@ struct Limit {
 }
 
 impl Limit {
-    /// The largest sum of costs that may fall in a window from one call to a later one, times the period.
+    /// The largest sum of costs that may fall in a window from one call to a later one, times the
+    /// period.
     fn allowed(&self, window_ns: i128) -> i128 {
         self.capacity_micros * (self.period_ns + window_ns)
     }
 
-    /// Whether in every window that ends with the last call, all calls together stay within what is allowed.
+    /// Whether in every window that ends with the last call, all calls together stay within what is
+    /// allowed.
     fn is_kept_by(&self, calls: &[Call]) -> bool {
         let Some(last) = calls.last() else { return true };
         let mut sum = 0;
@@ -85,8 +88,8 @@ fn duration(ns: i128) -> Duration {
 }
 
 proptest! {
-    /// In any window of length T at most capacity + rate × T is admitted, and whatever fits is admitted: no token too
-    /// many, none too few.
+    /// In any window of length T at most capacity + rate × T is admitted, and whatever fits is
+    /// admitted: no token too many, none too few.
     #[test]
     fn exactly_what_fits_every_window_is_admitted(
         limits in prop::collection::vec(arb_limit(), 1..=MAX_POLICIES),

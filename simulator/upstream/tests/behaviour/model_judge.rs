@@ -153,7 +153,8 @@ fn judged(judges: &mut [Judge], now_ns: u64, micros: u64) -> bool {
     fits
 }
 
-/// Account and judges admit the same calls; and whoever waits as told is admitted, whoever comes a nanosecond earlier is not.
+/// Account and judges admit the same calls; and whoever waits as told is admitted, whoever comes a
+/// nanosecond earlier is not.
 fn check(limits: &[Limit], calls: &[Call]) -> Result<(), TestCaseError> {
     let mut account = Account::new(limits.iter().map(Limit::policy).collect());
     let mut judges: Vec<Judge> = limits.iter().map(Judge::new).collect();

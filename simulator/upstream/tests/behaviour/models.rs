@@ -184,7 +184,8 @@ fn a_leaky_bucket_counts_what_other_policies_reject() {
         &["requests=4/4s;leaky-bucket", "processing-units=1/1s"],
         &[
             step(0, "requests=2 processing-units=1", Admitted, &["2", "0"]),
-            // The processing units would have a second to wait; the bucket that was filled meanwhile has two.
+            // The processing units would have a second to wait; the bucket that was filled
+            // meanwhile has two.
             step(0, "requests=2 processing-units=1", WaitNs(2 * SECOND), &["0", "0"]),
             step(2 * SECOND, "requests=2 processing-units=1", Admitted, &["0", "0"]),
             step(4 * SECOND, "processing-units=2", Never, &["1", "1"]),

@@ -177,7 +177,8 @@ fn entries(machine: &mut Machine, elements: Vec<Value>) -> Outcome {
     machine.array(pairs)
 }
 
-/// Sorted by insertion, since a comparison can fail; by text unless there is a function that compares.
+/// Sorted by insertion, since a comparison can fail; by text unless there is a function that
+/// compares.
 fn sorted(machine: &mut Machine, elements: Vec<Value>, compare: Option<&Value>) -> Outcome<Vec<Value>> {
     let mut sorted: Vec<Value> = Vec::new();
     for element in elements {

@@ -128,7 +128,8 @@ impl<'a> Parser<'a> {
         if length >= MAX_DEPTH { Err(self.wrong(Problem::TooDeep)) } else { Ok(()) }
     }
 
-    /// Goes to where a statement seems to begin behind what was `read`, so that nothing is read twice.
+    /// Goes to where a statement seems to begin behind what was `read`, so that nothing is read
+    /// twice.
     fn pass_over(&mut self, read: usize) {
         loop {
             match self.peek() {

@@ -3,7 +3,8 @@
 use rampmeter_upstream::{Account, Cost, Policy, Rejection};
 use std::time::Duration;
 
-/// One call: when it arrives in nanoseconds, what it costs, what comes of it, and the levels afterwards.
+/// One call: when it arrives in nanoseconds, what it costs, what comes of it, and the levels
+/// afterwards.
 pub(crate) struct Step {
     at_ns: u64,
     cost: &'static str,

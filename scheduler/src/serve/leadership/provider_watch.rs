@@ -1,18 +1,20 @@
 //! Asking a provider while this process leads the resource.
 //!
-//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate. What a provider needs to ask, such as
-//! an access token, is kept from one term to the next.
+//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate.
+//! What a provider needs for its questions, such as an access token, is kept from one term to the
+//! next.
 
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, ProviderSettings};
-use crate::serve::leadership::resource_leader::{LoopHandle, LoopWatch};
-use crate::serve::limits::provider_news::ProviderNews;
-use crate::serve::permits::permit_loop::Order;
+use crate::serve::limits::provider_view::ProviderNews;
+use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
-/// Asks `provider` as often as `settings` say, and tells the loop that leads, until the process has no more use for `led`.
+/// Asks `provider` as often as `settings` say, and tells the loop that leads. Returns when `led` is
+/// closed.
 pub(crate) async fn keep_asking(
     mut provider: impl Provider,
     settings: ProviderSettings,
@@ -27,14 +29,14 @@ pub(crate) async fn keep_asking(
         let Some(LoopHandle { orders, .. }) = handle else { continue };
         tokio::select! {
             biased;
-            // With the term ends the question that is under way.
+            // The end of the term ends the question that is under way.
             changed = led.changed() => if changed.is_err() { return },
             () = ask_for_a_term(&mut provider, &settings, clock, &orders) => {}
         }
     }
 }
 
-/// Asks as if the term had no end.
+/// Asks without end: the term's end cancels this.
 async fn ask_for_a_term(
     provider: &mut impl Provider,
     settings: &ProviderSettings,
@@ -59,14 +61,14 @@ async fn ask_for_a_term(
         };
         for news in news.into_iter().flatten() {
             if orders.send(Order::Provider(news)).await.is_err() {
-                // The loop is gone: that its term has ended is about to be told.
+                // The loop is gone, and `led` will show that soon.
                 return std::future::pending().await;
             }
         }
     }
 }
 
-/// Nothing, where the provider has nothing to tell.
+/// Nothing if the provider has nothing to tell.
 async fn ask(
     provider: &mut impl Provider,
     topic: Topic,

@@ -1,6 +1,6 @@
-//! What workers tell of the upstream's answers, understood and counted.
+//! The upstream's answers, as workers report them: read in the resource's dialect, and counted.
 
-use crate::serve::permits::tally::Tally;
+use crate::serve::permits::answers::tally::Tally;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::id::PermitId;
@@ -9,10 +9,11 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use std::collections::BTreeMap;
 
-/// How often the log tells of one header's values that can't be read: they come with every answer, or never.
+/// Pause between two log lines about one header that cannot be read: such a header comes with every
+/// answer, or never.
 const TOLD_EVERY: Span = Span::from_secs(60);
 
-/// One upstream's, for as long as its resource is led here.
+/// Reads the answers of one upstream for as long as this process leads its resource.
 #[derive(Debug)]
 pub(crate) struct ResponseReader {
     reader: Reader,

@@ -1,4 +1,4 @@
-//! Counting on the permit loop's thread, without locks: plain numbers, copied when somebody asks.
+//! Counting on the permit loop's thread, without locks: plain numbers, copied for each report.
 
 use crate::provider::FailureKind;
 use rampmeter_protocol::code::Code;
@@ -97,7 +97,7 @@ impl ProviderFailures {
 /// What one permit loop has counted.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// From reading a message to having its answers, beside waiting in line.
+    /// From reading a message to having its answers, without waiting in the queue.
     pub decisions: Histogram,
     /// From asking to the start, by class.
     pub waits: Vec<Histogram>,
@@ -107,11 +107,11 @@ pub struct Tally {
     pub answers: Answers,
     /// Values of the upstream's headers that could not be read, by header.
     pub unreadable: BTreeMap<&'static str, u64>,
-    /// Marks that the store has taken.
-    pub marks: u64,
-    /// How often it has not taken one in time.
+    /// Checkpoints that the store has taken.
+    pub checkpoints: u64,
+    /// How often the store has not taken one in time.
     pub store_losses: u64,
-    /// Answers to requests that waited which have reached no client.
+    /// Answers to waiting requests that have reached no client.
     pub undelivered: u64,
     /// How far the clock of this machine is ahead of the store's, by which windows are cut.
     pub clock_ahead_secs: f64,
@@ -119,7 +119,7 @@ pub struct Tally {
     pub standstills: u64,
     /// How often the store turned out to be older than it should be.
     pub store_went_back: u64,
-    /// Questions that the provider did not answer.
+    /// Questions that the provider did not answer, by kind of failure.
     pub provider_failures: ProviderFailures,
 }
 
@@ -134,7 +134,7 @@ impl Tally {
             refusals: Refusals::default(),
             answers: Answers::default(),
             unreadable: BTreeMap::new(),
-            marks: 0,
+            checkpoints: 0,
             store_losses: 0,
             undelivered: 0,
             clock_ahead_secs: 0.0,

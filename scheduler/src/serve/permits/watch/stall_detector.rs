@@ -1,9 +1,11 @@
 //! Telling a process that was stopped, or a machine that slept, from a permit loop that was busy.
 //!
-//! Only the first two need doubt: what such a process is about to say may be of any age. A busy loop goes on, even if a standby has
-//! taken its silence of 0.7 s for its end. All that it grants until its next mark finds the record taken is within marks that the store
-//! held, for starts of the 2.5 s behind each by a clock that the loop reads again for every message; and the successor counts all of
-//! that as spent until then. So an eager standby costs a change of leader and no token.
+//! Only the first two need doubt, because answers of such a process may be of any age. A busy loop
+//! goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants
+//! until its next checkpoint fails is within checkpoints that the store held. Those starts lie at
+//! most 2.5 s behind their checkpoint, by a clock that the loop reads for every message. The
+//! successor counts all of that as spent until then. So an early takeover costs a change of leader
+//! and no token.
 
 use crate::store::boot_ms;
 use rampmeter_protocol::clock::Clock;
@@ -13,20 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A loop comes by this often, whatever happens.
+/// How often a loop looks, whatever happens.
 pub const HEARTBEAT: Span = Span::from_millis(100);
-/// Longer than this, and another scheduler may have taken over: no thread of a machine that runs waits so long for a core.
+/// After a longer standstill another scheduler may lead. No thread of a running machine waits so
+/// long for a core.
 const STANDSTILL: Span = Span::from_millis(300);
 /// Pause between two stamps: a small part of a standstill, and no load.
 const STAMP_EVERY: Duration = Duration::from_millis(20);
 
-/// Time since the machine was started, which does not stop while it sleeps; where the system does not tell it, `now`.
+/// Time since the machine was started, which does not stop while it sleeps. If the system does not
+/// tell it, `now`.
 #[must_use]
 pub fn uptime(now: Time) -> Time {
     boot_ms().map_or(now, |ms| Time::ORIGIN + Span::from_millis(ms))
 }
 
-/// When this process ran, as a thread sees it that does nothing else. That thread alone writes.
+/// When this process ran, as a thread of its own sees it. Only that thread writes.
 #[derive(Debug)]
 pub struct ProcessWatch {
     stamp: AtomicU64,
@@ -35,7 +39,7 @@ pub struct ProcessWatch {
 }
 
 impl ProcessWatch {
-    /// Watches for as long as somebody has what is returned.
+    /// Watches until the last reference to the result is dropped.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -60,11 +64,12 @@ impl ProcessWatch {
         if self.is_stale(now) {
             self.stalled_until.store(now.nanos(), Ordering::Relaxed);
         }
-        // Whoever sees this stamp sees the standstill before it.
+        // A thread that sees this stamp also sees the standstill before it.
         self.stamp.store(now.nanos(), Ordering::Release);
     }
 
-    /// Whether the process has not run since the last stamp. A loop may be awake before the watching thread is.
+    /// Whether the process has not run since the last stamp. A loop may be awake before the
+    /// watching thread is.
     fn is_stale(&self, now: Time) -> bool {
         now.since(Time::from_nanos(self.stamp.load(Ordering::Acquire))) > STANDSTILL
     }
@@ -146,7 +151,7 @@ mod tests {
         assert_eq!(detector.standstill(at(4000)), None, "it is over");
     }
 
-    /// The machine's clock tells, as the process' own stands still as well.
+    /// The machine's clock shows the sleep, while the clock of the process stands still.
     #[test]
     fn time_passes_while_the_machine_sleeps() {
         let Some(ms) = boot_ms() else { return };

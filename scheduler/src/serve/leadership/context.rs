@@ -1,0 +1,37 @@
+//! What all leaders of a process share.
+
+use crate::denials::Denials;
+use crate::serve::health::Health;
+use crate::serve::leadership::peers::Peers;
+use crate::serve::permits::permit_thread::PermitThreads;
+use crate::serve::permits::watch::stall_detector::ProcessWatch;
+use crate::store::Store;
+use async_nats::Client;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::subject::Subjects;
+use std::sync::Arc;
+
+/// The connections, places and names that every leader of this process uses. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LeaderContext {
+    /// The connection for everything but permits.
+    pub client: Client,
+    /// What the server does not permit on it.
+    pub denials: Denials,
+    /// Where state is kept.
+    pub store: Store,
+    /// Where loops run.
+    pub permits: PermitThreads,
+    /// Where to subscribe.
+    pub subjects: Subjects,
+    /// What others see.
+    pub health: Arc<Health>,
+    /// The other schedulers.
+    pub peers: Arc<Peers>,
+    /// The clock of this process.
+    pub clock: Clock,
+    /// Tells when this process stood still.
+    pub process: Arc<ProcessWatch>,
+    /// The name of this scheduler process.
+    pub leader: String,
+}

@@ -1,0 +1,156 @@
+//! What a leader goes on from: the store's record, or what this process knows of it.
+
+use crate::serve::leadership::last_seen::Sequel;
+use crate::serve::leadership::resource_state::ResourceState;
+use crate::serve::messages::reply::ReplyTo;
+use crate::store::{Found, FoundState, Moment, PermitRecord, Revision, StateRecord, StoreError, StoredPages};
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::StartPolicy;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+
+/// What to go on from.
+pub(crate) enum Legacy {
+    /// The store never knew the resource.
+    None,
+    /// The latest record.
+    Latest(Inherited),
+    /// A record that may have had successors, which the store has lost.
+    Doubtful(Inherited),
+    /// A state that was known once, and its epoch. Another leader may have gone on from it.
+    Outdated(Snapshot, u64),
+    /// Nothing that can be used.
+    Lost,
+}
+
+/// A record with all that belongs to it.
+pub(crate) struct Inherited {
+    record: Box<StateRecord>,
+    permits: Vec<PermitRecord>,
+    pages: StoredPages,
+    /// For how long the record has been there.
+    there_for: Span,
+}
+
+impl Legacy {
+    /// What was found, beside what was seen before.
+    pub(crate) async fn of(state: &ResourceState, found: Found) -> Result<Self, StoreError> {
+        let (Found { revision, state: found }, resource) = (found, state.name());
+        Ok(match (found, state.seen()) {
+            (FoundState::Newer(version), _) => {
+                let reason = format!("its state is in format {version}, which a newer build wrote");
+                return Err(StoreError::Unavailable(reason));
+            }
+            (FoundState::Record(record), Some(seen)) if seen.sequel(&record, revision) == Sequel::Earlier => {
+                tracing::error!(%resource, "the store went back to an older state");
+                outdated(state, &seen.record).await?
+            }
+            (FoundState::Record(record), _) => Self::inherited(state, record, revision).await?,
+            (FoundState::Nothing, Some(seen)) => {
+                tracing::error!(%resource, "the stored state is gone");
+                outdated(state, &seen.record).await?
+            }
+            (FoundState::Nothing, None) => Legacy::None,
+            (FoundState::Damaged(damage, _), Some(seen)) => {
+                tracing::error!(%resource, %damage, "the stored state is damaged");
+                outdated(state, &seen.record).await?
+            }
+            (FoundState::Damaged(damage, Some(before)), None) => {
+                tracing::error!(%resource, %damage, "the stored state is damaged; going on from the one before");
+                outdated(state, &before).await?
+            }
+            (FoundState::Damaged(damage, None), None) => {
+                tracing::error!(%resource, %damage, "the stored state is lost; every bucket starts empty");
+                Legacy::Lost
+            }
+        })
+    }
+
+    async fn inherited(
+        state: &ResourceState,
+        record: Box<StateRecord>,
+        revision: Revision,
+    ) -> Result<Self, StoreError> {
+        let (store, name) = (&state.context().store, state.name());
+        let permits = store.read_permits(name, &record).await?;
+        let pages = store.read_pages(name, &record).await?;
+        let there_for = match state.seen().filter(|seen| seen.revision == revision && seen.record == *record) {
+            Some(seen) => seen.certainly_there_for(state.now(), &Moment::now(), None),
+            None => {
+                let by_store = store.age(name, revision).await?;
+                record.saved.certainly_past(&Moment::now(), Some(by_store))
+            }
+        };
+        let (epoch, remembered) = (record.epoch, permits.len());
+        tracing::info!(resource = %name, epoch, %there_for, permits = remembered, "going on from the stored state");
+        let latest = state.is_latest(&record);
+        let inherited = Inherited { record, permits, pages, there_for };
+        if latest {
+            return Ok(Legacy::Latest(inherited));
+        }
+        tracing::warn!(
+            resource = %name,
+            "the NATS server was started anew since the state was written, and may hold an older copy: limits of short periods start empty"
+        );
+        Ok(Legacy::Doubtful(inherited))
+    }
+
+    /// The core as its predecessor left it, in the next epoch. If the last epoch is not known for
+    /// sure, the next one is the wall time, which is above any epoch that was counted up.
+    pub(crate) fn restore(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
+        let core = match self {
+            Legacy::None => {
+                let start = start_text(resource.spec().start);
+                tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
+                Scheduler::new(resource, 1, now)
+            }
+            Legacy::Latest(inherited) => {
+                let epoch = inherited.record.epoch.saturating_add(1);
+                inherited.restore(resource, epoch, now)
+            }
+            Legacy::Doubtful(inherited) => {
+                let epoch = unix_ms().max(inherited.record.epoch.saturating_add(1));
+                inherited.restore(resource, epoch, now).without_stock(now)
+            }
+            Legacy::Outdated(snapshot, epoch) => {
+                let epoch = unix_ms().max(epoch.saturating_add(1));
+                Scheduler::restore(resource, epoch, now, now, &snapshot)
+            }
+            Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
+        };
+        core.fenced().with_pages_from(rand::random::<u32>() / 2)
+    }
+}
+
+impl Inherited {
+    fn restore(self, resource: Resource, epoch: u64, now: Time) -> Scheduler<ReplyTo> {
+        let snapshot = self.record.snapshot(&self.permits, self.pages);
+        Scheduler::restore(resource, epoch, now, now - self.there_for, &snapshot)
+    }
+}
+
+fn start_text(start: StartPolicy) -> &'static str {
+    match start {
+        StartPolicy::Full => "its buckets start full",
+        StartPolicy::Unproven => "its buckets start full and are drawn on with care",
+        StartPolicy::Empty => "its buckets start empty",
+    }
+}
+
+/// What has come in since this record may have been spent by a leader that is not known.
+async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Legacy, StoreError> {
+    let pages = state.context().store.read_pages(state.name(), record).await?;
+    Ok(Legacy::Outdated(record.cautious_snapshot(pages), record.epoch))
+}
+
+/// Whether no permit was ever granted, as far as the store tells: either that is so, or there was
+/// another store.
+pub(crate) fn is_fresh(found: &Found) -> bool {
+    match &found.state {
+        FoundState::Nothing => true,
+        FoundState::Record(record) => record.epoch == 1 && record.mark == 1,
+        FoundState::Damaged(..) | FoundState::Newer(_) => false,
+    }
+}

@@ -1,0 +1,173 @@
+//! Writing the state record of one term, by compare-and-set.
+
+use crate::serve::leadership::resource_state::ResourceState;
+use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
+use crate::store::{
+    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, freezes_of,
+};
+use rampmeter_scheduler_core::durability::snapshot::NewPage;
+
+/// Writes the records of one term.
+///
+/// A record replaces only a record of the same term: if another term has written, the write fails.
+#[derive(Debug)]
+pub(crate) struct StateWriter {
+    nonce: u64,
+    /// The revision of the record that is to be replaced.
+    revision: Revision,
+    /// Pages of checkpoints that may not be written: the next record may name them.
+    pages: Vec<NewPage>,
+    /// How often the connection had been made when the record was last known to be ours. Nothing if
+    /// that is not known any more.
+    connects: Option<u64>,
+}
+
+impl StateWriter {
+    /// Writes the first record of a term over the one at `revision`. This write decides who leads:
+    /// what was read before is true if the store takes it, even from a replica that lags behind.
+    pub(crate) async fn begin(
+        state: &mut ResourceState,
+        first: &PendingCheckpoint,
+        revision: Revision,
+    ) -> Result<Self, StoreError> {
+        let nonce = rand::random();
+        let record = checkpoint_record(state, first, nonce);
+        let (store, name) = (state.context().store.clone(), state.name().clone());
+        store.write_pages(&name, &first.checkpoint.state.new_pages).await?;
+        let revision = store.write(&name, &record, revision).await?;
+        delete_other_pages(state, record.clone());
+        state.note(record, revision);
+        Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()) })
+    }
+
+    /// Takes the pages that a checkpoint names.
+    pub(crate) fn take_pages(&mut self, pages: &mut Vec<NewPage>) {
+        self.pages.append(pages);
+    }
+
+    /// Writes a checkpoint.
+    pub(crate) async fn write_checkpoint(
+        &mut self,
+        state: &mut ResourceState,
+        pending: &PendingCheckpoint,
+    ) -> Result<(), StoreError> {
+        let record = checkpoint_record(state, pending, self.nonce);
+        self.write_with_pages(state, record).await
+    }
+
+    /// Notes that a write has failed. A bucket that was made anew meanwhile counts its revisions
+    /// anew.
+    pub(crate) fn note_failure(&mut self) {
+        self.connects = None;
+    }
+
+    /// Writes the last record of the term, and returns how many permits it remembers.
+    pub(crate) async fn write_handover(
+        &mut self,
+        state: &mut ResourceState,
+        handover: Handover,
+        successor: Option<String>,
+    ) -> Result<usize, StoreError> {
+        let store = &state.context().store;
+        let permits: Vec<PermitRecord> = handover.snapshot.permits.iter().map(PermitRecord::of).collect();
+        let permit_parts = store.write_permits(state.name(), handover.epoch, &permits).await?;
+        let record = StateRecord {
+            epoch: handover.epoch,
+            leader: state.context().leader.clone(),
+            nonce: self.nonce,
+            mark: u64::MAX,
+            released: true,
+            successor,
+            saved: handover.moment,
+            permit_parts,
+            levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
+            keys: KeysRecord::of(&handover.snapshot.keys),
+            freezes: freezes_of(&handover.snapshot.freezes),
+            rules: handover.rules,
+            server: store.server(),
+        };
+        self.write_with_pages(state, record).await?;
+        Ok(permits.len())
+    }
+
+    /// Writes a record, after the pages that it may name.
+    async fn write_with_pages(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
+        state.context().store.write_pages(state.name(), &self.pages).await?;
+        self.write(state, record).await?;
+        self.pages.clear();
+        Ok(())
+    }
+
+    /// Writes a record over the one that is ours.
+    async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
+        let connects = state.connects();
+        // After a power loss a revision can come twice: on another connection than before it proves
+        // nothing.
+        if self.connects != Some(connects) {
+            self.find_own(state).await?;
+            self.connects = Some(connects);
+        }
+        let store = state.context().store.clone();
+        self.revision = match store.write(state.name(), &record, self.revision).await {
+            Ok(revision) => revision,
+            // A write that timed out may have been done after all.
+            Err(StoreError::Superseded) => {
+                self.find_own(state).await?;
+                store.write(state.name(), &record, self.revision).await?
+            }
+            Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+        };
+        state.note(record, self.revision);
+        Ok(())
+    }
+
+    /// Takes the revision of the record, if it was written in this term. If the record is gone, or
+    /// older than it should be, what this term knows is still true, and is written once more. Any
+    /// other writer may be granting permits.
+    async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
+        let resource = state.name();
+        let Found { revision, state: found } = state.context().store.read(resource).await?;
+        match found {
+            FoundState::Record(found) if found.nonce == self.nonce => {}
+            FoundState::Nothing | FoundState::Damaged(..) => {
+                tracing::error!(%resource, "the stored state is gone or damaged; writing it anew");
+            }
+            FoundState::Record(_) | FoundState::Newer(_) => return Err(StoreError::Superseded),
+        }
+        if revision < self.revision {
+            tracing::error!(%resource, revision, known = self.revision, "the store went back");
+        }
+        self.revision = revision;
+        Ok(())
+    }
+}
+
+fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
+    let PendingCheckpoint { checkpoint, epoch, moment, rules } = pending;
+    StateRecord {
+        epoch: *epoch,
+        leader: state.context().leader.clone(),
+        nonce,
+        mark: checkpoint.number.0,
+        released: false,
+        successor: None,
+        saved: moment.clone(),
+        permit_parts: 0,
+        levels: LevelRecord::all_of(&checkpoint.state.levels, &checkpoint.budget),
+        keys: KeysRecord::of(&checkpoint.state.keys),
+        freezes: freezes_of(&checkpoint.state.freezes),
+        rules: *rules,
+        server: state.context().store.server(),
+    }
+}
+
+/// Deletes pages of former terms that the first record of this one does not name, beside the first
+/// permits.
+fn delete_other_pages(state: &ResourceState, record: StateRecord) {
+    let (store, resource) = (state.context().store.clone(), state.name().clone());
+    tokio::spawn(async move {
+        if let Err(error) = store.delete_other_pages(&resource, &record).await {
+            tracing::warn!(%resource, %error, "pages that no record names may be left in the store");
+        }
+    });
+}

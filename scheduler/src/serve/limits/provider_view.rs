@@ -1,0 +1,138 @@
+//! The provider of a resource's limits, as a permit loop knows it.
+
+use crate::provider::matching::{NewLimit, new_levels, new_limits, unmatched};
+use crate::provider::{Contract, ProvidedLevel, ProviderError};
+use crate::serve::limits::limit_change::LimitChange;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{ProviderState, ProviderStatus};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::ids::LimitId;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::SpecError;
+
+/// What a provider says.
+#[derive(Clone, Debug)]
+pub enum ProviderNews {
+    /// These are the limits, all of them.
+    Limits(Contract),
+    /// This is what the buckets hold.
+    Levels {
+        /// When it was asked. Calls sent before may be counted in; starts committed later are not.
+        asked: Time,
+        /// When its answer came. Calls sent later are not counted in.
+        heard: Time,
+        /// What they hold.
+        levels: Vec<ProvidedLevel>,
+    },
+    /// It does not answer a question: the known limits go on to count.
+    Trouble(ProviderError),
+    /// It has answered all questions that were asked last.
+    Well,
+}
+
+/// What a permit loop knows of its provider, for status and metrics.
+///
+/// The last contract that was heard stays here, because it goes on to count when rules change.
+#[derive(Clone, Debug)]
+pub(crate) struct ProviderView {
+    kind: &'static str,
+    state: ProviderState,
+    reason: Option<String>,
+    contract_heard: Option<Time>,
+    contract: Option<Contract>,
+    notes: Vec<String>,
+}
+
+impl ProviderView {
+    /// A provider of this kind that has said nothing yet.
+    pub(crate) fn new(kind: &'static str) -> Self {
+        ProviderView {
+            kind,
+            state: ProviderState::Unknown,
+            reason: None,
+            contract_heard: None,
+            contract: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// As the protocol has it.
+    pub(crate) fn status(&self, now: Time) -> ProviderStatus {
+        ProviderStatus {
+            kind: self.kind.to_owned(),
+            state: self.state,
+            reason: self.reason.clone(),
+            contract_age_ms: self.contract_heard.map(|heard| now.since(heard).millis()),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// Takes a contract. What it changes in `present`.
+    pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<LimitChange> {
+        self.contract_heard = Some(now);
+        self.contract = Some(contract);
+        self.keep_to_contract(present)
+    }
+
+    /// What the last contract changes in `present`. Limits take the capacity that the contract
+    /// gives for their unit and period; all other limits stay. The upstream's own word on its
+    /// limits is true, whatever the rules say.
+    pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<LimitChange> {
+        let contract = self.contract.as_ref()?;
+        let changed = new_limits(present.limits(), contract);
+        let missing = unmatched(present.limits(), contract).into_iter();
+        let mut notes: Vec<String> = missing.map(|limit| format!("no limit is configured for {limit}")).collect();
+        notes.extend(contract.notes.iter().cloned());
+        let change = changed_by(present, &changed);
+        if let Err(refused) = &change {
+            notes.push(format!("the contract can't count: {refused}"));
+        }
+        if self.notes != notes {
+            let (resource, notes) = (present.name(), notes.join("; "));
+            tracing::warn!(%resource, notes, "the contract differs from the limits that count");
+        }
+        self.notes = notes;
+        change.ok().flatten()
+    }
+
+    /// The provider fails: the limits stay what they are, and status and log say why.
+    pub(crate) fn note_trouble(&mut self, resource: &Name, error: &ProviderError) {
+        let reason = error.to_string();
+        if self.reason.as_ref() != Some(&reason) {
+            tracing::warn!(%resource, reason, "the provider fails; the known limits go on to count");
+        }
+        self.state = ProviderState::Failing;
+        self.reason = Some(reason);
+    }
+
+    /// The provider has answered.
+    pub(crate) fn note_well(&mut self, resource: &Name) {
+        if self.state == ProviderState::Failing {
+            tracing::info!(%resource, "the provider answers again");
+        }
+        self.state = ProviderState::Ok;
+        self.reason = None;
+    }
+}
+
+/// The resource under limits of these capacities; nothing if none has changed.
+fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<LimitChange>, SpecError> {
+    if changed.is_empty() {
+        return Ok(None);
+    }
+    let mut spec = present.spec().clone();
+    for new in changed {
+        tracing::warn!(resource = %spec.name, "the contract says that {new}; that counts from now on");
+        let named = spec.limits.iter_mut().filter(|limit| limit.name == new.name);
+        named.for_each(|limit| limit.capacity = new.capacity);
+    }
+    Ok(Some(LimitChange::between(present, Box::new(Resource::new(&spec)?))))
+}
+
+/// What the provider's buckets hold, by limit of `resource`.
+pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[ProvidedLevel]) -> Vec<(LimitId, Amount)> {
+    let told = new_levels(resource.limits(), levels);
+    tracing::debug!(resource = %resource.name(), %took, ?told, "the provider's levels");
+    told.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
+}

@@ -1,0 +1,38 @@
+//! The time of a permit loop.
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Time;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::Sleep;
+
+/// Wakes a loop at the time it was set to, or before.
+///
+/// A timer that is set to an earlier time is left alone: setting it costs more than an early look.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    clock: Clock,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Alarm {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Alarm { clock, timer: Box::pin(tokio::time::sleep(Duration::ZERO)) }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) fn set(&mut self, at: Time) {
+        let at = tokio::time::Instant::from_std(self.clock.instant(at));
+        if self.timer.is_elapsed() || at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
+        }
+    }
+
+    /// Returns at the time of the alarm.
+    pub(crate) async fn ring(&mut self) {
+        self.timer.as_mut().await;
+    }
+}

@@ -1,0 +1,267 @@
+//! Driving the core of one resource: each event goes in, and its commands become answers.
+
+use crate::serve::messages::inbound::Address;
+use crate::serve::messages::reply::{ReplyTo, refusal};
+use crate::serve::permits::answers::delivery::Delivery;
+use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
+use crate::serve::permits::answers::tally::Tally;
+use crate::store::{MAX_PERMITS, Moment};
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::event::Event as News;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::status::{Counters, Status};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::wire;
+
+/// Answers that go out at once where there are many: a millisecond's work or two.
+const SLICE: usize = 512;
+
+/// The core of one resource, and what becomes of its commands.
+///
+/// After each call but those for a handover the core holds no command: each was counted, and its
+/// answer is in the outbox.
+#[derive(Debug)]
+pub(crate) struct CoreDriver {
+    core: Scheduler<ReplyTo>,
+    delivery: Delivery,
+    tally: Tally,
+    /// Permits granted, without repeated answers.
+    grants: u64,
+}
+
+impl CoreDriver {
+    pub(crate) fn new(core: Scheduler<ReplyTo>, delivery: Delivery) -> Self {
+        let tally = Tally::new(core.resource().classes().len());
+        CoreDriver { core, delivery, tally, grants: 0 }
+    }
+
+    /// Takes an event, and writes all answers that follow from it.
+    pub(crate) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
+        self.core.handle(now, event);
+        while let Some(command) = self.core.poll_command() {
+            self.answer(now, command);
+        }
+    }
+
+    fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
+        self.count(&command);
+        if let Command::Announce(announcement) = &command {
+            let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
+            return self.delivery.announce(&news);
+        }
+        let waited = self.waited(&command);
+        let Self { delivery, core, .. } = self;
+        let left = match &command {
+            Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
+            Command::Grant(_)
+            | Command::Queued { .. }
+            | Command::Refuse { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_) => Vec::new(),
+        };
+        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| {
+            delivery.outbox().answer_waiting(to, waited, answer);
+        });
+    }
+
+    fn count(&mut self, command: &Command<ReplyTo>) {
+        match command {
+            Command::Grant(grant) if !grant.repeated => {
+                self.grants += 1;
+                self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
+            }
+            Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
+            Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+        }
+    }
+
+    /// The request that has waited for this answer. Most requests are answered at once: their ids
+    /// are not copied.
+    fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
+        match command {
+            Command::Grant(grant) if grant.repeated => {
+                self.delivery.undelivered().note_repeated(&grant.id);
+                None
+            }
+            Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
+            Command::Queued { id, .. } => Some(id.clone()),
+            Command::Refuse { .. } | Command::Settled { .. } | Command::Announce(_) => None,
+        }
+    }
+
+    /// Refuses a request for a reason of the core's.
+    pub(crate) fn refuse(&mut self, now: Time, to: ReplyTo, id: Option<PermitId>, refusal: Refusal) {
+        self.answer(now, Command::Refuse { to, id, refusal });
+    }
+
+    /// Refuses a message that the core does not see.
+    pub(crate) fn refuse_with(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
+        self.tally.refusals.count(code);
+        let refusal = refusal(id.map(PermitId::as_str), code, message, self.core.epoch());
+        self.delivery.outbox().answer(to, &refusal);
+    }
+
+    /// Refuses a message that is not of the protocol.
+    pub(crate) fn refuse_invalid(&mut self, to: ReplyTo, id: Option<&PermitId>, message: String) {
+        self.refuse_with(to, id, Code::InvalidRequest, message);
+    }
+
+    /// Answers why requests wait, or the request `id`.
+    pub(crate) fn explain(&mut self, now: Time, to: Address, id: Option<PermitId>) {
+        match self.core.explain(now, id.as_ref()) {
+            Ok(explanation) => self.delivery.outbox().send(to, &explanation),
+            Err(refusal) => self.refuse(now, ReplyTo::alone(to), id, refusal),
+        }
+    }
+
+    /// The state to be written next, if the core wants one written.
+    pub(crate) fn checkpoint(&mut self, now: Time, rules: u64) -> Option<PendingCheckpoint> {
+        let checkpoint = self.core.checkpoint(now)?;
+        Some(PendingCheckpoint { checkpoint, epoch: self.core.epoch(), moment: Moment::now(), rules })
+    }
+
+    /// The whole state, for a successor.
+    pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
+        let snapshot = self.core.snapshot(now, MAX_PERMITS);
+        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules }
+    }
+
+    /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
+    /// takes the answers, and other loops of this thread go on.
+    pub(crate) async fn send_elsewhere(&mut self, now: Time) {
+        self.core.handle(now, Event::HandOver);
+        while let Some(first) = self.core.poll_command() {
+            self.answer(now, first);
+            for _ in 1..SLICE {
+                let Some(command) = self.core.poll_command() else { break };
+                self.answer(now, command);
+            }
+            self.delivery.publish().await;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Publishes all answers, and gives up on requests of this process that take none any more.
+    pub(crate) async fn publish(&mut self, now: impl Fn() -> Time) {
+        self.delivery.publish().await;
+        while let Some(gone) = self.delivery.undelivered().take_own() {
+            gone.into_iter().for_each(|id| self.give_up_on(now(), id));
+            self.delivery.publish().await;
+        }
+    }
+
+    /// Takes the server's report of an answer that has reached no client.
+    pub(crate) fn take_report(&mut self, now: Time, report: &async_nats::Message) {
+        if let Some(id) = self.delivery.undelivered().take_report(now, report) {
+            self.give_up_on(now, id);
+        }
+    }
+
+    fn give_up_on(&mut self, now: Time, id: PermitId) {
+        self.tally.undelivered += 1;
+        self.handle(now, Event::Undelivered(id));
+    }
+
+    /// One step of the walk along requests whose connections may be gone.
+    pub(crate) fn probe_on(&mut self, now: Time) {
+        let Self { core, delivery, .. } = self;
+        if delivery.undelivered().step(|walk, may_be_gone| core.probe(now, walk, may_be_gone)) {
+            self.handle(now, Event::Wake);
+        }
+    }
+
+    /// One step of a walk that ends waits: how many it has ended, and where the walk goes on.
+    pub(crate) fn purge_on(&mut self, now: Time, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
+        let (ended, walk) = self.core.purge(walk, selection);
+        self.handle(now, Event::Wake);
+        (ended, walk)
+    }
+
+    /// How things stand, apart from what counts as the limits.
+    pub(crate) fn status(&mut self, now: Time, leader: &str) -> Status {
+        let limited_by = self.core.limited_by(now);
+        Status {
+            limits: self.core.limit_status(now),
+            classes: self.core.class_status(now),
+            resource: self.core.resource().name().clone(),
+            epoch: self.core.epoch(),
+            leader: leader.to_owned(),
+            // The core does not see what is refused before it.
+            counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
+            limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
+            provider: None,
+            rules: None,
+            corrections: self.core.corrections(),
+        }
+    }
+
+    /// The same with all that was counted.
+    pub(crate) fn report(&self, status: Status) -> Report {
+        Report { status, tally: self.tally.clone(), remembered: self.core.remembered() }
+    }
+
+    pub(crate) fn announce(&mut self, news: &News) {
+        self.delivery.announce(news);
+    }
+
+    pub(crate) fn note_upstream_429(&mut self) {
+        self.core.count_upstream_429();
+    }
+
+    pub(crate) fn delivery(&mut self) -> &mut Delivery {
+        &mut self.delivery
+    }
+
+    pub(crate) fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    pub(crate) fn resource(&self) -> &Resource {
+        self.core.resource()
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.core.epoch()
+    }
+
+    /// Permits granted in this term, without repeated answers.
+    pub(crate) fn grants(&self) -> u64 {
+        self.grants
+    }
+
+    /// When the core wants an event, whatever happens.
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
+        self.core.next_wakeup().map(|wakeup| wakeup.at)
+    }
+
+    /// When the core wants a checkpoint written.
+    pub(crate) fn next_checkpoint(&self) -> Option<Time> {
+        self.core.next_checkpoint()
+    }
+
+    /// Whether this checkpoint was taken after the core began to doubt that it leads.
+    pub(crate) fn settles_doubt(&self, number: CheckpointNumber) -> bool {
+        self.core.settles_doubt(number)
+    }
+
+    /// Whether the core grants permits again after a doubt.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.core.is_trusted()
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.delivery.is_connected()
+    }
+
+    /// Whether a walk along waiting requests is under way.
+    pub(crate) fn has_walk(&self) -> bool {
+        self.delivery.has_walk()
+    }
+}

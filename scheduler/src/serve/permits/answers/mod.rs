@@ -1,0 +1,7 @@
+//! The core of one resource, its answers, and their way out.
+
+pub(crate) mod core_driver;
+pub(crate) mod delivery;
+pub mod order;
+pub mod tally;
+pub(crate) mod undelivered;

@@ -1,0 +1,72 @@
+//! What the rest of the process asks of a permit loop, and what the loop hands back.
+
+use crate::serve::limits::effective_limits::NewRules;
+use crate::serve::limits::provider_view::ProviderNews;
+use crate::serve::permits::answers::tally::Tally;
+use crate::store::Moment;
+use rampmeter_protocol::status::Status;
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
+use tokio::sync::oneshot;
+
+/// An order to the loop. Dropping the sender of orders ends the loop.
+#[derive(Debug)]
+pub enum Order {
+    /// Grant nothing more, send all waiting requests elsewhere, and say what a successor must know.
+    HandOver(oneshot::Sender<Handover>),
+    /// The store holds this checkpoint.
+    CheckpointWritten(CheckpointNumber),
+    /// The store does not take checkpoints.
+    StoreLost,
+    /// Cut windows by a wall clock that showed this at the origin of time.
+    WallClock {
+        /// In nanoseconds since 1970.
+        unix_at_origin: u64,
+        /// How far the clock of this machine is ahead of it.
+        ahead_secs: f64,
+    },
+    /// Take what the provider of the limits says, or that it says nothing.
+    Provider(ProviderNews),
+    /// Go on under other rules.
+    Rules(NewRules),
+    /// Report how things stand.
+    Report(oneshot::Sender<Report>),
+}
+
+/// A checkpoint to be written. The loop takes no other one before it has heard of this one.
+#[derive(Clone, Debug)]
+pub struct PendingCheckpoint {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The epoch.
+    pub epoch: u64,
+    /// When the checkpoint was taken.
+    pub moment: Moment,
+    /// The edition of the rules that counted.
+    pub rules: u64,
+}
+
+/// How things stand.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// As the protocol has it.
+    pub status: Status,
+    /// What was counted.
+    pub tally: Tally,
+    /// Permits that are remembered.
+    pub remembered: usize,
+}
+
+/// The last state of a leader.
+#[derive(Debug)]
+pub struct Handover {
+    /// The state.
+    pub snapshot: Snapshot,
+    /// The epoch of the state.
+    pub epoch: u64,
+    /// When the state was taken.
+    pub moment: Moment,
+    /// The edition of the rules under which it was taken.
+    pub rules: u64,
+}

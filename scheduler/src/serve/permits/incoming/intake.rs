@@ -1,0 +1,117 @@
+//! All that comes in for a permit loop.
+
+use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
+use crate::serve::permits::answers::order::Order;
+use async_nats::{Client, Message, SubscribeError, Subscriber};
+use futures::{FutureExt, StreamExt};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use tokio::sync::mpsc;
+
+/// Reads orders, messages, probes and reports.
+///
+/// Nothing that was read is lost: a message that cannot be answered yet is put back.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    orders: mpsc::Receiver<Order>,
+    subscription: Subscriber,
+    probes: Subscriber,
+    /// Where NATS says which answers have reached no client.
+    reports: Subscriber,
+    /// Messages of this process.
+    here: mpsc::Receiver<Inbound>,
+    endpoints: Endpoints,
+    /// Read just before the loop began to doubt.
+    unread: Option<Inbound>,
+}
+
+/// What has come in.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// An order of this process.
+    Order(Order),
+    /// A message.
+    Inbound(Inbound),
+    /// Another scheduler asks whether this loop lives, and wants the answer there.
+    Probe(Option<Address>),
+    /// An answer has reached no client.
+    Report(Message),
+    /// Nothing more will come.
+    End,
+}
+
+impl Intake {
+    /// Subscribes to all that concerns `resource`. Reports come in at `reports`.
+    pub(crate) async fn subscribe(
+        client: &Client,
+        (subjects, resource, leader): (&Subjects, &Name, &str),
+        reports: String,
+        (orders, here): (mpsc::Receiver<Order>, mpsc::Receiver<Inbound>),
+    ) -> Result<Self, SubscribeError> {
+        Ok(Intake {
+            orders,
+            subscription: client.subscribe(format!("{}.*.{resource}", subjects.prefix())).await?,
+            probes: client.subscribe(subjects.probe(resource, leader)).await?,
+            reports: client.subscribe(reports).await?,
+            here,
+            endpoints: Endpoints::new(subjects, resource),
+            unread: None,
+        })
+    }
+
+    /// The next of all that comes in, without messages unless `reads`. Cancelling loses nothing.
+    pub(crate) async fn next(&mut self, reads: bool) -> Received {
+        tokio::select! {
+            biased;
+            order = self.orders.recv() => order.map_or(Received::End, Received::Order),
+            probe = self.probes.next() => {
+                probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
+            }
+            report = self.reports.next() => report.map_or(Received::End, Received::Report),
+            message = self.subscription.next(), if reads => {
+                message.map_or(Received::End, |message| Received::Inbound(self.endpoints.inbound(message)))
+            }
+            Some(inbound) = self.here.recv(), if reads => Received::Inbound(inbound),
+        }
+    }
+
+    /// A message that is here already. Messages of this process go first, because a burst begins
+    /// with a message that came over NATS if there is one.
+    pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
+        let here = self.here.try_recv().ok();
+        here.or_else(|| Some(self.endpoints.inbound(self.subscription.next().now_or_never()??)))
+    }
+
+    /// A report that is here already. It came before the messages that are here with it: a client
+    /// that was cut off has asked again behind it.
+    pub(crate) fn ready_report(&mut self) -> Option<Message> {
+        self.reports.next().now_or_never()?
+    }
+
+    /// Keeps a message until the loop is sure to lead.
+    pub(crate) fn put_back(&mut self, inbound: Inbound) {
+        self.unread = Some(inbound);
+    }
+
+    /// Messages of this process that no echo tells the age of, and the one that was put back.
+    pub(crate) fn backlog(&mut self) -> Vec<Inbound> {
+        self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
+    }
+
+    /// Ends the subscription. What was sent until now is still to be [read](Self::last).
+    pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
+        Ok(self.subscription.drain().await?)
+    }
+
+    /// The next of the last messages that came over NATS.
+    pub(crate) async fn last(&mut self) -> Option<Inbound> {
+        let message = self.subscription.next().await?;
+        Some(self.endpoints.inbound(message))
+    }
+
+    /// The last messages of this process. What it would send later goes elsewhere at once.
+    pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
+        self.here.close();
+        std::iter::from_fn(|| self.here.try_recv().ok()).collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! Requests for permits: from a payload to events of the core.
+
+use crate::serve::messages::inbound::Address;
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::watch::leadership_check::LeadershipCheck;
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::wire;
+
+/// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
+const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+
+/// Takes the requests that came in at one time.
+pub(crate) struct PermitRequests<'a> {
+    now: Time,
+    core: &'a mut CoreDriver,
+    leadership: &'a mut LeadershipCheck,
+}
+
+impl<'a> PermitRequests<'a> {
+    pub(crate) fn at(now: Time, core: &'a mut CoreDriver, leadership: &'a mut LeadershipCheck) -> Self {
+        PermitRequests { now, core, leadership }
+    }
+
+    /// Takes a message. A sender that wants no answer gets no permit.
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+        let Some(reply) = reply else { return };
+        if let Address::Subject(inbox) = &reply {
+            self.core.delivery().undelivered().note_alive(inbox);
+        }
+        match Incoming::<PermitRequest>::parse(payload) {
+            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), request),
+            Incoming::Many(requests) => {
+                let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
+                for request in requests {
+                    let to = self.place(&reply, &mut array, &request);
+                    self.take_one(to, request);
+                }
+                array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
+            }
+        }
+    }
+
+    /// Requests of an array that wait are answered one by one, all others together.
+    fn place(
+        &mut self,
+        reply: &Address,
+        array: &mut Option<usize>,
+        request: &Result<PermitRequest<'_>, Invalid>,
+    ) -> ReplyTo {
+        match request {
+            Ok(PermitRequest { mode: Mode::Wait, .. }) => ReplyTo::alone(reply.clone()),
+            Ok(PermitRequest { mode: Mode::Allow | Mode::Reserve, .. }) | Err(_) => {
+                let outbox = self.core.delivery().outbox();
+                let array = *array.get_or_insert_with(|| outbox.begin_array(reply.clone()));
+                outbox.place(array)
+            }
+        }
+    }
+
+    fn take_one(&mut self, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+        let Self { now, core, leadership } = self;
+        let request = match request {
+            Ok(request) => request,
+            Err(invalid) => return core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
+        };
+        let to = to.with_left(request.left);
+        if leadership.is_clearing() {
+            let message = "the scheduler has been away; ask again at once".to_owned();
+            return core.refuse_with(to, request.id.as_ref(), Code::Unavailable, message);
+        }
+        if let Some(late_by) = forgotten_for(&request) {
+            let message = format!("`sent_unix_ms`: sent so long ago that its `max_wait_ms` passed {late_by} ms ago");
+            return core.refuse_with(to, request.id.as_ref(), Code::NotInTime, message);
+        }
+        if leadership.note_epoch(core.epoch(), request.epoch) {
+            core.handle(*now, Event::Doubt);
+        }
+        match wire::ask(core.resource(), to, &request) {
+            Ok(ask) => core.handle(*now, Event::Ask(ask)),
+            Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
+        }
+    }
+}
+
+/// How many milliseconds ago the sender of a request gave up, if that is certain although clocks
+/// differ. Such a request was held back while its sender was disconnected.
+fn forgotten_for(request: &PermitRequest<'_>) -> Option<u64> {
+    let (sent, most) = (request.sent_unix_ms?, request.max_wait_ms?);
+    let given_up = sent as f64 + most.span().millis() + CLOCK_TOLERANCE.millis();
+    let late = unix_ms() as f64 - given_up;
+    (late > 0.0).then_some(late as u64)
+}

@@ -1,0 +1,70 @@
+//! What became of permits: from a payload to events of the core.
+
+use crate::serve::messages::inbound::Address;
+use crate::serve::messages::reply::ReplyTo;
+use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::incoming::response_reader::ResponseReader;
+use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::adaptation::observation::Observation;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::wire;
+
+/// The status of an upstream's answer to a call above its limits.
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// Takes the settles that came in at one time.
+pub(crate) struct Settles<'a> {
+    now: Time,
+    core: &'a mut CoreDriver,
+    responses: &'a mut ResponseReader,
+}
+
+impl<'a> Settles<'a> {
+    pub(crate) fn at(now: Time, core: &'a mut CoreDriver, responses: &'a mut ResponseReader) -> Self {
+        Settles { now, core, responses }
+    }
+
+    /// Takes a message.
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+        match Incoming::<Settle>::parse(payload) {
+            Incoming::One(settle) => self.take_one(reply.map(ReplyTo::alone), settle),
+            Incoming::Many(settles) => {
+                let array = reply.map(|reply| self.core.delivery().outbox().begin_array(reply));
+                for settle in settles {
+                    let to = array.map(|array| self.core.delivery().outbox().place(array));
+                    self.take_one(to, settle);
+                }
+                array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
+            }
+        }
+    }
+
+    fn take_one(&mut self, to: Option<ReplyTo>, settle: Result<Settle<'_>, Invalid>) {
+        match settle {
+            Ok(settle) => {
+                let observation = self.observe(&settle);
+                let settle = wire::settle(self.core.resource(), to, &settle, observation);
+                self.core.handle(self.now, Event::Settle(settle));
+            }
+            Err(invalid) => {
+                tracing::warn!(reason = %invalid, "a settle is not of the protocol");
+                if let Some(to) = to {
+                    self.core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
+                }
+            }
+        }
+    }
+
+    /// What the upstream's answer tells of its limits.
+    fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
+        let response = settle.response.as_ref()?;
+        if response.status == TOO_MANY_REQUESTS {
+            self.core.note_upstream_429();
+            let retry_after = response.headers.get("retry-after");
+            tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
+        }
+        Some(self.responses.hear(self.now, self.core.tally(), &settle.id, response))
+    }
+}

@@ -1,0 +1,191 @@
+//! The core of one term, which answers only while this process leads.
+
+use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::checkpoint_queue::CheckpointQueue;
+use crate::serve::permits::incoming::permit_requests::PermitRequests;
+use crate::serve::permits::leader_announcement::LeaderAnnouncement;
+use crate::serve::permits::watch::leadership_check::{Finding, LeadershipCheck};
+use crate::serve::permits::watch::loopback_check::LoopbackCheck;
+use crate::serve::permits::watch::stall_detector::HEARTBEAT;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::CheckpointNumber;
+
+/// How often a lost connection is looked at.
+const RECONNECT_POLL: Span = Span::from_millis(5);
+
+/// The core, and all that tells whether its answers may go out.
+///
+/// The core hears of every doubt before its next event. Checkpoints are handed out only while this
+/// loop hears its own messages, so that a loop that hears nothing does not lead for ever.
+#[derive(Debug)]
+pub(crate) struct TermGuard {
+    core: CoreDriver,
+    leadership: LeadershipCheck,
+    loopback: LoopbackCheck,
+    announcement: LeaderAnnouncement,
+    checkpoints: CheckpointQueue,
+}
+
+impl TermGuard {
+    pub(crate) fn new(
+        core: CoreDriver,
+        (leadership, loopback): (LeadershipCheck, LoopbackCheck),
+        announcement: LeaderAnnouncement,
+        checkpoints: CheckpointQueue,
+    ) -> Self {
+        TermGuard { core, leadership, loopback, announcement, checkpoints }
+    }
+
+    /// Begins the term. Workers that wait for a former leader ask again while this one listens.
+    pub(crate) fn start(&mut self) {
+        match self.leadership.is_listening() {
+            false => self.begin(),
+            true => self.announce(),
+        }
+    }
+
+    pub(crate) fn core(&mut self) -> &mut CoreDriver {
+        &mut self.core
+    }
+
+    /// Takes the requests that came in at `now`.
+    pub(crate) fn requests(&mut self, now: Time) -> PermitRequests<'_> {
+        PermitRequests::at(now, &mut self.core, &mut self.leadership)
+    }
+
+    /// Whether messages are read.
+    pub(crate) fn reads(&self) -> bool {
+        self.leadership.reads()
+    }
+
+    /// Whether answers reach the clients, and may do so.
+    pub(crate) fn may_answer(&self) -> bool {
+        self.core.is_connected() && self.leadership.reads()
+    }
+
+    /// Whether a walk along waiting requests is under way.
+    pub(crate) fn has_walk(&self) -> bool {
+        self.core.has_walk()
+    }
+
+    pub(crate) fn status(&mut self, now: Time) -> Status {
+        self.core.status(now, self.announcement.leader())
+    }
+
+    /// When there is something to do if nothing happens.
+    pub(crate) fn next_look(&self, now: Time) -> Time {
+        let heartbeat = now + HEARTBEAT;
+        match (self.core.is_connected(), self.leadership.grants()) {
+            (false, _) => now + RECONNECT_POLL,
+            (true, false) => heartbeat,
+            (true, true) => {
+                let echo = self.loopback.next_look(now, self.core.grants());
+                let due = self.next_checkpoint(now).into_iter().chain(self.core.next_wakeup());
+                due.chain([heartbeat, echo]).min().unwrap_or(heartbeat)
+            }
+        }
+    }
+
+    fn next_checkpoint(&self, now: Time) -> Option<Time> {
+        let hears = self.loopback.is_alive(now);
+        self.checkpoints.next(self.core.next_checkpoint()).filter(|_| hears)
+    }
+
+    /// Notices a standstill, and the end of listening.
+    pub(crate) fn watch_out(&mut self, now: Time) {
+        match self.leadership.look(now) {
+            Some(Finding::StoodStill(away)) => {
+                let resource = self.core.resource().name();
+                tracing::warn!(%resource, standstill = %away, "this process stood still; checking who leads");
+                self.core.tally().standstills += 1;
+                self.loopback.lose(now);
+                self.core.delivery().outbox().forget();
+                self.core.handle(now, Event::Doubt);
+            }
+            Some(Finding::Listened(checkpoint)) => {
+                self.core.handle(now, Event::CheckpointStored(checkpoint));
+                self.begin();
+            }
+            None => {}
+        }
+    }
+
+    /// Sends the echo that is due, as long as it can be heard.
+    pub(crate) fn keep_heard(&mut self, now: Time) {
+        if !self.may_answer() {
+            // What is not read cannot be heard.
+            self.loopback.lose(now);
+        }
+        if !self.core.is_connected() {
+            return;
+        }
+        if let Some(echo) = self.loopback.send(now, self.core.grants()) {
+            self.core.delivery().send_echo(&echo);
+        }
+    }
+
+    /// Hands out the next checkpoint if it is due, under this edition of the rules.
+    pub(crate) fn keep_checkpointed(&mut self, now: Time, rules: u64) {
+        let due = self.next_checkpoint(now).is_some_and(|due| due <= now);
+        if !due || self.leadership.is_listening() || !self.core.is_connected() {
+            return;
+        }
+        if let Some(pending) = self.core.checkpoint(now, rules) {
+            self.checkpoints.push(pending);
+        }
+    }
+
+    /// The store has taken a checkpoint: no other scheduler led at that time. Whether messages that
+    /// were left unread are to be taken now.
+    pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
+        self.checkpoints.note_written();
+        self.core.tally().checkpoints += 1;
+        // This scheduler leads alone, but a worker has seen another leader: the first state of this
+        // term was not the last one that was written.
+        if self.core.settles_doubt(number)
+            && let Some(epoch) = self.leadership.settle()
+        {
+            self.core.tally().store_went_back += 1;
+            self.core.handle(now, Event::StoreWentBack { epoch });
+            self.begin();
+            return false;
+        }
+        self.core.handle(now, Event::CheckpointStored(number));
+        let token = if self.core.is_trusted() { self.leadership.clear(now) } else { None };
+        if let Some(token) = &token {
+            self.core.delivery().send_echo(token);
+        }
+        token.is_some()
+    }
+
+    /// Takes one of this loop's own messages.
+    pub(crate) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
+        if let Some(heard) = self.loopback.hear(now, payload) {
+            if heard.was_late {
+                self.core.handle(now, Event::HeldUp);
+            }
+            self.core.handle(now, Event::Delivered(heard.sent_at));
+        }
+        self.leadership.hear_echo(payload);
+    }
+
+    /// Nothing has come in: if the echo is late, so are answers.
+    pub(crate) fn notice_late_echo(&mut self, now: Time) {
+        if self.loopback.notice_late(now) {
+            self.core.handle(now, Event::HeldUp);
+        }
+    }
+
+    /// Permits are granted from now on.
+    fn begin(&mut self) {
+        self.announcement.open();
+        self.announce();
+    }
+
+    fn announce(&mut self) {
+        let news = self.announcement.news(self.core.epoch());
+        self.core.announce(&news);
+    }
+}

@@ -1,0 +1,167 @@
+//! A permit loop's messages to itself. If none comes in any more, the loop must not lead. While
+//! they are late, answers are late too, and waiting requests are granted nothing.
+
+use rampmeter_protocol::lateness::LATENESS;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Pause between two echoes when nothing is granted.
+const EVERY: Span = Span::from_secs(1);
+/// The shortest pause: one echo shows that all grants before it have come through.
+const SOONEST: Span = Span::from_millis(10);
+/// How long a loop may hear no echo: two of them were lost by then.
+const DEAD_AFTER: Span = Span::from_millis(3500);
+/// How often starts are put off while answers are late: half of what the margin pays for.
+const PUT_OFF: Span = Span::from_millis(25);
+
+/// Sends echoes on the way that requests and answers take, and hears them.
+///
+/// An echo follows each grant, as soon as the one before has come back.
+#[derive(Debug)]
+pub struct LoopbackCheck {
+    sent_at: Time,
+    heard_at: Time,
+    /// When the first echo was sent that has not come back.
+    unheard_since: Option<Time>,
+    /// Grants that an echo has followed.
+    followed: u64,
+    /// Whether the core was told that answers are late.
+    late: bool,
+    name: String,
+}
+
+/// An echo of this loop that has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// When the echo was sent: all answers until then have come through.
+    pub sent_at: Time,
+    /// Whether the core was told that answers are late.
+    pub was_late: bool,
+}
+
+impl LoopbackCheck {
+    /// A check that lives at `now`, and whose echoes begin with `name`.
+    #[must_use]
+    pub fn new(now: Time, name: &str) -> Self {
+        let name = name.to_owned();
+        LoopbackCheck { sent_at: now - EVERY, heard_at: now, unheard_since: None, followed: 0, late: false, name }
+    }
+
+    /// When the next echo is to be sent, where so many permits were granted in all.
+    #[must_use]
+    pub fn next_echo(&self, grants: u64) -> Time {
+        let follows = grants > self.followed && self.unheard_since.is_none();
+        self.sent_at + if follows { SOONEST } else { EVERY }
+    }
+
+    /// The echo to be sent at `now`, if one is due.
+    pub fn send(&mut self, now: Time, grants: u64) -> Option<String> {
+        if now < self.next_echo(grants) {
+            return None;
+        }
+        (self.sent_at, self.followed) = (now, grants);
+        self.unheard_since.get_or_insert(now);
+        Some(format!("{} {}", self.name, now.nanos()))
+    }
+
+    /// Takes an echo that came in at `now`. Nothing if it is another loop's.
+    pub fn hear(&mut self, now: Time, echo: &[u8]) -> Option<Heard> {
+        let echo: String = serde_json::from_slice(echo).ok()?;
+        let sent_at = Time::from_nanos(echo.strip_prefix(&self.name)?.strip_prefix(' ')?.parse().ok()?);
+        self.heard_at = now;
+        self.unheard_since = (sent_at < self.sent_at).then_some(self.sent_at);
+        Some(Heard { sent_at, was_late: std::mem::take(&mut self.late) })
+    }
+
+    /// Nothing can be heard: echoes are lost, and the next one is sent as soon as it can be heard.
+    pub fn lose(&mut self, now: Time) {
+        self.heard_at = now;
+        self.sent_at = now - EVERY;
+    }
+
+    /// Whether an echo was heard lately.
+    #[must_use]
+    pub fn is_alive(&self, now: Time) -> bool {
+        now.since(self.heard_at) < DEAD_AFTER
+    }
+
+    /// Whether the last echo is late at `now`, when nothing else has come in: then NATS does not
+    /// carry answers either. A busy loop hears its echo late, which says nothing of answers.
+    pub fn notice_late(&mut self, now: Time) -> bool {
+        let late = self.late_from().is_some_and(|late_from| late_from < now);
+        self.late |= late;
+        late
+    }
+
+    /// When to look for the echo: when it becomes late, and then as often as starts are put off.
+    #[must_use]
+    pub fn next_look(&self, now: Time, grants: u64) -> Time {
+        let next_echo = self.next_echo(grants);
+        let late = self.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
+        late.map_or(next_echo, |late| late.min(next_echo))
+    }
+
+    /// When the echo that is under way becomes late.
+    fn late_from(&self) -> Option<Time> {
+        self.unheard_since.map(|since| since + LATENESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(ms)
+    }
+
+    fn quoted(echo: Option<String>) -> Vec<u8> {
+        serde_json::to_vec(&echo.expect("an echo")).unwrap()
+    }
+
+    fn sent_at(heard: Option<Heard>) -> Option<Time> {
+        heard.map(|heard| heard.sent_at)
+    }
+
+    #[test]
+    fn a_loop_that_does_not_hear_itself_is_dead() {
+        let mut check = LoopbackCheck::new(at(10_000), "a");
+        let echo = quoted(check.send(at(10_000), 0));
+        assert!(check.send(at(10_999), 0).is_none());
+        assert_eq!(LoopbackCheck::new(at(10_000), "b").hear(at(10_001), &echo), None);
+        assert_eq!(sent_at(check.hear(at(11_001), &echo)), Some(at(10_000)));
+        assert!(check.is_alive(at(14_500)) && !check.is_alive(at(14_501)));
+        assert_eq!(check.hear(at(11_001), b"\"a\""), None);
+    }
+
+    #[test]
+    fn an_echo_follows_each_grant_and_becomes_late() {
+        let mut check = LoopbackCheck::new(at(10_000), "a");
+        let first = quoted(check.send(at(10_000), 0));
+        assert_eq!((check.next_echo(1), check.late_from()), (at(11_000), Some(at(10_050))), "one at a time");
+        check.hear(at(10_002), &first);
+        assert_eq!((check.next_echo(1), check.late_from()), (at(10_010), None));
+        let lost = quoted(check.send(at(10_010), 1));
+        assert_eq!(check.next_echo(1), at(11_010), "the echo has followed the grant");
+        let again = quoted(check.send(at(11_010), 1));
+        assert_eq!(check.late_from(), Some(at(10_060)));
+        check.hear(at(11_020), &lost);
+        assert_eq!(check.late_from(), Some(at(11_060)));
+        check.hear(at(11_021), &again);
+        assert_eq!(check.late_from(), None);
+        check.lose(at(12_000));
+        assert!(check.send(at(12_000), 1).is_some(), "as soon as it can be heard");
+    }
+
+    #[test]
+    fn a_late_echo_is_looked_for_again_and_its_end_is_told_once() {
+        let mut check = LoopbackCheck::new(at(10_000), "a");
+        let first = quoted(check.send(at(10_000), 0));
+        assert_eq!(check.next_look(at(10_000), 0), at(10_075));
+        assert!(!check.notice_late(at(10_050)) && check.notice_late(at(10_051)));
+        assert_eq!(check.next_look(at(10_075), 0), at(10_100));
+        assert_eq!(check.hear(at(10_080), &first), Some(Heard { sent_at: at(10_000), was_late: true }));
+        assert_eq!(check.next_look(at(10_080), 0), at(11_000));
+        let second = quoted(check.send(at(11_000), 0));
+        assert_eq!(check.hear(at(11_001), &second), Some(Heard { sent_at: at(11_000), was_late: false }));
+    }
+}

@@ -1,0 +1,11 @@
+//! The signal that ends the process's work.
+
+use tokio::sync::watch;
+
+/// Shows whether the process is to stop.
+pub(crate) type Stop = watch::Receiver<bool>;
+
+/// Returns when `stop` says so.
+pub(crate) async fn stopped(stop: &mut Stop) {
+    stop.wait_for(|stop| *stop).await.ok();
+}

@@ -1,0 +1,73 @@
+//! What must not happen in a world.
+
+use rampmeter_protocol::time::Time;
+
+/// What must not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The upstream answered 429.
+    #[error("{0} × 429")]
+    Rejected(usize),
+    /// Calls took more of a limit than it has.
+    #[error("limit `{limit}`: {what} take {too_much} millionths more than it has for them, at {at}")]
+    Overdrawn {
+        /// The limit.
+        limit: String,
+        /// Calls, or the starts that were granted.
+        what: &'static str,
+        /// What was too much, in millionths of its unit, rounded down.
+        too_much: i128,
+        /// When it was too much.
+        at: Time,
+    },
+    /// Somebody was refused for a quota that was not spent.
+    #[error("worker {worker} was refused at {at}, though quota `{limit}` was not spent")]
+    Refused {
+        /// The quota.
+        limit: String,
+        /// Who.
+        worker: usize,
+        /// When.
+        at: Time,
+    },
+    /// A call was made before its time.
+    #[error("worker {worker} called at {at}, and was permitted to at {start}")]
+    Early {
+        /// Who.
+        worker: usize,
+        /// When the call reached the upstream.
+        at: Time,
+        /// When it was to be made.
+        start: Time,
+    },
+    /// One was served before a more urgent one that waited already and cost no more.
+    #[error("worker {passed} was passed at {at} by worker {by}, who is less urgent and costs as much")]
+    Passed {
+        /// Who was more urgent.
+        passed: usize,
+        /// Who was served.
+        by: usize,
+        /// When.
+        at: Time,
+    },
+    /// Of two clients that both waited all the time one got ahead by more than a call of each.
+    #[error("in class {class} clients `{clients:?}` drew apart by more than a call of each, until {until}")]
+    Unfair {
+        /// The class, counted from the most urgent.
+        class: usize,
+        /// The clients.
+        clients: [String; 2],
+        /// When it was too much.
+        until: Time,
+    },
+    /// Somebody waited for ever, or was refused for no good reason.
+    #[error("fleet `{fleet}` made {made} of {wanted} calls")]
+    Unserved {
+        /// The fleet.
+        fleet: String,
+        /// Calls made.
+        made: usize,
+        /// Calls that its workers had to make.
+        wanted: usize,
+    },
+}

@@ -1,0 +1,145 @@
+//! Prose is narrow, and its sentences are short.
+
+use rampmeter_tests::repository::{File, files};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns of a line of prose.
+const MOST_COLUMNS: usize = 100;
+/// Words of a sentence.
+const MOST_WORDS: usize = 25;
+
+/// Folders with comments that are still wider.
+const STILL_WIDE: &[&str] = &[
+    "protocol/nats/src",
+    "protocol/src",
+    "scheduler-core/src",
+    "scheduler-core/src/adaptation",
+    "scheduler-core/src/arithmetic",
+    "scheduler-core/src/collections",
+    "scheduler-core/src/durability",
+    "scheduler-core/src/fencing",
+    "scheduler-core/src/ledger",
+    "scheduler-core/src/limits",
+    "scheduler-core/src/policy",
+    "scheduler-core/src/queue",
+    "scheduler-core/src/scheduler",
+    "scheduler-core/src/views",
+    "scheduler/dialects/src",
+    "scheduler/src",
+    "scheduler/src/commands",
+    "scheduler/src/commands/bench",
+    "scheduler/src/commands/demo",
+    "scheduler/src/commands/import",
+    "scheduler/src/commands/state",
+    "scheduler/src/config",
+    "scheduler/src/serve",
+    "scheduler/src/serve/http",
+    "scheduler/src/serve/leadership",
+    "scheduler/src/serve/limits",
+    "scheduler/src/serve/messages",
+    "scheduler/src/serve/permits",
+    "scheduler/src/store",
+    "worker-sdk/examples",
+    "worker-sdk/processing-units/src",
+    "worker-sdk/processing-units/src/body",
+    "worker-sdk/processing-units/tests",
+    "worker-sdk/src",
+    "worker-sdk/src/jobs",
+    "worker-sdk/src/session",
+    "worker-sdk/src/tower",
+];
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a test that fails says where")]
+fn prose_is_narrow() {
+    let mut wide = BTreeSet::new();
+    for file in files("", "rs").into_iter().chain(files("", "md")) {
+        for line in prose(&file).filter(|line| line.chars().count() > MOST_COLUMNS) {
+            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            if wide.insert(folder.to_owned()) || !STILL_WIDE.contains(&folder) {
+                println!("{}: {line}", file.path);
+            }
+        }
+    }
+    let known = STILL_WIDE.iter().copied().map(str::to_owned);
+    assert_eq!(wide, known.collect(), "a folder with wider prose, or one that is clean and still listed");
+}
+
+/// No test falls for a long sentence, because some have a reason; this counts them.
+#[test]
+#[expect(clippy::print_stdout, reason = "the report is for people")]
+fn long_sentences_are_counted() {
+    let short = "/// Twenty-five words are the most. A list, a colon: all count.\n";
+    let long = format!("//! {}.\nfn code() {{}}\n", "word ".repeat(MOST_WORDS + 1).trim_end());
+    assert_eq!(long_sentences(&File { path: "a.rs".to_owned(), text: short.to_owned() }), 0);
+    assert_eq!(long_sentences(&File { path: "a.rs".to_owned(), text: format!("{short}{long}") }), 1);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for file in files("", "rs").into_iter().chain(files("", "md")) {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        *counts.entry(folder).or_default() += long_sentences(&file);
+    }
+    for (folder, count) in counts.iter().filter(|(_, count)| **count > 0) {
+        println!("{count:4} sentences of more than {MOST_WORDS} words in {folder}/");
+    }
+}
+
+#[test]
+fn code_tables_and_links_are_no_prose() {
+    let page = "Text.\n```\ncode\n```\n| cell |\n[link](a.md)\n\nhttps://example.org/ is a link.\nEnd.";
+    let page = File { path: "a.md".to_owned(), text: page.to_owned() };
+    assert_eq!(prose(&page).collect::<Vec<_>>(), ["Text.", "", "End."]);
+    let code = "//! Module.\n//! ```\n//! code\n//! ```\nfn f() {} // no line of its own\n    // Why.\n/// | cell |\n";
+    let code = File { path: "a.rs".to_owned(), text: code.to_owned() };
+    assert_eq!(prose(&code).collect::<Vec<_>>(), ["//! Module.", "    // Why."]);
+}
+
+/// The lines of a page or of comments, outside code, tables and lines with links.
+fn prose(file: &File) -> impl Iterator<Item = &str> {
+    numbered_prose(file).map(|(_, line)| line)
+}
+
+fn numbered_prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let is_code = file.path.ends_with(".rs");
+    let mut is_fenced = false;
+    file.text.lines().enumerate().filter(move |(_, line)| {
+        let text = content(line);
+        if is_code && !is_comment(line) {
+            is_fenced = false;
+            return false;
+        }
+        let is_fence = text.starts_with("```");
+        is_fenced ^= is_fence;
+        !is_fence && !is_fenced && !text.starts_with('|') && !text.contains("](") && !text.contains("://")
+    })
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// What a line says, without the marks of its comment.
+fn content(line: &str) -> &str {
+    line.trim_start().trim_start_matches('/').trim_start_matches('!').trim()
+}
+
+fn long_sentences(file: &File) -> usize {
+    let mut paragraphs = vec![String::new()];
+    let mut last = 0;
+    for (number, line) in numbered_prose(file) {
+        let text = content(line);
+        let begins = text.is_empty() || text.starts_with(['#', '*', '-']) || number != last + 1;
+        if begins {
+            paragraphs.push(String::new());
+        }
+        last = number;
+        let paragraph = paragraphs.last_mut().expect("begins with one");
+        paragraph.push_str(text);
+        paragraph.push(' ');
+    }
+    let text = paragraphs.join(". ").replace(['?', '!'], ".");
+    text.split(". ").filter(|sentence| words(sentence) > MOST_WORDS).count()
+}
+
+fn words(sentence: &str) -> usize {
+    sentence.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
+}

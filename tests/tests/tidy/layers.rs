@@ -1,0 +1,264 @@
+//! Imports go one way: between folders downwards, between files never in a circle.
+
+use crate::package::{Edge, packages};
+use rampmeter_tests::repository::files;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The folders of a folder from the top down: each may import those behind it. An import through a
+/// file beside the folders counts like an import.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "scheduler-core/src",
+        &[
+            "views",
+            "durability",
+            "scheduler",
+            "fencing",
+            "queue",
+            "ledger",
+            "adaptation",
+            "limits",
+            "policy",
+            "collections",
+            "arithmetic",
+        ],
+    ),
+    ("scheduler/src", &["commands", "serve", "store", "config", "provider"]),
+    ("scheduler/src/commands", &["bench", "demo", "import", "state"]),
+    ("scheduler/src/serve", &["http", "leadership", "permits", "limits", "messages"]),
+    ("simulator/src", &["judge", "run"]),
+    ("worker-sdk/evalscript/src", &["builtins", "machine", "parser"]),
+    ("worker-sdk/src", &["jobs", "tower", "session"]),
+];
+
+/// What knows no worker: what schedulers and workers share is in `protocol`.
+const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
+
+/// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
+const UPWARDS: &[(&str, &str, &str, &str)] = &[
+    ("scheduler-core/src", "arithmetic", "policy", "windows are aligned as the policy says"),
+    ("scheduler-core/src", "ledger", "views", "shadow limits are shown like others"),
+    ("scheduler/src", "provider", "config", "a contract writes durations as the configuration does"),
+    ("scheduler/src/serve", "limits", "leadership", "a leader without limits waits for its first contract"),
+    ("scheduler/src/serve", "limits", "permits", "the permit loop takes changes of limits itself"),
+    ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script"),
+];
+
+/// Imports without which no circle would be left, and why they may stay: from, to, reason.
+const CIRCLES: &[(&str, &str, &str)] = &[
+    (
+        "scheduler-core/src/durability/level_snapshots.rs",
+        "scheduler-core/src/durability/snapshot.rs",
+        "a snapshot consists of level snapshots",
+    ),
+    (
+        "scheduler-core/src/durability/record_space.rs",
+        "scheduler-core/src/durability/snapshot.rs",
+        "the space is counted in entries of a snapshot",
+    ),
+    ("scheduler-core/src/ledger/key_pages.rs", "scheduler-core/src/ledger/keys.rs", "a page is a page of keys"),
+    (
+        "scheduler-core/src/ledger/shadow_limits.rs",
+        "scheduler-core/src/views/report.rs",
+        "shadow limits are shown like others",
+    ),
+    ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
+    (
+        "scheduler-core/src/policy/rules.rs",
+        "scheduler-core/src/policy/resource.rs",
+        "a succession compares two resources",
+    ),
+    (
+        "scheduler-core/src/queue/fair_order.rs",
+        "scheduler-core/src/queue/class_queue.rs",
+        "the order names places in the queue",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/delivery.rs",
+        "the scheduler has the state of deliveries",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/dispatch.rs",
+        "the scheduler has the starts that are held",
+    ),
+    (
+        "scheduler-core/src/scheduler/mod.rs",
+        "scheduler-core/src/scheduler/held_answers.rs",
+        "the scheduler has the answers that wait",
+    ),
+    (
+        "scheduler-core/src/scheduler/permits.rs",
+        "scheduler-core/src/scheduler/dispatch.rs",
+        "a permit knows how it was committed",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/limits/effective_limits.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/limits/provider_news.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/handover.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/leadership_state.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/purging.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    (
+        "scheduler/src/serve/permits/permit_loop.rs",
+        "scheduler/src/serve/permits/undelivered.rs",
+        "the permit loop has this part, whose orders the loop carries out",
+    ),
+    ("worker-sdk/src/client.rs", "worker-sdk/src/builder.rs", "`Client::builder` begins with its builder"),
+    (
+        "worker-sdk/src/jobs/queue.rs",
+        "worker-sdk/src/jobs/queue_builder.rs",
+        "`Queue::builder` begins with its builder",
+    ),
+    (
+        "worker-sdk/src/jobs/queue.rs",
+        "worker-sdk/src/jobs/worker.rs",
+        "`Queue::worker` leads to the worker of the queue",
+    ),
+    ("worker-sdk/src/permit.rs", "worker-sdk/src/request_future.rs", "a permit that became void asks for another"),
+    ("worker-sdk/src/resource.rs", "worker-sdk/src/acquire.rs", "`Resource::acquire` begins a request to the resource"),
+    ("worker-sdk/src/resource.rs", "worker-sdk/src/run.rs", "`Resource::run` makes a call on the resource"),
+];
+
+#[test]
+fn every_folder_has_its_layer() {
+    let declared = LAYERS
+        .iter()
+        .map(|(folder, layers)| ((*folder).to_owned(), layers.iter().copied().map(str::to_owned).collect()));
+    assert_eq!(folders(), declared.collect());
+}
+
+#[test]
+fn folders_import_downwards() {
+    let edges = all_edges();
+    let mut found = BTreeSet::new();
+    for (folder, layers) in LAYERS {
+        for (importing, imported) in edges.iter().flat_map(|(from, _)| reached(folder, from, &edges)) {
+            let place = |name: &str| layers.iter().position(|layer| *layer == name);
+            if place(&importing) > place(&imported) {
+                found.insert((*folder, importing, imported));
+            }
+        }
+    }
+    let known = UPWARDS.iter().map(|(folder, from, to, _)| (*folder, (*from).to_owned(), (*to).to_owned()));
+    assert_eq!(found, known.collect());
+}
+
+#[test]
+fn files_import_each_other_in_no_circle() {
+    let mut edges = all_edges();
+    for (from, to, _) in CIRCLES {
+        let edge = ((*from).to_owned(), (*to).to_owned());
+        assert!(edges.remove(&edge), "{from} does not import {to}: this exception is not needed");
+    }
+    let circle = circle(&edges);
+    assert!(circle.is_empty(), "a circle of imports: {circle:#?}");
+    for (from, to, _) in CIRCLES {
+        let all: BTreeSet<_> = edges.iter().cloned().chain([((*from).to_owned(), (*to).to_owned())]).collect();
+        assert!(!self::circle(&all).is_empty(), "{from} imports {to} in no circle: this exception is not needed");
+    }
+}
+
+#[test]
+fn the_server_takes_nothing_from_the_sdk() {
+    for folder in SERVER {
+        let found = files(&format!("scheduler/src/{folder}"), "rs");
+        assert!(!found.is_empty(), "{folder}");
+        for file in found {
+            assert!(!file.text.contains("rampmeter_worker_sdk"), "{}", file.path);
+        }
+    }
+}
+
+#[test]
+fn circles_are_found() {
+    let edges =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
+    let line: BTreeSet<Edge> = edges(&[("a", "b"), ("b", "c"), ("a", "c"), ("d", "a")]);
+    assert_eq!(circle(&line), BTreeSet::new());
+    let ring: BTreeSet<Edge> = edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]);
+    assert_eq!(circle(&ring), edges(&[("b", "c"), ("c", "b")]));
+}
+
+fn all_edges() -> BTreeSet<Edge> {
+    packages().iter().flat_map(|(_, package)| package.edges()).collect()
+}
+
+/// The folders that have more than one folder in them, with those.
+fn folders() -> BTreeMap<String, BTreeSet<String>> {
+    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (source, _) in packages() {
+        for file in files(&source, "rs") {
+            let path: Vec<&str> = file.path.split('/').collect();
+            let first = source.split('/').count();
+            for depth in first..path.len() - 1 {
+                folders.entry(path[..depth].join("/")).or_default().insert(path[depth].to_owned());
+            }
+        }
+    }
+    folders.retain(|folder, below| below.remove("bin") | true && below.len() > 1 && !folder.is_empty());
+    folders
+}
+
+/// Which folders of `folder` the file at `from` in one of them needs, through files beside them
+/// too.
+fn reached(folder: &str, from: &str, edges: &BTreeSet<Edge>) -> Vec<(String, String)> {
+    let Some(importing) = layer(folder, from) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(file) = open.pop() {
+        for (_, to) in edges.iter().filter(|(from, _)| from == file) {
+            match layer(folder, to) {
+                Some(imported) if imported != importing => found.push((importing.clone(), imported)),
+                None if to.starts_with(folder) && seen.insert(to) => open.push(to),
+                Some(_) | None => {}
+            }
+        }
+    }
+    found
+}
+
+/// The folder directly below `folder` that has the file.
+fn layer(folder: &str, file: &str) -> Option<String> {
+    let (layer, _) = file.strip_prefix(folder)?.strip_prefix('/')?.split_once('/')?;
+    Some(layer.to_owned())
+}
+
+/// The imports that are part of a circle: what is imported needs the importing file again.
+fn circle(edges: &BTreeSet<Edge>) -> BTreeSet<Edge> {
+    let mut needed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (from, to) in edges {
+        needed.entry(from).or_default().push(to);
+    }
+    edges.iter().filter(|(from, to)| needs(&needed, to, from)).cloned().collect()
+}
+
+fn needs(needed: &BTreeMap<&str, Vec<&str>>, from: &str, to: &str) -> bool {
+    let mut seen = BTreeSet::from([from]);
+    let mut open = vec![from];
+    while let Some(file) = open.pop() {
+        let next = needed.get(file).into_iter().flatten();
+        open.extend(next.filter(|next| seen.insert(**next)));
+    }
+    from != to && seen.contains(to)
+}
