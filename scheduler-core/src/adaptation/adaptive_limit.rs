@@ -9,7 +9,7 @@ use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The first and the longest pause after a rejection without `Retry-After`; each doubles the last.
+/// The first and the longest pause after a rejection without `Retry-After`; it doubles.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
@@ -62,7 +62,6 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Corrects the wall time at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let limit = self.limit.clone().at_unix(unix_at_origin);
         self.bucket.anchor(now, &self.limit, &limit);

@@ -6,7 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The largest number of key freezes in a snapshot, the latest ends first.
+/// The largest number of key freezes in a snapshot; those that end last are kept.
 const MAX_FREEZES: usize = 256;
 
 /// A freeze, or a quota that the upstream declared spent.

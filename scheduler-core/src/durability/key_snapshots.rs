@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// How many of the first requests of the class queues get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
-/// Unlisted keys, which a crash empties by their budget, get one part in this many at most.
+/// An unlisted key's budget is at most one part in this many, because a crash loses it.
 const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
@@ -190,7 +190,6 @@ impl<R: Clone> Scheduler<R> {
 }
 
 impl KeySnapshot {
-    /// The snapshot of a key with this budget.
     pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
         let (micros, taken) = recorded(limit, bucket, now, budget);
         KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken }
@@ -206,7 +205,7 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
     (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
 }
 
-/// The budget of each unlisted key: the largest recent call, if it is a unlisted_budget part of the bucket.
+/// The budget of each unlisted key: the largest recent call, if it is a small part.
 fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
     if *largest <= limit.full().part(UNLISTED_PART) { *largest } else { Credit::ZERO }
 }

@@ -147,7 +147,6 @@ impl<R: Clone> Scheduler<R> {
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 
-    /// The ends of a permit's leases.
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
             let name = &self.resource[limit].spec().name;
@@ -174,7 +173,6 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The bucket with this level or usage at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
     let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))

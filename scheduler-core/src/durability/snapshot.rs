@@ -175,7 +175,6 @@ impl<R: Clone> Scheduler<R> {
         self.keys_snapshot(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
     }
 
-    /// The permits with the latest starts.
     fn latest_permits(&self, most: usize) -> Vec<(Time, &Permit<R>)> {
         let start = |permit: &'_ Permit<R>| match &permit.state {
             State::Waiting(_) => None,

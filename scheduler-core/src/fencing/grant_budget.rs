@@ -84,7 +84,6 @@ impl Allowances {
         start <= self.until && self.lacking(resource, bill).is_none()
     }
 
-    /// The first limit with too little budget.
     fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
         let lacks = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(resource.credit(*id, *amount));
         bill.iter().find(lacks).map(|(id, _)| id)
@@ -146,7 +145,6 @@ impl GrantBudget {
         self.is_trusted() && !self.lacks_key(resource, bill) && (within_open() || within_ride())
     }
 
-    /// The number of the next checkpoint.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
     }
@@ -232,7 +230,6 @@ impl GrantBudget {
         }
     }
 
-    /// Whether too many checkpoints are unconfirmed.
     pub(crate) fn is_full(&self) -> bool {
         self.open.len() == MAX_OPEN
     }
@@ -258,7 +255,6 @@ impl GrantBudget {
         credits
     }
 
-    /// Confirms that the store holds this checkpoint or a later one.
     pub(crate) fn confirm(&mut self, number: CheckpointNumber) {
         self.confirmed = self.confirmed.max(number);
         self.open.retain(|open| open.number >= number);
@@ -290,7 +286,6 @@ impl GrantBudget {
         }
     }
 
-    /// The time at which the next checkpoint is due.
     pub(crate) fn due(&self) -> Time {
         let Some(opened_at) = self.opened_at else { return Time::ORIGIN };
         let earliest = opened_at + Span::from_nanos(SHORTEST_RENEWAL.nanos() * self.writes);
@@ -303,7 +298,6 @@ impl GrantBudget {
         }
     }
 
-    /// Whether the budget may not suffice for the next calls.
     fn runs_low(&self) -> bool {
         let allowed = self.open.back().into_iter().flat_map(|latest| &latest.budget.limits);
         allowed.zip(&self.largest).any(|(allowance, largest)| allowance.runs_low(*largest))

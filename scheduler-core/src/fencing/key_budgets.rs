@@ -22,7 +22,6 @@ impl KeyBudgets {
         KeyBudgets { keys, unlisted }
     }
 
-    /// The budget of each unlisted key of `limit`.
     pub(crate) fn of_unlisted(&self, limit: LimitId) -> Credit {
         self.unlisted[limit.index()]
     }

@@ -109,7 +109,6 @@ impl Bill {
         self.keyed.iter()
     }
 
-    /// Whether no limit applies to the call.
     pub(crate) fn is_unmatched(&self) -> bool {
         self.applicable == LimitSet::default()
     }
@@ -150,7 +149,6 @@ impl Bill {
         self.keyed.iter().filter(|charge| charge.amount > Amount::ZERO)
     }
 
-    /// All charged limits.
     pub(crate) fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
         self.amounts().map(|(limit, _)| limit)
     }

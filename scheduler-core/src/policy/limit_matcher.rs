@@ -24,7 +24,6 @@ type Group = Vec<Candidate>;
 struct Candidate {
     limit: LimitId,
     applies: Applies,
-    /// Compiled regular expressions, by label.
     expressions: BTreeMap<String, Regex>,
 }
 

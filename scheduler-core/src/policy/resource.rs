@@ -125,7 +125,6 @@ impl Resource {
         &self.limits
     }
 
-    /// The credit of `amount` in a bucket of `limit`.
     pub(crate) fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
         self[limit].rate().credit(amount)
     }
