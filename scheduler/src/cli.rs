@@ -67,7 +67,7 @@ impl Cli {
             Command::Apply(args) => apply::run(args).await,
             Command::Limits(args) => limits::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
-            Command::Import(args) => import::run(&args),
+            Command::Import(args) => import::run(args),
             Command::Status(args) => status::run(args).await,
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,

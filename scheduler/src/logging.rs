@@ -7,8 +7,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -27,7 +26,7 @@ pub enum LogFormat {
 /// Libraries that see secrets pass, in headers, in forms and in the greeting to a NATS server. Whatever `RAMPMETER_LOG` asks for, they
 /// say no more than at `debug`: what they show in detail is for their own authors, and nobody promises that the next version
 /// shows no content.
-const WITNESSES: [&str; 7] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "reqwest", "rustls", "tokio_rustls"];
+const WITNESSES: [&str; 6] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
 
 /// Writes to standard error, of which a process has one.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
@@ -41,19 +40,26 @@ pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
     let terminal = stderr().is_terminal();
     let writer = LogWriter::start(stderr(), tell_lost)?;
     let writer = WRITER.get_or_init(|| writer);
-    let filter = EnvFilter::try_from_env("RAMPMETER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| writer.clone()).with_ansi(terminal);
+    let filter = wanted_levels().unwrap_or_else(|| default.parse().expect("defaults are levels by target"));
+    let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
+    let logs = logs.with_writer(|| writer.clone()).with_ansi(terminal);
     let logs = logs.log_internal_errors(false);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
     let discreet = filter_fn(is_discreet);
     // A second start, in tests, changes nothing.
     if json {
-        logs.json().finish().with(discreet).try_init().ok()
+        logs.json().finish().with(filter).with(discreet).try_init().ok()
     } else {
-        logs.finish().with(discreet).try_init().ok()
+        logs.finish().with(filter).with(discreet).try_init().ok()
     };
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// The levels that `RAMPMETER_LOG` sets, such as `info,async_nats=warn`.
+fn wanted_levels() -> Option<Targets> {
+    let wanted = std::env::var("RAMPMETER_LOG").ok().filter(|wanted| !wanted.is_empty())?;
+    wanted.parse().ok()
 }
 
 /// Says the last word of a command on standard error, behind all that was logged. Nobody need read it.

@@ -5,7 +5,7 @@ use crate::simulated_scheduler::ReplyTo;
 use crate::upstream::Reply;
 use crate::worker::{Address, Wish};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::AskNumber;
+use rampmeter_worker_session::AskNumber;
 use std::sync::Arc;
 
 /// All that happens, and to whom.

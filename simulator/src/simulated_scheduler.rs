@@ -17,7 +17,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::wire;
-use rampmeter_worker_sdk::session::BatchNumber;
+use rampmeter_worker_session::BatchNumber;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Event, Freeze, Grant, ResourceNumber, Session};
+use rampmeter_worker_session::{AskNumber, Event, Freeze, Grant, ResourceNumber, Session};
 use std::sync::Arc;
 
 /// The one resource of a session.

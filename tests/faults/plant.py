@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
 # Where faults are planted, and what has to fall then.
 CORE = ("scheduler-core/src", ["-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"])
-JOBS = ("worker-sdk/src/jobs", ["--workspace", "--lib", "--test", "system", "jobs"])
+JOBS = ("worker-sdk/jobs/src", ["--workspace", "--lib", "--test", "system", "jobs"])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 

@@ -3,7 +3,8 @@
 
 use crate::api::Api;
 use rampmeter_nats_server::Server;
-use rampmeter_worker_sdk::{Client, Cost, Resource, RunError};
+use rampmeter_worker_sdk::error::RunError;
+use rampmeter_worker_sdk::{Client, Cost, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,7 +7,7 @@ use crate::nats;
 use crate::patience::let_pass;
 use crate::process::{Process, Program};
 use crate::wrong_clock::WrongClock;
-use rampmeter_worker_sdk::jobs::{Job, Queue};
+use rampmeter_jobs::{Job, Queue};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};

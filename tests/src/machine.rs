@@ -17,7 +17,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(10);
 /// A longer pause is no mere wait for a core.
 const PAUSE: Span = Span::from_millis(100);
-const TRIES: usize = 3;
+/// Pauses of the machine are rare: as many measurements in a row that each meet one say that this
+/// machine has no figures.
+const ATTEMPTS: usize = 5;
 
 /// For how many nanoseconds the machine has stood still, since somebody first wanted to know.
 static STOOD_STILL: AtomicU64 = AtomicU64::new(0);
@@ -45,33 +47,35 @@ fn standstill(last: Time, now: Time) -> Span {
     if paused > PAUSE { paused } else { Span::ZERO }
 }
 
-/// What `measure` finds. Where it finds fault with a figure and the machine stood still meanwhile,
-/// it measures again; and says so where that is of no use either, as a machine that always stands
-/// still has no figures.
+/// What `measure` finds. A measurement is repeated if it finds fault and the machine stood still
+/// meanwhile. A fault that only a stopped machine has shown is reported as not measured.
 ///
 /// # Panics
-/// With the fault, if the machine ran all the while; and if `measure` does, which asserts by itself
-/// what must hold on any machine.
+/// With the fault, if the machine ran all the while. Without a fault, if the machine stood still in
+/// every attempt. `measure` itself panics if something fails that must hold on any machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
-/// How often it was measured.
-#[allow(clippy::print_stdout, reason = "who looks into a failure wants to know of the others")]
+/// How many attempts a measurement took.
+#[allow(clippy::print_stdout, reason = "a failure is understood beside the attempts before it")]
 async fn unless_stopped<E: Display>(
     stood_still: impl Fn() -> Span,
     mut measure: impl AsyncFnMut() -> Result<(), E>,
-) -> Result<usize, E> {
-    for times in 1..=TRIES {
+) -> Result<usize, String> {
+    let mut lost_in_all = Span::ZERO;
+    for attempt in 1..=ATTEMPTS {
         let before = stood_still();
         let found = measure().await;
         let lost = stood_still().saturating_sub(before);
         match found {
-            Err(fault) if lost > Span::ZERO => println!("not measured, the machine stood still for {lost}: {fault}"),
-            found => return found.map(|()| times),
+            Ok(()) => return Ok(attempt),
+            Err(fault) if lost == Span::ZERO => return Err(fault.to_string()),
+            Err(fault) => println!("attempt {attempt}: not measured, the machine stood still for {lost}: {fault}"),
         }
+        lost_in_all = lost_in_all + lost;
     }
-    Ok(TRIES)
+    Err(format!("never measured: the machine stood still in each of {ATTEMPTS} attempts, {lost_in_all} in all"))
 }
 
 /// Nothing if `took` is at most `most`.
@@ -94,22 +98,42 @@ mod tests {
         assert_eq!(standstill(at(0), at(101)), Span::from_millis(101));
     }
 
-    /// What is never enough, on a machine that stands still in the first `disturbed` measurements.
+    /// The measurement that never finds enough, on a machine that stands still in the first
+    /// `disturbed` attempts.
     async fn measured(disturbed: u64) -> Result<usize, String> {
-        let (stood_still, mut times) = (Cell::new(0), 0);
+        let (stood_still, mut attempts) = (Cell::new(0), 0);
         let stood_still_for = || Span::from_millis(200 * stood_still.get());
         unless_stopped(stood_still_for, async || {
-            times += 1;
+            attempts += 1;
             stood_still.set(disturbed.min(stood_still.get() + 1));
-            Err(format!("too little, {times} times"))
+            Err(format!("too little, attempt {attempts}"))
         })
         .await
     }
 
     #[tokio::test]
     async fn a_fault_is_looked_into_again_if_the_machine_stood_still() {
-        assert_eq!(measured(0).await, Err("too little, 1 times".to_owned()));
-        assert_eq!(measured(1).await, Err("too little, 2 times".to_owned()));
-        assert_eq!(measured(9).await, Ok(TRIES));
+        assert_eq!(measured(0).await, Err("too little, attempt 1".to_owned()));
+        assert_eq!(measured(1).await, Err("too little, attempt 2".to_owned()));
+        assert_eq!(measured(4).await, Err("too little, attempt 5".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn what_could_never_be_measured_fails() {
+        let why = "never measured: the machine stood still in each of 5 attempts, 1s in all";
+        assert_eq!(measured(u64::MAX).await, Err(why.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_figure_that_is_reached_on_a_stopped_machine_counts() {
+        let stopped = Cell::new(Span::ZERO);
+        let found = unless_stopped(
+            || stopped.get(),
+            async || {
+                stopped.set(Span::from_secs(1));
+                Ok::<(), String>(())
+            },
+        );
+        assert_eq!(found.await, Ok(1));
     }
 }

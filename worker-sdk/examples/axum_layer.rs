@@ -8,8 +8,9 @@
 use axum::Router;
 use axum::routing::get;
 use http::request::Parts;
-use rampmeter_worker_sdk::tower::ServerLayer;
-use rampmeter_worker_sdk::{Acquire, Client};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::call::Acquire;
+use rampmeter_worker_sdk::middleware::tower::ServerLayer;
 use std::time::Duration;
 
 #[tokio::main]

@@ -71,7 +71,7 @@ struct Completion {
     took: u32,
 }
 
-impl rampmeter_worker_sdk::Reply for Completion {
+impl rampmeter_worker_sdk::call::Reply for Completion {
     fn outcome(&self) -> Outcome {
         self.outcome.clone().cost(Cost::requests(1).and("tokens", self.took))
     }

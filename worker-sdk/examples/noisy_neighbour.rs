@@ -17,7 +17,8 @@
 //! ```
 
 use futures::future::try_join_all;
-use rampmeter_worker_sdk::{Client, Code, Error, ErrorKind, Outcome, Resource};
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use rampmeter_worker_sdk::{Client, Error, Outcome, Resource};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

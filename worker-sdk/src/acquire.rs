@@ -3,9 +3,11 @@
 use crate::request_future::{RequestFuture, RequestSpec};
 use crate::{Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -83,6 +85,22 @@ impl Acquire {
     pub fn with_left(self) -> Self {
         self.with(|request| {
             request.left = true;
+            Ok(())
+        })
+    }
+
+    /// How long the call has waited elsewhere already. Its place in line is as if it had been asked
+    /// for that long ago.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
+    /// let asking = hub.acquire(1).age(put_off.elapsed());
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn age(self, age: Duration) -> Self {
+        self.with(|request| {
+            request.age_ms = Millis::from(Span::from(age));
             Ok(())
         })
     }

@@ -2,29 +2,25 @@
 
 use crate::driver::Driver;
 use crate::link::Link;
-use crate::policies::Policies;
-use crate::session::{MOST_ASKS, Session, Unreachable};
+use crate::policy::Policies;
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
+use rampmeter_nats::entropy::entropy;
+use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use rampmeter_worker_session::{MOST_ASKS, Session, Unreachable};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// A server that is gone is noticed after two of these; the default takes two minutes.
-const PING_INTERVAL: Duration = Duration::from_secs(2);
-/// The longest pause between attempts to connect again, before jitter.
-const MOST_RECONNECT_DELAY_MS: u64 = 250;
 
 /// Options of a [`Client`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_worker_sdk::{Client, ConnectOptions};
+/// use rampmeter_worker_sdk::client::ConnectOptions;
+/// use rampmeter_worker_sdk::Client;
 /// let client = Client::builder()
 ///     .name("tile-worker")
 ///     .options(ConnectOptions::new().credentials_file("worker.creds").await?)
@@ -99,7 +95,7 @@ impl ClientBuilder {
     }
 
     /// How many requests may wait for permits at once, over all resources; 262 144 unless told. One more ends at once, with
-    /// [`ErrorKind::TooManyAsks`](crate::ErrorKind::TooManyAsks).
+    /// [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
     pub fn max_asks(self, max_asks: usize) -> Self {
         ClientBuilder { max_asks, ..self }
     }
@@ -108,7 +104,8 @@ impl ClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
-    /// use rampmeter_worker_sdk::{Client, Patience, SafeRate, Unreachable};
+    /// use rampmeter_worker_sdk::policy::{Patience, SafeRate, Unreachable};
+    /// use rampmeter_worker_sdk::Client;
     /// use std::time::Duration;
     /// let after = Patience::default();
     /// let rate = SafeRate::new(6, Duration::from_secs(60))?;
@@ -158,23 +155,7 @@ impl ClientBuilder {
     }
 
     fn tuned(self) -> ConnectOptions {
-        let tuned = tuned(self.options);
+        let tuned = reconnecting_soon(self.options);
         if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned }
     }
-}
-
-/// Connections that notice soon that a server is gone, and come back soon.
-pub(crate) fn tuned(options: ConnectOptions) -> ConnectOptions {
-    options.ping_interval(PING_INTERVAL).reconnect_delay_callback(reconnect_delay)
-}
-
-/// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
-fn reconnect_delay(attempts: usize) -> Duration {
-    let most = MOST_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
-    Duration::from_millis(entropy() % (most + 1))
-}
-
-/// The standard library seeds its hashers with the system's randomness.
-pub(crate) fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -1,5 +1,9 @@
 //! A call in flight.
 
+pub use crate::acquire::Acquire;
+pub use crate::outcome::Reply;
+pub use rampmeter_protocol::left::Left;
+
 use crate::Outcome;
 use crate::stats::count;
 use crate::unsettled::Unsettled;
@@ -40,7 +44,7 @@ impl Call {
     }
 
     /// Renews what the call holds of limits that count calls in flight: for a call that takes longer than its limit's time to
-    /// live, by a client that [does not do so itself](crate::ClientBuilder::without_renewal).
+    /// live, by a client that [does not do so itself](crate::client::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
             let asked = Asked { cost: self.request.cost.clone(), labels: self.request.labels.clone() };

@@ -1,7 +1,11 @@
 //! A worker's connection.
 
+pub use crate::builder::ClientBuilder;
+pub use crate::stats::Stats;
+pub use async_nats::ConnectOptions;
+
 use crate::link::{Link, Message};
-use crate::{ClientBuilder, Error, Resource, Stats};
+use crate::{Error, Resource};
 use rampmeter_protocol::name::Name;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -59,7 +63,8 @@ impl Client {
         self.0.counters.read()
     }
 
-    /// Ends all waiting with [`ErrorKind::Closed`](crate::ErrorKind::Closed) and sends what is unsettled.
+    /// Ends all waiting with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends what
+    /// is unsettled.
     ///
     /// Calls in flight may still be settled afterwards; a new permit is not to be had.
     pub async fn close(&self) {

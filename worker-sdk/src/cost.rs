@@ -19,7 +19,7 @@ use rampmeter_protocol::text::Text;
 /// assert_eq!(Cost::from(3), Cost::requests(3));
 /// ```
 ///
-/// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+/// [`ErrorKind::InvalidArgument`]: crate::error::ErrorKind::InvalidArgument
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost(Result<wire::Cost<'static>, String>);
 
@@ -47,7 +47,11 @@ impl Cost {
         Cost(self.0.and_then(|cost| with(cost, Text::from(unit.to_owned()), amount.into())))
     }
 
-    pub(crate) fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
+    /// As messages have it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is wrong.
+    pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }
 }
@@ -73,6 +77,13 @@ impl From<u32> for Cost {
     }
 }
 
+impl From<wire::Cost<'static>> for Cost {
+    /// What a message said.
+    fn from(cost: wire::Cost<'static>) -> Self {
+        Cost(Ok(cost))
+    }
+}
+
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
@@ -88,7 +99,7 @@ impl std::fmt::Display for Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
+    use crate::error::ErrorKind;
 
     fn check(cost: Cost, expected: Result<&str, &str>) {
         match (cost.into_wire(), expected) {

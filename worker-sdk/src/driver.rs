@@ -1,12 +1,12 @@
 //! The one task of a client: it owns the session and the connection.
 
 use crate::link::{Message, PendingRequest};
-use crate::policies::Policies;
-use crate::session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
+use crate::policy::Policies;
 use crate::stats::{Counters, count};
 use crate::transport::{Arrival, Transport};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! Why there is no permit.
 
-use crate::Code;
-use crate::session::{Denial, PatienceError, SafeRateError};
+pub use rampmeter_protocol::code::Code;
+
 use rampmeter_nats::servers::{Servers, ServersError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_worker_session::{Denial, PatienceError, SafeRateError};
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use std::time::Duration;
 /// What went wrong: [`Error::kind`] to match on, the text for people.
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Code, Error, ErrorKind};
+/// use rampmeter_worker_sdk::error::{Code, ErrorKind};
+/// use rampmeter_worker_sdk::Error;
 ///
 /// fn advice(error: &Error) -> String {
 ///     match (error.kind(), error.retry_after()) {
@@ -37,7 +39,7 @@ struct Inner {
 /// Who must act on an [`Error`].
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Code, ErrorKind};
+/// use rampmeter_worker_sdk::error::{Code, ErrorKind};
 /// assert_ne!(ErrorKind::Refused(Code::NotInTime), ErrorKind::TimedOut);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +50,11 @@ pub enum ErrorKind {
     /// The deadline came before the permit.
     TimedOut,
     /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
-    /// soon; see [`Unreachable`](crate::Unreachable).
+    /// soon; see [`Unreachable`](crate::policy::Unreachable).
     Unreachable,
-    /// As many requests of the client's wait for permits as [may](crate::ClientBuilder::max_asks): whoever makes more than are served
-    /// has to wait itself.
+    /// As many requests of the client wait for permits as
+    /// [may](crate::client::ClientBuilder::max_asks). A caller that makes more than are served has to
+    /// wait itself.
     TooManyAsks,
     /// The caller gave something that cannot be asked for.
     InvalidArgument,
@@ -59,6 +62,30 @@ pub enum ErrorKind {
     Connect,
     /// The client was closed, or the runtime that it lived on.
     Closed,
+}
+
+/// Why [`Resource::run`](crate::Resource::run) returned nothing.
+///
+/// ```
+/// use rampmeter_worker_sdk::error::RunError;
+/// use rampmeter_worker_sdk::Error;
+///
+/// fn blame<E>(error: &RunError<E>) -> &'static str {
+///     match error {
+///         RunError::Permit(_) => "no permit, no call",
+///         RunError::Call(_) => "the call itself",
+///     }
+/// }
+/// assert_eq!(blame(&RunError::Call("connection reset")), "the call itself");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    /// There was no permit; the call was not made, or was answered 429 and may not be made again.
+    #[error(transparent)]
+    Permit(#[from] Error),
+    /// The call failed. Its permit was settled as used.
+    #[error("{0}")]
+    Call(E),
 }
 
 impl Error {

@@ -34,61 +34,40 @@
 //! between them is [`Permit::begin`], right before the call.
 //!
 //! A scheduler that restarts, hands over or cannot be reached is no error: requests keep their place and
-//! are asked again, until their [deadline](Acquire::deadline) if they have one, unless an
-//! [`Unreachable`] policy says what else to do. To drop a request is to
-//! cancel it. What the client decides, and nothing else, is in [`session`].
+//! are asked again, until their [deadline](call::Acquire::deadline) if they have one, unless an
+//! [`Unreachable`](policy::Unreachable) policy says what else to do. To drop a request is to
+//! cancel it. What the client decides, and nothing else, is in [`rampmeter_worker_session`].
 //!
-//! With the feature `processing-units` a [`Cost`] is taken from the body of a request to Sentinel Hub, with
-//! `evalscript` also from its evalscript: `hub.run(Cost::of_body(Api::Process, &body)?, || send(&body))`.
+//! If other code makes the calls or serves the requests, middleware asks for the permits. The feature
+//! `tower` has layers for servers and clients, `reqwest-middleware` a middleware for reqwest.
 //!
-//! Where calls are made or requests served by other code, middleware asks for the permits: with the feature `tower` layers for
-//! servers and for clients, with `reqwest-middleware` a middleware of that name.
-//!
-//! With the feature `jobs`, work that can wait is published to a queue on JetStream, and run when its permit is due.
+//! The package `rampmeter-jobs` runs work that can wait when its permit is due. The package
+//! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
 mod acquire;
 mod builder;
-mod call;
-mod client;
+pub mod call;
+pub mod client;
 mod cost;
 mod driver;
-mod error;
-#[cfg(feature = "jobs")]
-pub mod jobs;
+pub mod error;
 mod link;
+#[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
+pub mod middleware;
 mod outcome;
 mod permit;
-mod policies;
-#[cfg(feature = "processing-units")]
-mod price;
+pub mod policy;
 mod request_future;
-#[cfg(feature = "reqwest-middleware")]
-pub mod reqwest;
 mod resource;
 mod run;
-pub mod session;
 mod stats;
-#[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
-mod terms;
-#[cfg(feature = "tower")]
-pub mod tower;
 mod transport;
 mod unsettled;
 
-pub use acquire::Acquire;
-pub use async_nats::ConnectOptions;
-pub use builder::ClientBuilder;
 pub use call::Call;
 pub use client::Client;
 pub use cost::Cost;
-pub use error::{Error, ErrorKind};
-pub use outcome::{Outcome, Reply};
+pub use error::Error;
+pub use outcome::Outcome;
 pub use permit::Permit;
-#[cfg(feature = "processing-units")]
-pub use rampmeter_processing_units as processing_units;
-pub use rampmeter_protocol::code::Code;
-pub use rampmeter_protocol::left::Left;
 pub use resource::Resource;
-pub use run::RunError;
-pub use session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};
-pub use stats::Stats;

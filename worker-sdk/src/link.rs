@@ -1,12 +1,12 @@
 //! What callers hold of the driver.
 
-use crate::session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
 use crate::stats::Counters;
 use rampmeter_protocol::bounds::MAX_MILLIS;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;

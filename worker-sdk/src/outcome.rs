@@ -30,7 +30,8 @@ pub struct Outcome {
 /// pair of an `Outcome` and anything.
 ///
 /// ```
-/// use rampmeter_worker_sdk::{Cost, Outcome, Reply};
+/// use rampmeter_worker_sdk::call::Reply;
+/// use rampmeter_worker_sdk::{Cost, Outcome};
 ///
 /// struct Tile {
 ///     status: u16,

@@ -2,13 +2,13 @@
 
 use crate::request_future::RequestFuture;
 use crate::request_future::RequestSpec;
-use crate::session::Grant;
 use crate::unsettled::Unsettled;
 use crate::{Call, Error, Resource};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::time::Time;
+use rampmeter_worker_session::Grant;
 use std::time::Duration;
 
 /// The right to make one call, not made use of yet.
@@ -97,7 +97,7 @@ impl Permit {
         self.grant.limited_by.as_deref()
     }
 
-    /// What is left of the limits that the call is charged to, if [that was asked for](crate::Acquire::with_left): for people, and for
+    /// What is left of the limits that the call is charged to, if [that was asked for](crate::call::Acquire::with_left): for people, and for
     /// clients of a server. Others may have it by now.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
@@ -105,7 +105,7 @@ impl Permit {
     }
 
     /// Whether the client granted it itself, as no scheduler answered; see
-    /// [`Unreachable::SafeRate`](crate::Unreachable::SafeRate).
+    /// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate).
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.unsettled.id().is_none()
@@ -170,11 +170,11 @@ impl Permit {
 mod tests {
     use super::*;
     use crate::link::{Link, Message};
-    use crate::session::{Denial, Event, Freeze};
     use rampmeter_protocol::clock::Clock;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::request::PermitRequest;
     use rampmeter_protocol::time::Span;
+    use rampmeter_worker_session::{Denial, Event, Freeze};
     use std::sync::Arc;
     use tokio::sync::{mpsc, watch};
 

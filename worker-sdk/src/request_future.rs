@@ -1,11 +1,11 @@
 //! Waiting for an answer.
 
 use crate::link::{Message, PendingRequest};
-use crate::session::{AskNumber, Denial, Grant};
 use crate::stats::count;
 use crate::{Call, Error, Permit, Resource};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
+use rampmeter_worker_session::{AskNumber, Denial, Grant};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;

@@ -1,10 +1,13 @@
 //! One rate-limited account.
 
+use crate::Cost;
+use crate::acquire::Acquire;
+use crate::error::RunError;
 use crate::link::{Link, Opened};
-use crate::session::{Freeze, ResourceNumber};
-use crate::{Acquire, Cost, Reply, RunError};
+use crate::outcome::Reply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
+use rampmeter_worker_session::{Freeze, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::watch;
 

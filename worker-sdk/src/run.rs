@@ -1,30 +1,9 @@
 //! A call with everything around it.
 
+use crate::acquire::Acquire;
+use crate::error::RunError;
+use crate::outcome::Reply;
 use crate::request_future::RequestSpec;
-use crate::{Acquire, Error, Reply};
-
-/// Why [`Resource::run`](crate::Resource::run) returned nothing.
-///
-/// ```
-/// use rampmeter_worker_sdk::{Error, RunError};
-///
-/// fn blame<E>(error: &RunError<E>) -> &'static str {
-///     match error {
-///         RunError::Permit(_) => "no permit, no call",
-///         RunError::Call(_) => "the call itself",
-///     }
-/// }
-/// assert_eq!(blame(&RunError::Call("connection reset")), "the call itself");
-/// ```
-#[derive(Debug, thiserror::Error)]
-pub enum RunError<E> {
-    /// There was no permit; the call was not made, or was answered 429 and may not be made again.
-    #[error(transparent)]
-    Permit(#[from] Error),
-    /// The call failed. Its permit was settled as used.
-    #[error("{0}")]
-    Call(E),
-}
 
 impl Acquire {
     /// Gets a permit, waits for its start, calls, and settles.

@@ -1,7 +1,6 @@
 //! The connection to NATS, and nothing that decides.
 
 use crate::link::Message;
-use crate::session::{BatchNumber, Event, ResourceNumber};
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
@@ -10,6 +9,7 @@ use rampmeter_nats::inbox::{Inbox, InboxReply};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_worker_session::{BatchNumber, Event, ResourceNumber};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::mpsc::WeakUnboundedSender;

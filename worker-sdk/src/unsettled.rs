@@ -2,10 +2,10 @@
 
 use crate::Resource;
 use crate::link::Message;
-use crate::session::Event;
 use crate::stats::count;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_worker_session::Event;
 
 /// Settles when dropped: as used or as unused, whichever is true at that time.
 #[derive(Debug)]

@@ -1,4 +1,6 @@
 //! What schedulers and workers both need of NATS, beside the client library.
 
+pub mod entropy;
 pub mod inbox;
+pub mod reconnect;
 pub mod servers;

@@ -3,9 +3,9 @@
 use super::nats_arg::NatsArg;
 use super::table::{right_aligned, table};
 use crate::connection::login;
+use rampmeter_jobs::{DeadLetter, GroupStatus, Queue};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
-use rampmeter_worker_sdk::jobs::{DeadLetter, GroupStatus, Queue};
 use serde_json::{Value, json};
 
 /// Characters of a payload that are shown.

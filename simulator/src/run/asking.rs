@@ -9,7 +9,7 @@ use crate::worker::{Address, RESOURCE, Stage, Wish};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Command, Denial, Event};
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event};
 use std::sync::Arc;
 
 impl Run<'_> {

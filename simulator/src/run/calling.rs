@@ -10,7 +10,7 @@ use crate::worker::{Address, RESOURCE, Stage, Wish, Worker};
 use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{AskNumber, Event};
+use rampmeter_worker_session::{AskNumber, Event};
 use std::sync::Arc;
 
 impl Run<'_> {

@@ -9,7 +9,7 @@ use crate::outcome::FleetOutcome;
 use crate::worker::{Address, RESOURCE, Stage, Worker};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_sdk::session::{Event, Session};
+use rampmeter_worker_session::{Event, Session};
 
 impl Run<'_> {
     pub(super) fn hire(&mut self, number: usize, fleet: &Fleet) {

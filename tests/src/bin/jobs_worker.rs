@@ -1,9 +1,10 @@
 //! A worker that runs jobs, to be killed: `jobs-worker NATS QUEUE UPSTREAM`. `PATIENCE_MS` is how
 //! long it waits for a permit before it puts a job back.
 
+use rampmeter_jobs::Queue;
 use rampmeter_tests::guilds;
-use rampmeter_worker_sdk::jobs::Queue;
-use rampmeter_worker_sdk::{Client, ConnectOptions};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::client::ConnectOptions;
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::{JOBS_WORKER, RAMPMETER};
+use rampmeter_jobs::{Job, Queue};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
@@ -12,7 +13,6 @@ use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::{nats, scheduler};
-use rampmeter_worker_sdk::jobs::{Job, Queue};
 use std::ops::Range;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
+use rampmeter_jobs::{Job, Queue};
 use rampmeter_nats_server::Server;
 use rampmeter_tests::{nats, process};
-use rampmeter_worker_sdk::jobs::{Job, Queue};
 use serde_json::{Value, json};
 
 /// What the command prints, if it ends well; what it complains of otherwise.

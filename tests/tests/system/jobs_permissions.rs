@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::permissions::User;
+use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind, Worker};
 use rampmeter_nats_server::Server;
 use rampmeter_tests::guilds::discord;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::{scheduler, shipped};
-use rampmeter_worker_sdk::jobs::{Attempt, Failure, Job, Queue, QueueErrorKind, Worker};
 use rampmeter_worker_sdk::{Client, Outcome};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const FORBIDDEN: &[&str] = &[
     "$KV.rampmeter-rules.rules",
 ];
 
-async fn open(nats: &Server, name: &str) -> Result<Queue, rampmeter_worker_sdk::jobs::QueueError> {
+async fn open(nats: &Server, name: &str) -> Result<Queue, rampmeter_jobs::QueueError> {
     Queue::builder().options(shipped::login("worker")).open(nats.url(), name).await
 }
 

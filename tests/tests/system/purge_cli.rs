@@ -10,7 +10,8 @@ use rampmeter_tests::machine::{in_time, undisturbed};
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::{Worker, body};
 use rampmeter_tests::{nats, process, scheduler};
-use rampmeter_worker_sdk::{Client, Code, ErrorKind};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use serde_json::{Value, json};
 
 /// Nothing comes back while a test runs.

@@ -11,7 +11,8 @@ use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
-use rampmeter_worker_sdk::{Client, Code, Cost, ErrorKind, Outcome, Resource};
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -29,7 +29,6 @@ const STILL_WIDE: &[&str] = &[
     "scheduler/src/commands",
     "scheduler/src/commands/bench",
     "scheduler/src/commands/demo",
-    "scheduler/src/commands/import",
     "scheduler/src/commands/state",
     "scheduler/src/config",
     "scheduler/src/serve",
@@ -40,13 +39,15 @@ const STILL_WIDE: &[&str] = &[
     "scheduler/src/serve/permits",
     "scheduler/src/store",
     "worker-sdk/examples",
+    "worker-sdk/jobs/examples",
+    "worker-sdk/jobs/src",
     "worker-sdk/processing-units/src",
     "worker-sdk/processing-units/src/body",
     "worker-sdk/processing-units/tests",
+    "worker-sdk/session/src",
     "worker-sdk/src",
-    "worker-sdk/src/jobs",
-    "worker-sdk/src/session",
-    "worker-sdk/src/tower",
+    "worker-sdk/src/middleware",
+    "worker-sdk/src/middleware/tower",
 ];
 
 #[test]

@@ -9,6 +9,7 @@ mod layers;
 mod module;
 mod names;
 mod package;
+mod packages;
 
 use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};
@@ -113,7 +114,7 @@ fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
 /// Clocks of workers may differ by any time: jobs know lengths of time alone.
 #[test]
 fn jobs_know_no_time_of_day() {
-    for file in files("worker-sdk/src/jobs", "rs") {
+    for file in files("worker-sdk/jobs/src", "rs") {
         for time in ["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"] {
             assert!(!file.text.contains(time), "{}: {time}", file.path);
         }
@@ -137,40 +138,6 @@ fn the_upstream_knows_nothing_of_the_scheduler() {
 fn the_judge_of_the_fire_drills_stands_alone() {
     let judge = file("tests/src/judge.rs").unwrap().text;
     assert!(!judge.contains("rampmeter") && !judge.contains("crate::"), "tests/src/judge.rs");
-}
-
-#[test]
-fn workers_need_nothing_of_the_scheduler() {
-    let found = dependencies("worker-sdk", "dependencies");
-    let ours: Vec<_> = found.iter().filter(|dependency| dependency.starts_with("rampmeter")).collect();
-    assert_eq!(ours, ["rampmeter-nats", "rampmeter-processing-units", "rampmeter-protocol"]);
-    let optional = &manifest("worker-sdk")["dependencies"]["rampmeter-processing-units"]["optional"];
-    assert_eq!(optional.as_bool(), Some(true), "who calls something else needs no processing units");
-}
-
-/// Whoever uses no middleware, and calls something else than Sentinel Hub, builds this and no more.
-#[test]
-fn a_worker_without_features_needs_little() {
-    let manifest = manifest("worker-sdk");
-    let is_optional =
-        |name: &String| manifest["dependencies"][name].get("optional").and_then(toml::Value::as_bool) == Some(true);
-    let mut needed = dependencies("worker-sdk", "dependencies");
-    needed.retain(|name| !is_optional(name));
-    let expected = [
-        "async-nats",
-        "bytes",
-        "futures",
-        "http",
-        "rampmeter-nats",
-        "rampmeter-protocol",
-        "serde",
-        "serde_json",
-        "thiserror",
-        "tokio",
-        "tracing",
-    ];
-    assert_eq!(needed, expected);
-    assert_eq!(manifest["features"].get("default"), None);
 }
 
 /// Versions, lints and profiles are said once, at the root.

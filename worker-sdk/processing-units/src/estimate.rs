@@ -71,7 +71,29 @@ impl Estimate {
         self.exact
     }
 
-    /// As a cost of a call: one request, and these processing units.
+    /// As a cost of a call: one request, and these processing units. The SDK takes it as it is, as in
+    /// `hub.run(estimate.cost(), || send(&body))`.
+    ///
+    /// ```
+    /// use rampmeter_processing_units::{Api, Count, Estimate, Format, Given};
+    /// # fn main() -> Result<(), rampmeter_processing_units::Error> {
+    /// let body = r#"{
+    ///     "input": { "data": [{ "type": "sentinel-1-grd", "processing": { "orthorectify": true } }] },
+    ///     "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },
+    ///     "evalscript": "//VERSION=3\nfunction setup() { return { input: ['VV', 'VH'], output: { bands: 2, sampleType: 'UINT16' } } }"
+    /// }"#;
+    /// # #[cfg(feature = "evalscript")]
+    /// let cost = Estimate::of_body(Api::Process, body, &Given::default())?.cost();
+    /// # #[cfg(feature = "evalscript")]
+    /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "20.345053");
+    ///
+    /// let given = Given::default().bands(Count::new(2)?).samples(Count::new(3)?).format(Format::Integer);
+    /// let cost = Estimate::of_body(Api::Process, body, &given)?.cost();
+    /// assert_eq!(cost.get("requests").unwrap().to_string(), "1");
+    /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "61.035157");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cost(&self) -> rampmeter_protocol::cost::Cost<'static> {
         let mut cost = rampmeter_protocol::cost::Cost::new();

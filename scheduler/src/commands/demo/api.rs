@@ -2,17 +2,24 @@
 
 use super::class::Class;
 use super::scenario::PROCESSING_UNITS;
+use anyhow::ensure;
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
-use rampmeter_worker_sdk::{Outcome, Reply};
-use reqwest::StatusCode;
-use reqwest::header::RETRY_AFTER;
+use rampmeter_worker_sdk::Outcome;
+use rampmeter_worker_sdk::call::Reply;
 use std::time::Duration;
 
 /// A client of the upstream, with a pool of connections that all clones share.
 #[derive(Clone)]
 pub(super) struct Api {
-    client: reqwest::Client,
+    client: Client<HttpConnector, Empty<Bytes>>,
     url: String,
     clock: Clock,
 }
@@ -26,30 +33,24 @@ pub(super) struct Answer {
 
 impl Api {
     /// The upstream at `url`, without any proxy that the environment may name.
-    pub(super) fn new(url: &str, clock: Clock) -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Api { client, url: url.to_owned(), clock })
+    pub(super) fn new(url: &str, clock: Clock) -> Self {
+        Api { client: Client::builder(TokioExecutor::new()).build_http(), url: url.to_owned(), clock }
     }
 
     /// One call of this class.
     ///
     /// # Errors
     /// Anything else than 200 or 429.
-    pub(super) async fn call(&self, class: Class) -> reqwest::Result<Answer> {
+    pub(super) async fn call(&self, class: Class) -> anyhow::Result<Answer> {
         let url = format!("{}/process?{PROCESSING_UNITS}={}", self.url, class.processing_units());
-        let request = self.client.get(url).header("x-class", class.name());
+        let request = Request::get(url).header("x-class", class.name()).body(Empty::new())?;
         let sent = self.clock.now();
-        let response = request.send().await?;
-        let response = match response.status() {
-            StatusCode::TOO_MANY_REQUESTS => response,
-            _ => response.error_for_status()?,
-        };
-        let mut head = http::Response::new(());
-        *head.status_mut() = response.status();
-        *head.headers_mut() = response.headers().clone();
+        let (head, body) = self.client.request(request).await?.into_parts();
+        let expected = head.status.is_success() || head.status == StatusCode::TOO_MANY_REQUESTS;
+        ensure!(expected, "the upstream answered {}", head.status);
         // Only a connection whose answer was read to the end is used again.
-        response.bytes().await?;
-        Ok(Answer { sent, head })
+        body.collect().await?;
+        Ok(Answer { sent, head: http::Response::from_parts(head, ()) })
     }
 }
 

@@ -17,9 +17,9 @@ pub(super) struct Fleet(JoinSet<anyhow::Result<Infallible>>);
 
 impl Fleet {
     /// Starts them all at once. `manners` are dealt out in turn.
-    pub(super) fn start(options: Options, url: &str, manners: &[Manner], waits: &Arc<Waits>) -> anyhow::Result<Self> {
+    pub(super) fn start(options: Options, url: &str, manners: &[Manner], waits: &Arc<Waits>) -> Self {
         let clock = Clock::start();
-        let api = Api::new(url, clock)?;
+        let api = Api::new(url, clock);
         let workers = (0..options.workers).zip(manners.iter().cycle()).map(|(number, manner)| Worker {
             class: Class::of_worker(number),
             manner: manner.clone(),
@@ -28,7 +28,7 @@ impl Fleet {
             clock,
             dice: StdRng::seed_from_u64(options.seed.wrapping_add(u64::from(number))),
         });
-        Ok(Fleet(workers.map(Worker::work).collect()))
+        Fleet(workers.map(Worker::work).collect())
     }
 
     /// Returns what went wrong when a worker could not go on; otherwise never.

@@ -30,7 +30,7 @@ impl Phase {
         let upstream = Upstream::start(scenario::upstream(self.options.seed)?).await?;
         let waits = Arc::new(Waits::new());
         let mut observation = Observation::new(upstream.stats());
-        let mut fleet = Fleet::start(self.options, &upstream.url(), manners, &waits)?;
+        let mut fleet = Fleet::start(self.options, &upstream.url(), manners, &waits);
         let watching = self.watch(&upstream, &waits, &mut observation, progress);
         tokio::select! {
             error = fleet.failed() => return Err(error).with_context(|| format!("a worker failed ({})", self.name)),

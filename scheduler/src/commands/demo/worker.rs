@@ -6,7 +6,8 @@ use super::class::Class;
 use super::scenario::PROCESSING_UNITS;
 use super::waits::Waits;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_worker_sdk::{Cost, Resource, RunError};
+use rampmeter_worker_sdk::error::RunError;
+use rampmeter_worker_sdk::{Cost, Resource};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::convert::Infallible;
@@ -64,7 +65,7 @@ impl Worker {
         let asked = resource.acquire(cost).class(self.class.name());
         asked.run(|| self.api.call(self.class)).await.map_err(|error| match error {
             RunError::Permit(error) => error.into(),
-            RunError::Call(error) => error.into(),
+            RunError::Call(error) => error,
         })
     }
 }

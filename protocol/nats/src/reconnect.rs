@@ -1,0 +1,23 @@
+//! How a worker's connection notices that its server is gone, and comes back.
+
+use crate::entropy::entropy;
+use async_nats::ConnectOptions;
+use std::time::Duration;
+
+/// A server that is gone is noticed after two of these; the default takes two minutes.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// The longest pause between attempts to connect again, before jitter.
+const MOST_RECONNECT_DELAY_MS: u64 = 250;
+
+/// The same options for a connection that notices within seconds that its server is gone, and
+/// connects again within a quarter of a second once there is one.
+#[must_use]
+pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
+    options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)
+}
+
+/// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
+fn delay(attempts: usize) -> Duration {
+    let most = MOST_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
+    Duration::from_millis(entropy() % (most + 1))
+}

@@ -1,0 +1,149 @@
+//! The same rules as limits of a resource.
+
+use crate::rule::Rule;
+use rampmeter_protocol::name::Name;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Of its limits one applies to a request.
+const GROUP: &str = "governor";
+/// The labels that rules look at.
+const ROUTE: &str = "route";
+const METHOD: &str = "method";
+const LONGEST_NAME: usize = 64;
+
+/// What the rules do not say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the resource.
+    pub resource: Name,
+    /// The label that names a request's project.
+    pub project_label: String,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A rule of the projects' rates is for no project.
+    #[error("rule `{0}` of the projects' rates names no `project`")]
+    NoProject(String),
+    /// The rules have no form in TOML.
+    #[error(transparent)]
+    Unwritable(#[from] toml::ser::Error),
+}
+
+/// As the configuration has it.
+#[derive(Debug, Serialize)]
+struct File {
+    resource: [Resource; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct Resource {
+    name: Name,
+    limit: Vec<Limit>,
+}
+
+#[derive(Debug, Serialize)]
+struct Limit {
+    name: String,
+    group: &'static str,
+    algorithm: &'static str,
+    limit: f64,
+    drain_velocity: f64,
+    /// Governor counts by itself: there is no upstream whose word would count more.
+    margin: u32,
+    learn: bool,
+    key: [String; 1],
+    #[serde(rename = "match")]
+    matching: BTreeMap<String, Pattern>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Pattern {
+    Regex(String),
+    OneOf([String; 1]),
+}
+
+/// The text of a configuration with one limit for each rule. The rules of projects go first.
+///
+/// # Errors
+/// If a rule of `projects` names no project.
+pub fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>) -> Result<String, ImportError> {
+    if let Some(rule) = projects.iter().find(|rule| rule.project.is_none()) {
+        return Err(ImportError::NoProject(rule.name.clone()));
+    }
+    let mut names = Vec::new();
+    let limits = projects.into_iter().chain(rates).map(|rule| {
+        let name = unused_name(&names, &rule.name);
+        names.push(name.clone());
+        limit(settings, name, rule)
+    });
+    let resource = Resource { name: settings.resource.clone(), limit: limits.collect() };
+    Ok(toml::to_string(&File { resource: [resource] })?)
+}
+
+/// All rules match on as much. So the first of those that match counts, and a project's before all
+/// others.
+fn limit(settings: &Settings, name: String, rule: Rule) -> Limit {
+    let methods = if rule.methods.is_empty() { ".*".to_owned() } else { rule.methods.join("|") };
+    let mut matching = BTreeMap::from([
+        (ROUTE.to_owned(), Pattern::Regex(format!("^(?:{})$", rule.route))),
+        (METHOD.to_owned(), Pattern::Regex(format!("^(?:{methods})$"))),
+    ]);
+    matching.extend(rule.project.map(|project| (settings.project_label.clone(), Pattern::OneOf([project]))));
+    Limit {
+        name,
+        group: GROUP,
+        algorithm: "leaky-bucket",
+        limit: rule.limit,
+        drain_velocity: rule.drain_velocity,
+        margin: 0,
+        learn: false,
+        key: [settings.project_label.clone()],
+        matching,
+    }
+}
+
+/// A name of the characters that names have, which no other limit has.
+fn unused_name(used: &[String], wanted: &str) -> String {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+    let base: String = wanted.chars().map(plain).take(LONGEST_NAME - 4).collect();
+    let base = if base.is_empty() { "rule".to_owned() } else { base };
+    let numbered = (2..).map(|number| format!("{base}-{number}"));
+    std::iter::once(base.clone()).chain(numbered).find(|name| !used.contains(name)).unwrap_or(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::rules;
+
+    fn settings() -> Settings {
+        Settings { resource: Name::new("governor").unwrap(), project_label: "project".to_owned() }
+    }
+
+    fn rule(name: &str, project: &str) -> Vec<Rule> {
+        let text = format!(r#"[{{"name": "{name}", "route": "/", "limit": 1, "drain_velocity": 2 {project}}}]"#);
+        rules(&text).unwrap()
+    }
+
+    #[test]
+    fn names_are_made_plain_and_told_apart() {
+        let used = ["a-b".to_owned(), "a-b-2".to_owned()];
+        for (wanted, name) in [("a b", "a-b-3"), ("", "rule"), ("c", "c"), (&*"x".repeat(80), &*"x".repeat(60))] {
+            assert_eq!(unused_name(&used, wanted), name);
+        }
+    }
+
+    #[test]
+    fn rules_of_projects_go_first_and_name_one() {
+        let text = configuration(&settings(), rule("own", r#", "project": "big""#), rule("all", "")).unwrap();
+        assert!(text.find("\"own\"").unwrap() < text.find("\"all\"").unwrap(), "{text}");
+        assert!(text.contains(r#"project = ["big"]"#), "{text}");
+        let error = configuration(&settings(), rule("own", ""), rule("all", "")).unwrap_err();
+        assert_eq!(error.to_string(), "rule `own` of the projects' rates names no `project`");
+    }
+}

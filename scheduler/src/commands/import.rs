@@ -1,0 +1,57 @@
+//! `rampmeter import`
+
+use crate::config;
+use anyhow::Context;
+use rampmeter_import_governor::{Rule, Settings, configuration, rules};
+use rampmeter_protocol::name::Name;
+use std::path::{Path, PathBuf};
+
+/// What `import` takes.
+#[derive(Debug, clap::Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum From {
+    /// Rates files of EOM Governor: prints a resource with a limit for each rule.
+    Governor(GovernorArgs),
+}
+
+/// What `import governor` takes.
+#[derive(Debug, clap::Args)]
+struct GovernorArgs {
+    /// The rates of all projects: a JSON list of rules, of which the first that matches counts.
+    #[arg(value_name = "RATES")]
+    rates: PathBuf,
+    /// The rates of single projects, which go first.
+    #[arg(long, value_name = "FILE")]
+    projects: Option<PathBuf>,
+    /// What the resource is to be called.
+    #[arg(long, value_name = "NAME", default_value = "governor")]
+    resource: Name,
+    /// The label that names a request's project.
+    #[arg(long, value_name = "LABEL", default_value = "project")]
+    project_label: String,
+}
+
+/// Prints a configuration.
+///
+/// # Errors
+/// If a file can't be read, or the scheduler can't keep to a rule.
+#[expect(clippy::print_stdout, reason = "what the command is for")]
+pub fn run(args: ImportArgs) -> anyhow::Result<()> {
+    let From::Governor(args) = args.from;
+    let projects = args.projects.as_deref().map_or(Ok(Vec::new()), read)?;
+    let settings = Settings { resource: args.resource, project_label: args.project_label };
+    let text = configuration(&settings, projects, read(&args.rates)?)?;
+    config::parse(Path::new("the imported configuration"), &text).context("these rules can't be kept to")?;
+    print!("{text}");
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
+    rules(&text).with_context(|| format!("{} is not a list of Governor's rules", path.display()))
+}

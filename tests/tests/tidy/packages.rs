@@ -1,0 +1,105 @@
+//! What each package may know of the others.
+
+use crate::{dependencies, manifest};
+use rampmeter_tests::repository::{file, files};
+use std::collections::BTreeSet;
+
+/// Names of the SDK's root: what fits on one screen of its documentation.
+const MOST_SDK_NAMES: usize = 12;
+
+/// Commands that are clients themselves.
+const CLIENTS: [&str; 3] =
+    ["scheduler/src/commands/bench/", "scheduler/src/commands/demo/", "scheduler/src/commands/jobs.rs"];
+
+fn ours(package: &str) -> Vec<String> {
+    let mut found = dependencies(package, "dependencies");
+    found.retain(|dependency| dependency.starts_with("rampmeter"));
+    found
+}
+
+/// The names that `text`, the root of a library, shows to its users.
+fn public_names(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for statement in text.split_inclusive([';', '{']) {
+        let code = statement.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+        let Some((_, item)) = code.split_once("pub ") else { continue };
+        match item.trim_end_matches(';').split_once("::{") {
+            Some(_) => panic!("one name a line: {item}"),
+            None => found.extend(item.trim_end_matches([';', '{']).split([':', ' ']).next_back().map(str::to_owned)),
+        }
+    }
+    found
+}
+
+#[test]
+fn the_root_of_the_sdk_has_few_names() {
+    let names = public_names(&file("worker-sdk/src/lib.rs").unwrap().text);
+    assert!(names.contains("Client") && names.contains("policy"), "{names:?}");
+    assert!(names.len() <= MOST_SDK_NAMES, "{} names, at most {MOST_SDK_NAMES}: {names:?}", names.len());
+}
+
+#[test]
+fn public_names_are_found() {
+    let text = "//! pub use a::B;\nmod c;\n#[cfg(x)]\npub mod d;\npub use e::F;\npub struct G;\n";
+    assert_eq!(public_names(text).into_iter().collect::<Vec<_>>(), ["F", "G", "d"]);
+}
+
+#[test]
+fn workers_need_nothing_of_the_scheduler() {
+    assert_eq!(ours("worker-sdk"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-session"]);
+    assert_eq!(ours("worker-sdk/session"), ["rampmeter-protocol"]);
+    assert_eq!(ours("worker-sdk/jobs"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-sdk"]);
+    assert_eq!(ours("worker-sdk/processing-units"), ["rampmeter-evalscript", "rampmeter-protocol"]);
+    assert_eq!(ours("worker-sdk/evalscript"), [""; 0]);
+}
+
+/// What the scheduler and the SDK both need is in `protocol`.
+#[test]
+fn only_commands_that_are_clients_use_the_sdk() {
+    for file in files("scheduler/src", "rs") {
+        let is_client = CLIENTS.iter().any(|client| file.path.starts_with(client));
+        for package in ["rampmeter_worker_sdk", "rampmeter_jobs"].iter().filter(|_| !is_client) {
+            assert!(!file.text.contains(package), "{}: {package}", file.path);
+        }
+    }
+}
+
+/// The simulator plays the part of the SDK's connection itself.
+#[test]
+fn the_simulator_takes_only_the_session_of_the_sdk() {
+    assert!(!ours("simulator").contains(&"rampmeter-worker-sdk".to_owned()));
+}
+
+/// The session decides, its driver does.
+#[test]
+fn the_session_does_nothing() {
+    for file in files("worker-sdk/session/src", "rs") {
+        for doing in ["tokio", "async fn", "std::thread", "std::net", "Instant::now", "SystemTime", "RandomState"] {
+            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+        }
+    }
+}
+
+/// A worker that uses no middleware builds this and no more.
+#[test]
+fn a_worker_without_features_needs_little() {
+    let manifest = manifest("worker-sdk");
+    let is_optional =
+        |name: &String| manifest["dependencies"][name].get("optional").and_then(toml::Value::as_bool) == Some(true);
+    let mut needed = dependencies("worker-sdk", "dependencies");
+    needed.retain(|name| !is_optional(name));
+    let expected = [
+        "async-nats",
+        "bytes",
+        "futures",
+        "http",
+        "rampmeter-nats",
+        "rampmeter-protocol",
+        "rampmeter-worker-session",
+        "thiserror",
+        "tokio",
+        "tracing",
+    ];
+    assert_eq!(needed, expected);
+    assert_eq!(manifest["features"].get("default"), None);
+}

@@ -1,0 +1,46 @@
+//! The connection to NATS that a queue has to itself.
+
+use crate::QueueError;
+use async_nats::jetstream::context::ContextBuilder;
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions};
+use rampmeter_nats::reconnect::reconnecting_soon;
+use rampmeter_nats::servers::Servers;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long the server is given to answer: what it did not answer is said again.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// A connection, and word of when it was made anew: what was asked of the server before is forgotten there.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) jetstream: Context,
+    pub(crate) reconnects: watch::Receiver<u64>,
+}
+
+impl Connection {
+    pub(crate) async fn connect(options: ConnectOptions, url: &str) -> Result<Self, QueueError> {
+        let (sender, reconnects) = watch::channel(0);
+        let options = reconnecting_soon(options).event_callback(move |event| {
+            tracing::debug!(%event, "connection to NATS of a queue");
+            if matches!(event, async_nats::Event::Connected) {
+                sender.send_modify(|count| *count += 1);
+            }
+            std::future::ready(())
+        });
+        let servers: Servers = url.parse()?;
+        let connecting = servers.authenticated(options)?.connect(servers.addresses()).await;
+        let client = connecting.map_err(|error| QueueError::connect(&servers, error))?;
+        let jetstream: Context = ContextBuilder::new().timeout(ANSWER).ack_timeout(ANSWER).build(client.clone());
+        Ok(Connection { client, jetstream, reconnects })
+    }
+
+    /// Says something of a message that was handed out, such as that it is worked on; whether the server has heard.
+    pub(crate) async fn acknowledge(&self, reply: &str, kind: jetstream::AckKind) -> bool {
+        let request = async_nats::Request::new().payload(kind.into()).timeout(Some(ANSWER));
+        let heard = self.client.send_request(reply.to_owned(), request).await;
+        heard.inspect_err(|error| tracing::debug!(%error, "JetStream did not confirm")).is_ok()
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a queue could not do what it was told.
+
+use rampmeter_nats::servers::{Servers, ServersError};
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What went wrong: [`QueueError::kind`] to match on, the text for people.
+#[derive(Debug)]
+pub struct QueueError {
+    kind: QueueErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// Who must act on a [`QueueError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueErrorKind {
+    /// The caller gave something that a queue cannot take.
+    InvalidArgument,
+    /// There is no connection to NATS, or it was refused.
+    Connect,
+    /// There is no such queue.
+    Missing,
+    /// JetStream did not answer, or refused. What was to be published may have arrived all the same: publish it again under the same id.
+    Store,
+}
+
+impl QueueError {
+    /// Who must act.
+    #[must_use]
+    pub fn kind(&self) -> QueueErrorKind {
+        self.kind
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        QueueError { kind: QueueErrorKind::InvalidArgument, message: message.into(), source: None }
+    }
+
+    pub(crate) fn missing(queue: &str) -> Self {
+        let message = format!("there is no queue `{queue}`: whoever opens it to publish or to work makes it");
+        QueueError { kind: QueueErrorKind::Missing, message, source: None }
+    }
+
+    pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        let message = format!("no connection to NATS at {servers}: {source}");
+        QueueError { kind: QueueErrorKind::Connect, message, source: Some(source) }
+    }
+
+    pub(crate) fn store(what: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        QueueError { kind: QueueErrorKind::Store, message: format!("{what}: {source}"), source: Some(source) }
+    }
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for QueueError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<ServersError> for QueueError {
+    fn from(error: ServersError) -> Self {
+        QueueError::invalid(error.to_string())
+    }
+}

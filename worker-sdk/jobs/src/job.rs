@@ -1,0 +1,190 @@
+//! What a producer publishes, and how it is written into the stream.
+
+use crate::QueueError;
+use crate::lane::Lane;
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use bytes::Bytes;
+use rampmeter_protocol::bounds::MAX_ID;
+use rampmeter_protocol::cost as wire;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_worker_sdk::Cost;
+use std::collections::BTreeMap;
+
+const COST: &str = "Rampmeter-Cost";
+const LABELS: &str = "Rampmeter-Labels";
+
+/// Work for later, of a group.
+///
+/// ```
+/// use rampmeter_jobs::Job;
+/// let job = Job::new("guild-17", "give user 4711 the role").class("bulk").id("grant-4711").cost(1).label("method", "PUT");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a job is done once it is published"]
+pub struct Job {
+    group: String,
+    class: Option<String>,
+    id: Option<String>,
+    cost: Cost,
+    labels: Vec<(String, String)>,
+    payload: Bytes,
+}
+
+/// A job that is in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// What [`Queue::delete`](crate::Queue::delete) takes: its place in the stream.
+    pub sequence: u64,
+    /// Whether it had been published before, under the same id.
+    pub duplicate: bool,
+}
+
+/// A job as it is written.
+pub(crate) struct Written {
+    pub(crate) lane: Lane,
+    pub(crate) id: Option<String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) payload: Bytes,
+}
+
+/// What the headers of a job say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JobTerms {
+    pub(crate) id: Option<String>,
+    pub(crate) cost: wire::Cost<'static>,
+    pub(crate) labels: Labels<'static>,
+}
+
+impl Job {
+    /// A job of `group`, 1 to 256 bytes, that costs one request. The payload is for whoever runs it.
+    pub fn new(group: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        let (group, payload) = (group.into(), payload.into());
+        Job { group, class: None, id: None, cost: Cost::default(), labels: Vec::new(), payload }
+    }
+
+    /// The class of its permit, and of the line that it waits in; the resource's default where none is set.
+    ///
+    /// Order is kept among the jobs of one group and class. So a more urgent job overtakes others of its group.
+    pub fn class(self, class: impl Into<String>) -> Self {
+        Job { class: Some(class.into()), ..self }
+    }
+
+    /// Its name, 1 to 64 visible ASCII characters: published again under the same one, it is the same job. Without one it gets one.
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Job { id: Some(id.into()), ..self }
+    }
+
+    /// What its call costs.
+    pub fn cost(self, cost: impl Into<Cost>) -> Self {
+        Job { cost: cost.into(), ..self }
+    }
+
+    /// A label of its permit, beside that of its group.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((key.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn written(self) -> Result<Written, QueueError> {
+        let lane = Lane::new(self.class.as_deref(), &self.group)?;
+        let id = self.id.map(checked_id).transpose()?;
+        let cost = self.cost.into_wire().map_err(|error| QueueError::invalid(error.to_string()))?;
+        let mut labels = Labels::new();
+        for (key, value) in self.labels {
+            let set = labels.set(key.clone(), value);
+            set.map_err(|error| QueueError::invalid(format!("label {key:?}: {error}")))?;
+        }
+        let headers = JobTerms { id: None, cost, labels }.headers();
+        Ok(Written { lane, id, headers, payload: self.payload })
+    }
+}
+
+fn checked_id(id: String) -> Result<String, QueueError> {
+    let fits = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Ok(id) } else { Err(QueueError::invalid(format!("id {id:?}: 1 to {MAX_ID} visible ASCII characters"))) }
+}
+
+impl JobTerms {
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !self.cost.is_empty() {
+            headers.insert(COST, text(&self.cost));
+        }
+        if !self.labels.is_empty() {
+            headers.insert(LABELS, text(&self.labels));
+        }
+        headers
+    }
+
+    /// What a job's headers say, or why they cannot be understood. A job without any costs one request.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, String> {
+        let id = headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
+        let cost = read(headers, COST, |json| serde_json::from_str(json).map(wire::Cost::into_owned))?;
+        let texts: BTreeMap<String, String> = read(headers, LABELS, |json| serde_json::from_str(json))?;
+        let mut labels = Labels::new();
+        for (key, value) in texts {
+            labels.set(key, value).map_err(|error| format!("header {LABELS}: {error}"))?;
+        }
+        Ok(JobTerms { id, cost, labels })
+    }
+}
+
+fn text(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers have a JSON form")
+}
+
+fn read<T: Default>(
+    headers: &HeaderMap,
+    name: &str,
+    parse: impl FnOnce(&str) -> serde_json::Result<T>,
+) -> Result<T, String> {
+    let Some(value) = headers.get(name) else { return Ok(T::default()) };
+    parse(value.as_str()).map_err(|error| format!("header {name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_say_what_a_job_costs() {
+        let job = Job::new("a", "").cost(Cost::requests(1).and("tokens", 2.5)).label("route", "/x");
+        let headers = job.written().unwrap().headers;
+        assert_eq!(headers.get(COST).unwrap().as_str(), r#"{"requests":1,"tokens":2.5}"#);
+        assert_eq!(headers.get(LABELS).unwrap().as_str(), r#"{"route":"/x"}"#);
+        let terms = JobTerms::read(&headers).unwrap();
+        assert_eq!(terms.labels.get("route"), Some("/x"));
+        assert_eq!(terms.headers().get(COST), headers.get(COST));
+    }
+
+    #[test]
+    fn a_plain_message_is_a_job_of_one_request() {
+        let terms = JobTerms::read(&HeaderMap::new()).unwrap();
+        assert_eq!(terms, JobTerms { id: None, cost: wire::Cost::new(), labels: Labels::new() });
+    }
+
+    #[test]
+    fn headers_that_cannot_be_understood_are_named() {
+        let mut headers = HeaderMap::new();
+        headers.insert(COST, "cheap");
+        assert!(JobTerms::read(&headers).unwrap_err().starts_with("header Rampmeter-Cost: "));
+    }
+
+    #[test]
+    fn what_no_permit_could_be_asked_for_is_refused() {
+        #[rustfmt::skip]
+        let table = [
+            (Job::new("", ""),                      "a group is 1 to 256 bytes"),
+            (Job::new("a", "").class("a b"),        "a name is 1 to 64 characters"),
+            (Job::new("a", "").id("a b"),           "visible ASCII characters"),
+            (Job::new("a", "").id(""),              "visible ASCII characters"),
+            (Job::new("a", "").cost(Cost::requests(-1)), "from 0 to 1e9"),
+            (Job::new("a", "").label("", "x"),      "label \"\""),
+        ];
+        for (job, why) in table {
+            let error = job.written().err().expect(why);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+}

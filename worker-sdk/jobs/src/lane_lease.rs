@@ -1,0 +1,110 @@
+//! The lease of a lane: the worker that has it works on the lane.
+//!
+//! A lane with jobs has a lease, one message, which JetStream hands to one worker at a time, again when that one dies. It is never
+//! taken away but by who has looked at the lane *after* it was said to be closing; who publishes a job makes a closing one go again. So no
+//! job is forgotten, whoever dies when.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a lane lease says to whoever gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LaneLease {
+    /// Work on the lane.
+    Go,
+    /// The same, but later.
+    Later(PutBack),
+    /// The lane looked empty. If it still is, take the lane lease away; otherwise make it go.
+    Closing,
+}
+
+/// Why the first job of a lane waits, and what has to be known of it then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PutBack {
+    /// How long from when the lane lease is first handed out.
+    pub(crate) after_ms: u64,
+    /// The job that waits.
+    pub(crate) job: u64,
+    /// For how long it will have waited for a permit then: its place in the scheduler's line.
+    pub(crate) age_ms: u64,
+    /// How often it has been put back for a permit.
+    pub(crate) times: u32,
+}
+
+/// What is to be done with a lane lease that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receipt {
+    /// Let it come again after this time.
+    Sleep(Duration),
+    /// Work on the lane; something may be known of its first job.
+    Work(Option<PutBack>),
+    /// See whether the lane is empty.
+    Look,
+}
+
+impl LaneLease {
+    /// What to do with this lane lease, which was handed out so many times, this one included.
+    pub(crate) fn receipt(self, deliveries: i64) -> Receipt {
+        match self {
+            LaneLease::Go => Receipt::Work(None),
+            LaneLease::Later(put_back) if deliveries <= 1 => Receipt::Sleep(Duration::from_millis(put_back.after_ms)),
+            LaneLease::Later(put_back) => Receipt::Work(Some(put_back)),
+            LaneLease::Closing => Receipt::Look,
+        }
+    }
+}
+
+/// The last attempt that was begun in a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    /// The job.
+    pub(crate) job: u64,
+    /// How many attempts have been begun at it.
+    pub(crate) attempts: u32,
+}
+
+impl Begun {
+    /// How many attempts have been begun at `job`.
+    pub(crate) fn attempts_at(self, job: u64) -> u32 {
+        if self.job == job { self.attempts } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: LaneLease = LaneLease::Later(PutBack { after_ms: 1500, job: 7, age_ms: 2000, times: 1 });
+
+    #[test]
+    fn what_is_stored_can_be_read_by_later_versions() {
+        let table = [
+            (LaneLease::Go, r#""go""#),
+            (LATER, r#"{"later":{"after_ms":1500,"job":7,"age_ms":2000,"times":1}}"#),
+            (LaneLease::Closing, r#""closing""#),
+        ];
+        for (lane_lease, json) in table {
+            assert_eq!(serde_json::to_string(&lane_lease).unwrap(), json);
+            assert_eq!(serde_json::from_str::<LaneLease>(json).unwrap(), lane_lease);
+        }
+        let begun = Begun { job: 7, attempts: 2 };
+        assert_eq!(serde_json::to_string(&begun).unwrap(), r#"{"job":7,"attempts":2}"#);
+    }
+
+    #[test]
+    fn a_baton_for_later_sleeps_once() {
+        let LaneLease::Later(put_back) = LATER else { unreachable!() };
+        assert_eq!(LATER.receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
+        assert_eq!(LATER.receipt(2), Receipt::Work(Some(put_back)));
+        assert_eq!(LATER.receipt(9), Receipt::Work(Some(put_back)));
+        assert_eq!(LaneLease::Go.receipt(1), Receipt::Work(None));
+        assert_eq!(LaneLease::Closing.receipt(3), Receipt::Look);
+    }
+
+    #[test]
+    fn attempts_at_another_job_do_not_count() {
+        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(7), 2);
+        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(8), 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! Delayed jobs on JetStream.
+//!
+//! A producer publishes [`Job`]s; workers run each when its permit is due. Jobs of one *group*, such as a Discord server, run in
+//! the order in which they were published, one at a time, whatever the number of workers; jobs of different groups run
+//! side by side. A job whose permit is far away takes up nobody: it is put back until then.
+//!
+//! ```no_run
+//! use rampmeter_jobs::{Attempt, Failure, Job, Queue};
+//! use rampmeter_worker_sdk::{Client, Outcome};
+//! # async fn add_role(attempt: &Attempt) -> Result<u16, std::io::Error> { Ok(204) }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = Queue::open("nats://127.0.0.1:4222", "roles").await?;
+//! queue.publish(Job::new("guild-17", "user 4711").id("grant-4711").label("route", "/guilds/roles")).await?;
+//!
+//! let discord = Client::connect("nats://127.0.0.1:4222").await?.resource("discord")?;
+//! let worker = queue.worker(discord).group_label("guild").start(async |attempt: Attempt| {
+//!     let status = add_role(&attempt).await?; // an error is a failed attempt
+//!     Ok::<_, Failure>(Outcome::status(status))
+//! });
+//! # let worker = worker.await?;
+//! worker.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! * **At least once.** A job leaves the stream after its run has ended well, and not before. When a worker, a scheduler or a
+//!   nats-server dies, it runs again or goes on. A run may therefore come twice; [`Attempt::id`] is the same both times, so that the upstream
+//!   can tell. A job that is published twice under one [`id`](Job::id) is one job, within the stream's window for duplicates.
+//! * **Order.** Of one group and class, a job begins after the one before it has ended for good: done, or among the dead letters.
+//! * **No 429 of ours.** Each run has a permit of its own, asked for when the job's turn has come. Nothing is reserved for a job that
+//!   is put back: a job that is deleted meanwhile leaves nothing behind.
+//! * **No counters.** What is delayed, runs or is dead is read from the streams ([`Queue::status`]), and so cannot drift from them.
+//! * **No clock is shared.** Workers tell servers lengths of time, never times.
+//!
+//! A worker that is stopped for longer than the [lease](QueueBuilder::lease), while it runs a job, may wake up beside another that runs the
+//! same job: it begins no other one. That is all that can be said of a call that is under way.
+//!
+//! # How it works
+//!
+//! A queue is two streams: one of jobs and dead letters, and one with a message for each lane. A
+//! lane is the jobs of one class and group.
+//!
+//! * A lane with jobs has a lane lease, one message that a consumer hands to one worker at a time,
+//!   and again if that worker dies. Its holder runs the lane's first job: permit, run, delete,
+//!   next. Order therefore needs neither a consumer for each group nor an elected worker.
+//! * A publisher sends one message. A second consumer tells a worker of each arrival. The worker
+//!   acknowledges the arrival once its lane has a lane lease.
+//! * A lane lease goes away in two steps. The holder finds the lane empty and writes a closing
+//!   version. The next holder looks again and deletes the lease if nothing has come. An arrival
+//!   revives a closing lane lease. So a lane with a job always has a lane lease or an
+//!   unacknowledged arrival.
+//! * Each new version of a lane lease replaces the last one by compare-and-set. So does the note of
+//!   an attempt, which is written right before the call: a replaced worker can begin nothing. It
+//!   also checks its lease on its own clock. It ends what it has begun.
+//! * A permit is asked for in mode `wait` with a short bound. If the scheduler says that it is due
+//!   later, the lane lease goes back with that delay (NAK). Nothing is reserved, and a deleted job
+//!   leaves nothing. The age is kept, and so the job keeps its place. The bound doubles each time,
+//!   so that the job holds the queue in the end if others were always quicker.
+//! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
+//!   noted after its lane lease was handed out.
+
+mod arrivals;
+mod attempt;
+mod connection;
+mod error;
+mod failure;
+mod hold;
+mod job;
+mod lane;
+mod lane_lease;
+mod lane_run;
+mod persistence;
+mod pull;
+mod queue;
+mod queue_builder;
+mod shared;
+mod status;
+mod store;
+mod verdict;
+mod worker;
+
+pub use attempt::Attempt;
+pub use error::{QueueError, QueueErrorKind};
+pub use failure::Failure;
+pub use job::{Job, Published};
+pub use queue::Queue;
+pub use queue_builder::QueueBuilder;
+pub use status::{DeadLetter, GroupStatus};
+pub use worker::{Worker, WorkerBuilder};

@@ -1,0 +1,115 @@
+//! Saying something to JetStream until it is done: a server that has just come, or whose leader has gone, takes a moment.
+
+use async_nats::jetstream::context::{
+    CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind, RequestError,
+};
+use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
+use rampmeter_nats::entropy::entropy;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use std::fmt::Display;
+use std::ops::Range;
+use std::time::Duration;
+
+/// How long a caller who waits is kept waiting: when a node has gone, the others take up to eight seconds to elect a leader.
+const PATIENCE: Span = Span::from_secs(15);
+/// The shortest and the longest pause before something is said again.
+const PAUSES_MS: Range<u64> = 20..500;
+/// What a server answers with this or more, it may do later.
+const SERVERS_OWN_FAULT: usize = 500;
+
+/// Whether it is of use to say the same again.
+pub(crate) trait MayPass {
+    /// Whether it is.
+    fn may_pass(&self) -> bool;
+}
+
+impl MayPass for PublishError {
+    fn may_pass(&self) -> bool {
+        self.kind() != PublishErrorKind::MaxPayloadExceeded
+    }
+}
+
+impl MayPass for RequestError {
+    fn may_pass(&self) -> bool {
+        true
+    }
+}
+
+impl MayPass for CreateStreamError {
+    fn may_pass(&self) -> bool {
+        match self.kind() {
+            CreateStreamErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
+            CreateStreamErrorKind::EmptyStreamName
+            | CreateStreamErrorKind::InvalidStreamName
+            | CreateStreamErrorKind::DomainAndExternalSet => false,
+            CreateStreamErrorKind::JetStreamUnavailable
+            | CreateStreamErrorKind::TimedOut
+            | CreateStreamErrorKind::Response
+            | CreateStreamErrorKind::NotFound
+            | CreateStreamErrorKind::ResponseParse => true,
+        }
+    }
+}
+
+impl MayPass for ConsumerError {
+    fn may_pass(&self) -> bool {
+        match self.kind() {
+            ConsumerErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
+            ConsumerErrorKind::InvalidConsumerType | ConsumerErrorKind::InvalidName => false,
+            ConsumerErrorKind::TimedOut | ConsumerErrorKind::Request | ConsumerErrorKind::Other => true,
+        }
+    }
+}
+
+/// Does it again until it is done, or has failed for good, or for too long.
+pub(crate) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
+where
+    E: MayPass + Display,
+    Fut: Future<Output = Result<T, E>>,
+{
+    let (clock, mut pauses) = (Clock::start(), Pauses::default());
+    loop {
+        match act().await {
+            Err(error) if error.may_pass() && clock.now().since(Clock::START) < PATIENCE => {
+                tracing::debug!(%error, "JetStream did not do it; trying again");
+            }
+            done => return done,
+        }
+        pauses.pass().await;
+    }
+}
+
+/// Does it again until the server has said how it went, however long that takes.
+pub(crate) async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
+where
+    E: Display,
+    Fut: Future<Output = Result<T, E>>,
+{
+    let mut pauses = Pauses::default();
+    loop {
+        match act().await {
+            Ok(done) => return done,
+            Err(error) => tracing::warn!(%error, "{what}: JetStream did not do it; trying again"),
+        }
+        pauses.pass().await;
+    }
+}
+
+/// Each twice as long as the last, and of no fixed length.
+struct Pauses {
+    next_ms: u64,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Pauses { next_ms: PAUSES_MS.start }
+    }
+}
+
+impl Pauses {
+    async fn pass(&mut self) {
+        tokio::time::sleep(Duration::from_millis(self.next_ms + entropy() % self.next_ms)).await;
+        self.next_ms = (2 * self.next_ms).min(PAUSES_MS.end);
+    }
+}

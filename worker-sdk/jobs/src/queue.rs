@@ -1,0 +1,110 @@
+//! Where jobs are.
+
+use crate::job::Written;
+use crate::lane::Kept;
+use crate::persistence::insist;
+use crate::status::{DeadLetter, GroupStatus};
+use crate::store::{Store, unique};
+use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
+use async_nats::jetstream::message::PublishMessage;
+use rampmeter_protocol::name::Name;
+use rampmeter_worker_sdk::Resource;
+use std::time::Duration;
+
+/// A queue of jobs: for producers, for [workers](Queue::worker), and to look at. Cheap to clone.
+///
+/// It has a connection to NATS of its own. Jobs are messages on `rampmeter.jobs.<queue>.job.<class>.<group>`, with `-` for those without a class; any
+/// other client of NATS may publish there as well, and what it publishes is a job that costs one request.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use rampmeter_jobs::{Job, Queue};
+/// let queue = Queue::open("nats://127.0.0.1:4222", "roles").await?;
+/// let job = queue.publish(Job::new("guild-17", "user 4711")).await?;
+/// assert!(queue.delete(job.sequence).await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Queue {
+    name: Name,
+    store: Store,
+    lease: Duration,
+}
+
+impl Queue {
+    pub(crate) fn new(name: Name, store: Store, lease: Duration) -> Self {
+        Queue { name, store, lease }
+    }
+
+    /// Opens the queue `name` with no options, and makes it if there is none. See [`Queue::builder`] for more.
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::open`].
+    pub async fn open(url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
+        Queue::builder().open(url, name).await
+    }
+
+    /// A queue with options.
+    pub fn builder() -> QueueBuilder {
+        QueueBuilder::default()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Publishes a job. It is in the stream when this returns.
+    ///
+    /// # Errors
+    /// If the job is none or too large, or if JetStream does not take it for a quarter of a minute.
+    pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
+        let Written { lane, id, headers, payload } = job.written()?;
+        let (subject, id) = (self.store.subjects.of(Kept::Job, &lane), id.unwrap_or_else(unique));
+        let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
+        let published = insist(|| self.store.publish(&subject, message())).await;
+        let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
+        Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
+    }
+
+    /// Takes a job away, or a dead letter, by its place in the stream; whether it was still there. A job that runs goes on to its end.
+    ///
+    /// # Errors
+    /// None at present: while JetStream does not answer, it tries again.
+    pub async fn delete(&self, sequence: u64) -> Result<bool, QueueError> {
+        Ok(self.store.finish(sequence).await)
+    }
+
+    /// What waits, runs and is dead, by class and group; groups that have nothing are left out.
+    ///
+    /// Counted from the streams as they are now, so that it is right whatever has died.
+    ///
+    /// # Errors
+    /// If JetStream does not answer.
+    pub async fn status(&self) -> Result<Vec<GroupStatus>, QueueError> {
+        status::of(&self.store).await
+    }
+
+    /// The oldest dead letters, at most `most`.
+    ///
+    /// # Errors
+    /// If JetStream does not answer.
+    pub async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
+        status::dead_letters(&self.store, most).await
+    }
+
+    /// Runs this queue's jobs with permits of `resource`, once it is told how.
+    pub fn worker(&self, resource: Resource) -> WorkerBuilder {
+        WorkerBuilder::new(self.clone(), resource)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+}

@@ -1,0 +1,30 @@
+//! What all slots of a worker use.
+
+use crate::store::Store;
+use crate::verdict::RetryPolicy;
+use crate::{Attempt, Failure};
+use futures::future::BoxFuture;
+use rampmeter_worker_sdk::{Outcome, Resource};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a handler's run comes to.
+pub(crate) type Ended = Result<Outcome, Failure>;
+
+pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, Ended> + Send + Sync>;
+
+/// Shared by all slots of a worker.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) resource: Resource,
+    pub(crate) group_label: String,
+    pub(crate) policy: RetryPolicy,
+    pub(crate) handler: Handler,
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,118 @@
+//! What a queue looks like, read from its streams.
+
+use crate::QueueError;
+use crate::lane::{Kept, Lane};
+use crate::lane_lease::Begun;
+use crate::store::{Placed, Store};
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::RawMessageErrorKind;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+const REASON: &str = "Rampmeter-Reason";
+const ATTEMPTS: &str = "Rampmeter-Attempts";
+const ID: &str = "Rampmeter-Id";
+
+/// How the jobs of one class and group are doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct GroupStatus {
+    /// The group.
+    pub group: String,
+    /// The class, if it is not that of jobs without one.
+    pub class: Option<String>,
+    /// How many jobs wait: for their permit, for the job before them, or for another attempt.
+    pub delayed: usize,
+    /// How many jobs run: one or none. One whose worker has died runs until its lease is over.
+    pub running: usize,
+    /// How many jobs nobody tries any more.
+    pub dead: usize,
+}
+
+/// A job that nobody tries any more.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// Its place in the stream, to [delete](crate::Queue::delete) it.
+    pub sequence: u64,
+    /// Its group.
+    pub group: String,
+    /// Its class, if it had one.
+    pub class: Option<String>,
+    /// Its id, if it had one.
+    pub id: Option<String>,
+    /// What its producer gave it.
+    pub payload: Bytes,
+    /// Why it was given up.
+    pub reason: String,
+    /// How many attempts had been begun.
+    pub attempts: u32,
+}
+
+/// Writes down why `job` is given up.
+pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
+    // Headers are lines of text.
+    let reason: String = why.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    headers.insert(REASON, reason);
+    headers.insert(ATTEMPTS, attempts.to_string());
+    if let Some(id) = job.headers.get(NATS_MESSAGE_ID) {
+        headers.insert(ID, id.as_str());
+    }
+}
+
+pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
+    let mut groups: BTreeMap<Lane, GroupStatus> = BTreeMap::new();
+    for (lane, count) in store.counts(Kept::Dead).await? {
+        group(&mut groups, lane).dead = count;
+    }
+    for (lane, count) in store.counts(Kept::Job).await? {
+        let running = usize::from(is_running(store, &lane).await);
+        let group = group(&mut groups, lane);
+        (group.delayed, group.running) = (count.saturating_sub(running), running);
+    }
+    Ok(groups.into_values().collect())
+}
+
+fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStatus {
+    let Lane { class, group } = lane.clone();
+    let class = class.map(|class| class.to_string());
+    groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
+}
+
+/// A job runs if an attempt at it was begun after the lane lease was handed out, and it is not gone.
+async fn is_running(store: &Store, lane: &Lane) -> bool {
+    let Some(Placed { sequence: begun_at, value: Begun { job, .. } }) = store.begun(lane).await else { return false };
+    let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);
+    passed_before && store.has_job(job).await
+}
+
+pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
+    let (mut letters, mut next) = (Vec::new(), 1);
+    while letters.len() < most {
+        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(Kept::Dead), next).await;
+        let message = match found {
+            Ok(message) => message,
+            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
+            Err(error) => return Err(QueueError::store("reading dead letters", error)),
+        };
+        next = message.sequence + 1;
+        letters.extend(letter(store, &message));
+    }
+    Ok(letters)
+}
+
+fn letter(store: &Store, message: &StreamMessage) -> Option<DeadLetter> {
+    let Lane { class, group } = store.subjects.lane(Kept::Dead, &message.subject)?;
+    let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
+    Some(DeadLetter {
+        sequence: message.sequence,
+        group,
+        class: class.map(|class| class.to_string()),
+        id: header(ID),
+        payload: message.payload.clone(),
+        reason: header(REASON).unwrap_or_default(),
+        attempts: header(ATTEMPTS).and_then(|attempts| attempts.parse().ok()).unwrap_or_default(),
+    })
+}

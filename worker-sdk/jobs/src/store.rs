@@ -1,0 +1,187 @@
+//! What a queue keeps in JetStream, and each thing that is done with it.
+//!
+//! Everything is said until the server has confirmed it. A message that may have been stored already carries an id, by
+//! which the server knows it again.
+
+use crate::QueueError;
+use crate::connection::Connection;
+use crate::lane::{Kept, Lane, Subjects};
+use crate::lane_lease::{Begun, LaneLease};
+use crate::persistence::{insist, persist};
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::stream::{self, DeleteMessageError, RawMessageErrorKind};
+use bytes::Bytes;
+use futures::{FutureExt, TryStreamExt};
+use rampmeter_nats::entropy::entropy;
+
+/// The two streams of a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) connection: Connection,
+    pub(crate) subjects: Subjects,
+    pub(crate) jobs: stream::Stream,
+    pub(crate) lanes: stream::Stream,
+}
+
+/// Somebody else was quicker: what was to follow a message does not follow it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overtaken;
+
+/// A message with its place in the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed<T> {
+    pub(crate) sequence: u64,
+    pub(crate) value: T,
+}
+
+impl Store {
+    /// The oldest job of `lane`.
+    pub(crate) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
+        let subject = self.subjects.of(Kept::Job, lane);
+        persist("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none)).await
+    }
+
+    /// Whether the job at `sequence` is still there.
+    pub(crate) async fn has_job(&self, sequence: u64) -> bool {
+        persist("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
+    }
+
+    /// The lane lease of `lane`, if it has one.
+    pub(crate) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
+        self.last(Kept::LaneLease, lane).await
+    }
+
+    /// The attempt that was begun last in `lane`, if it is remembered.
+    pub(crate) async fn begun(&self, lane: &Lane) -> Option<Placed<Begun>> {
+        self.last(Kept::Attempt, lane).await
+    }
+
+    /// Puts a lane lease in the place of the one at `after`; 0 where there is none.
+    pub(crate) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
+        self.replace(Kept::LaneLease, lane, &lane_lease, after).await
+    }
+
+    /// Remembers an attempt in the place of the one at `after`; 0 where there is none.
+    pub(crate) async fn begin(&self, lane: &Lane, begun: Begun, after: u64) -> Result<u64, Overtaken> {
+        self.replace(Kept::Attempt, lane, &begun, after).await
+    }
+
+    /// Takes a message away from the stream of lanes, if it is still there.
+    pub(crate) async fn forget(&self, sequence: u64) {
+        delete(&self.lanes, sequence).await;
+    }
+
+    /// Takes a job away; whether it was still there.
+    pub(crate) async fn finish(&self, sequence: u64) -> bool {
+        delete(&self.jobs, sequence).await
+    }
+
+    /// Puts a job among the dead letters of its lane.
+    pub(crate) async fn bury(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
+        let subject = self.subjects.of(Kept::Dead, lane);
+        let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
+        // One job is one dead letter, even if its worker dies before it has taken the job away. No job's id has a space.
+        let letter = || letter().message_id(format!("dead {job}"));
+        persist("writing a dead letter", || self.publish(&subject, letter())).await;
+    }
+
+    /// Publishes once, and says how that went.
+    pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
+        self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
+    }
+
+    /// How many messages there are of `kept`, by lane.
+    pub(crate) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
+        let stream = match kept {
+            Kept::Job | Kept::Dead => &self.jobs,
+            Kept::LaneLease | Kept::Attempt => &self.lanes,
+        };
+        let failed = |error| QueueError::store("counting", error);
+        let mut subjects = insist(|| stream.info_with_subjects(self.subjects.all(kept)))
+            .await
+            .map_err(|error| failed(Box::new(error)))?;
+        let mut counts = Vec::new();
+        while let Some((subject, count)) = subjects.try_next().await.map_err(|error| failed(Box::new(error)))? {
+            counts.extend(self.subjects.lane(kept, &subject).map(|lane| (lane, count)));
+        }
+        Ok(counts)
+    }
+
+    async fn last<T: serde::de::DeserializeOwned>(&self, kept: Kept, lane: &Lane) -> Option<Placed<T>> {
+        let subject = self.subjects.of(kept, lane);
+        let message =
+            persist("reading a lane", || self.lanes.get_last_raw_message_by_subject(&subject).map(or_none)).await?;
+        let value = serde_json::from_slice(&message.payload);
+        let value = value.inspect_err(|error| tracing::error!(%error, subject, "what is kept of a lane is unreadable"));
+        Some(Placed { sequence: message.sequence, value: value.ok()? })
+    }
+
+    async fn replace(
+        &self,
+        kept: Kept,
+        lane: &Lane,
+        value: &impl serde::Serialize,
+        after: u64,
+    ) -> Result<u64, Overtaken> {
+        let subject = self.subjects.of(kept, lane);
+        let payload = Bytes::from(serde_json::to_vec(value).expect("numbers have a JSON form"));
+        let id = unique();
+        let written = persist("writing a lane", || {
+            let message = PublishMessage::build().payload(payload.clone()).message_id(&id);
+            self.publish(&subject, message.expected_last_subject_sequence(after)).map(or_overtaken)
+        });
+        match written.await {
+            Ok(sequence) => Ok(sequence),
+            // Perhaps by itself: what was written, and not confirmed, is written again.
+            Err(Overtaken) => self.written_before(&subject, &id).await.ok_or(Overtaken),
+        }
+    }
+
+    /// Where the message with this id is, if it is the last on `subject`.
+    async fn written_before(&self, subject: &str, id: &str) -> Option<u64> {
+        let last =
+            persist("reading a lane", || self.lanes.get_last_raw_message_by_subject(subject).map(or_none)).await?;
+        let is_it = last.headers.get(NATS_MESSAGE_ID).is_some_and(|found| found.as_str() == id);
+        is_it.then_some(last.sequence)
+    }
+}
+
+fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u64, Overtaken>, PublishError> {
+    match published {
+        Ok(ack) => Ok(Ok(ack.sequence)),
+        Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(Err(Overtaken)),
+        Err(error) => Err(error),
+    }
+}
+
+/// An id that nothing else has.
+pub(crate) fn unique() -> String {
+    format!("{:016x}{:016x}", entropy(), entropy())
+}
+
+fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the message was still there. JetStream calls the deletion of one that is not a failed one, as it does others.
+async fn delete(stream: &stream::Stream, sequence: u64) -> bool {
+    persist("deleting", || try_delete(stream, sequence)).await
+}
+
+async fn try_delete(stream: &stream::Stream, sequence: u64) -> Result<bool, DeleteMessageError> {
+    match stream.delete_message(sequence).await {
+        Ok(deleted) => Ok(deleted),
+        Err(error) => match or_none(stream.get_raw_message(sequence).await) {
+            Ok(None) => Ok(false),
+            Ok(Some(_)) | Err(_) => Err(error),
+        },
+    }
+}

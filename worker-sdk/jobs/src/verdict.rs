@@ -1,0 +1,118 @@
+//! What becomes of a job, as numbers tell: no clock, no connection.
+
+use crate::Failure;
+use rampmeter_worker_sdk::Error;
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use std::time::Duration;
+
+/// The longest time for which one permit is waited for in place, however often the job has been put back.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a job is put back whose refusal does not say.
+const USUAL_PAUSE: Duration = Duration::from_secs(1);
+/// The longest that a job is put back at once: what the scheduler knew is old then.
+const MOST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// How long to wait for permits in place, and how often to try a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryPolicy {
+    pub(crate) patience: Duration,
+    pub(crate) max_attempts: u32,
+    pub(crate) first_pause: Duration,
+    pub(crate) most_pause: Duration,
+}
+
+/// What becomes of a job that got no permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoPermit {
+    /// Ask again, where it stands: nobody answers, so that nobody else would do better.
+    Ask,
+    /// Put it back for so long.
+    PutBack(Duration),
+    /// There will never be one, and this is why.
+    Dead(String),
+}
+
+/// What becomes of a job whose attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// Another attempt after so long.
+    Again(Duration),
+    /// That was the last one, and this is why.
+    Dead(String),
+}
+
+impl RetryPolicy {
+    /// How long to wait in place for the permit of a job that was put back so often: twice as long each time, so that
+    /// a job whose estimates are always too short holds its place in the line in the end.
+    pub(crate) fn patience(&self, times: u32) -> Duration {
+        self.patience.saturating_mul(1 << times.min(16)).min(MOST_PATIENCE.max(self.patience))
+    }
+
+    /// How long to put a job back whose permit is due in `due`: it is back, and in line, some time before.
+    fn put_back(&self, due: Duration) -> Duration {
+        due.saturating_sub(self.patience / 2).min(MOST_PAUSE)
+    }
+
+    pub(crate) fn without_permit(&self, error: &Error) -> NoPermit {
+        match (error.kind(), error.retry_after()) {
+            (ErrorKind::TimedOut, _) => NoPermit::Ask,
+            (ErrorKind::Refused(Code::NotInTime), Some(due)) => NoPermit::PutBack(self.put_back(due)),
+            (_, Some(due)) => NoPermit::PutBack(due.min(MOST_PAUSE)),
+            (ErrorKind::Refused(code), None) if is_hopeless(code) => NoPermit::Dead(error.to_string()),
+            (ErrorKind::InvalidArgument, None) => NoPermit::Dead(error.to_string()),
+            (_, None) => NoPermit::PutBack(USUAL_PAUSE),
+        }
+    }
+
+    pub(crate) fn failed(&self, attempts: u32, failure: &Failure) -> Failed {
+        if failure.is_final() || self.is_spent(attempts) {
+            return Failed::Dead(failure.to_string());
+        }
+        let pause = self.first_pause.saturating_mul(1 << attempts.saturating_sub(1).min(30));
+        Failed::Again(pause.min(self.most_pause))
+    }
+
+    /// Whether so many attempts are all that there are.
+    pub(crate) fn is_spent(&self, attempts: u32) -> bool {
+        attempts >= self.max_attempts
+    }
+}
+
+/// Whether nothing but another job or another configuration gets a permit.
+fn is_hopeless(code: Code) -> bool {
+    matches!(code, Code::NeverFits | Code::UnknownUnit | Code::UnknownClass | Code::InvalidRequest | Code::NoLimit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        patience: Duration::from_millis(500),
+        max_attempts: 4,
+        first_pause: Duration::from_secs(1),
+        most_pause: Duration::from_secs(3),
+    };
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_attempts_end() {
+        let failure = Failure::for_now("no");
+        let again = |secs| Failed::Again(Duration::from_secs(secs));
+        let dead = Failed::Dead("no".to_owned());
+        let found = [1, 2, 3, 4, 5].map(|attempts| POLICY.failed(attempts, &failure));
+        assert_eq!(found, [again(1), again(2), again(3), dead.clone(), dead.clone()]);
+        assert_eq!(POLICY.failed(1, &Failure::for_good("no")), dead);
+    }
+
+    #[test]
+    fn patience_grows_with_each_time() {
+        let found = [0, 1, 3, 7, 40].map(|times| POLICY.patience(times).as_millis());
+        assert_eq!(found, [500, 1000, 4000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn a_job_is_back_before_its_permit_is_due() {
+        let found = [100, 250, 10_000].map(|due| POLICY.put_back(Duration::from_millis(due)).as_millis());
+        assert_eq!(found, [0, 0, 9750]);
+    }
+}

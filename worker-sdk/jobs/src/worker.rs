@@ -1,0 +1,229 @@
+//! Who runs jobs.
+
+use crate::hold::Hold;
+use crate::lane::{Kept, Subjects, class_name, class_token};
+use crate::lane_lease::{LaneLease, Receipt};
+use crate::lane_run::LaneRun;
+use crate::persistence::insist;
+use crate::shared::{Handler, Shared};
+use crate::store::Store;
+use crate::verdict::RetryPolicy;
+use crate::{Attempt, Failure, Queue, QueueError, arrivals, pull};
+use async_nats::Message;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
+use async_nats::jetstream::{self, AckKind};
+use rampmeter_protocol::name::Name;
+use rampmeter_worker_sdk::Resource;
+use rampmeter_worker_sdk::call::Reply;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+const ARRIVALS: &str = "arrivals";
+/// How long an arrival may take until another worker gets it.
+const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
+const SLOTS: usize = 16;
+const MAX_ATTEMPTS: u32 = 5;
+const PATIENCE: Duration = Duration::from_millis(500);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MOST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Options of a [`Worker`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs until `start`"]
+pub struct WorkerBuilder {
+    queue: Queue,
+    resource: Resource,
+    classes: Vec<String>,
+    slots: usize,
+    group_label: String,
+    policy: RetryPolicy,
+}
+
+/// Runs jobs until it is dropped. Jobs that run then run again elsewhere once the lease is over; [`stop`](Worker::stop) lets them end.
+#[derive(Debug)]
+pub struct Worker {
+    stopping: Arc<AtomicBool>,
+    stop: watch::Sender<bool>,
+    slots: JoinSet<()>,
+    arrivals: JoinSet<()>,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(queue: Queue, resource: Resource) -> Self {
+        let policy = RetryPolicy {
+            patience: PATIENCE,
+            max_attempts: MAX_ATTEMPTS,
+            first_pause: FIRST_PAUSE,
+            most_pause: MOST_PAUSE,
+        };
+        WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, group_label: "group".to_owned(), policy }
+    }
+
+    /// Runs jobs of this class as well; without any, jobs that have no class.
+    pub fn class(mut self, class: impl Into<String>) -> Self {
+        self.classes.push(class.into());
+        self
+    }
+
+    /// How many jobs of each class run or wait for their permit at the same time, at least one; 16 unless told.
+    ///
+    /// Classes have slots of their own, so that urgent jobs wait for no other's.
+    pub fn slots(self, slots: usize) -> Self {
+        WorkerBuilder { slots: slots.max(1), ..self }
+    }
+
+    /// The label of the permit that has the job's group as its value, as the key of a limit; `group` unless told.
+    pub fn group_label(self, label: impl Into<String>) -> Self {
+        WorkerBuilder { group_label: label.into(), ..self }
+    }
+
+    /// How long a job waits in its slot for its permit, the first time; half a second unless told. One whose permit is due later is put
+    /// back until shortly before.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.policy.patience = patience;
+        self
+    }
+
+    /// After how many attempts a job goes to the dead letters, at least one; 5 unless told. Attempts that their worker did not survive
+    /// count, those that the upstream answered 429 do not.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.policy.max_attempts = attempts.max(1);
+        self
+    }
+
+    /// How long a job waits after its first failed attempt, and at most; the time doubles with each. One second and five minutes unless told.
+    pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
+        (self.policy.first_pause, self.policy.most_pause) = (first, most);
+        self
+    }
+
+    /// Begins to run jobs. The permit of a job is settled with what `handler` returns; a status of 429 has the job wait for another one,
+    /// any other answer ends it, and a [`Failure`] has it tried again. A handler that panics has failed.
+    ///
+    /// # Errors
+    /// If a class is no name, or JetStream refuses.
+    pub async fn start<H, Fut, R>(self, handler: H) -> Result<Worker, QueueError>
+    where
+        H: Fn(Attempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+        R: Reply,
+    {
+        let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
+        let classes = if classes.is_empty() { vec![None] } else { classes.into_iter().map(Some).collect() };
+        let store = self.queue.store().clone();
+        let arriving = arrivals_of(&store).await?;
+        let mut consumers = Vec::new();
+        for class in &classes {
+            consumers.push(batons_of(&store, class.as_ref(), self.queue.lease()).await?);
+        }
+        let handler: Handler = Box::new(move |attempt| {
+            let run = handler(attempt);
+            Box::pin(async move { run.await.map(|reply| reply.outcome()) })
+        });
+        let stopping = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            store: store.clone(),
+            resource: self.resource,
+            group_label: self.group_label,
+            policy: self.policy,
+            handler,
+            stopping: stopping.clone(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let mut slots = JoinSet::new();
+        for consumer in consumers {
+            for _ in 0..self.slots {
+                slots.spawn(slot(shared.clone(), consumer.clone(), stopped.clone()));
+            }
+        }
+        let mut arrivals = JoinSet::new();
+        arrivals.spawn(arrivals::attend(store, arriving));
+        Ok(Worker { stopping, stop, slots, arrivals })
+    }
+}
+
+impl Worker {
+    /// Takes no more jobs, lets those that run end, and hands the rest on. While NATS is away it waits, so that no job that is done is done again.
+    pub async fn stop(mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.stop.send_replace(true);
+        while self.slots.join_next().await.is_some() {}
+        self.arrivals.shutdown().await;
+    }
+}
+
+/// Takes lane leases, one at a time, and works on their lanes.
+async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Receiver<bool>) {
+    let connection = &shared.store.connection;
+    loop {
+        let taken = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            taken = pull::next(connection, &consumer, 1) => taken,
+        };
+        for message in taken {
+            receive(&shared, &consumer, message).await;
+        }
+    }
+}
+
+/// Does what a lane lease asks for. What goes wrong is made good by whoever gets it next.
+async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
+    let (store, connection) = (&shared.store, &shared.store.connection);
+    let Some(lane) = store.subjects.lane(Kept::LaneLease, &message.subject) else { return };
+    let Some(reply) = message.reply.as_ref().map(ToString::to_string) else { return };
+    let Ok(lane_lease) = serde_json::from_slice::<LaneLease>(&message.payload) else {
+        tracing::error!(subject = %message.subject, "a lane lease of another version; it is left to workers that know it");
+        return;
+    };
+    let message = jetstream::Message { message, context: connection.jetstream.clone() };
+    let Ok(info) = message.info() else { return };
+    let (sequence, lease) = (info.stream_sequence, consumer.cached_info().config.ack_wait);
+    match lane_lease.receipt(info.delivered) {
+        Receipt::Sleep(time) => {
+            connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
+        }
+        Receipt::Look => match store.first_job(&lane).await {
+            Some(_) => drop(store.pass(&lane, LaneLease::Go, sequence).await),
+            None => store.forget(sequence).await,
+        },
+        Receipt::Work(known) => {
+            let Some(hold) = Hold::take(connection.clone(), reply, lease).await else { return };
+            if let Ok(lane_run) = LaneRun::start(shared, lane, sequence, hold, known).await {
+                lane_run.run().await.ok();
+            }
+        }
+    }
+}
+
+async fn arrivals_of(store: &Store) -> Result<PullConsumer, QueueError> {
+    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(Kept::Job), ARRIVAL_LEASE).await
+}
+
+async fn batons_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
+    let name = format!("batons-{}", class_token(class));
+    durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::LaneLease, class), lease).await
+}
+
+/// The consumer of this name; whoever comes first makes it.
+async fn durable(
+    stream: &jetstream::stream::Stream,
+    name: String,
+    filter: String,
+    lease: Duration,
+) -> Result<PullConsumer, QueueError> {
+    let config = consumer::Config {
+        durable_name: Some(name.clone()),
+        filter_subject: filter,
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: lease,
+        // Lanes that wait for their time count as pending, and there may be any number.
+        max_ack_pending: -1,
+        ..consumer::Config::default()
+    };
+    let made = insist(|| stream.get_or_create_consumer(&name, config.clone())).await;
+    made.map_err(|error| QueueError::store("making a consumer", error))
+}

@@ -1,0 +1,61 @@
+//! A pause that makes promised starts void.
+
+use rampmeter_protocol::time::Time;
+
+/// Starts that were granted before `seen` and fall into the time up to `until` are void.
+///
+/// A permit that was granted later was granted in spite of the freeze: its limits are not frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freeze {
+    /// When the news came.
+    pub seen: Time,
+    /// When the freeze ends.
+    pub until: Time,
+}
+
+impl Freeze {
+    /// A freeze that is over.
+    pub const NONE: Freeze = Freeze { seen: Time::ORIGIN, until: Time::ORIGIN };
+
+    /// Both freezes as one. It may void a start that neither does, which costs one more question.
+    #[must_use]
+    pub fn and(self, later: Freeze) -> Freeze {
+        Freeze { seen: later.seen, until: self.until.max(later.until) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Grant;
+    use rampmeter_protocol::time::Span;
+
+    fn at(millis: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(millis)
+    }
+
+    /// Times in milliseconds: the news, the end; the receipt of the permit, its start.
+    fn check(freeze: (u64, u64), permit: (u64, u64), void: bool) {
+        let freeze = Freeze { seen: at(freeze.0), until: at(freeze.1) };
+        let (received, start) = (at(permit.0), at(permit.1));
+        let (request, left) = (Box::default(), Vec::new());
+        let grant = Grant { request, since: received, received, start, valid: None, limited_by: None, left };
+        assert_eq!(grant.is_voided_by(freeze), void, "{freeze:?} {grant:?}");
+    }
+
+    #[test]
+    fn a_freeze_voids_the_starts_that_fall_into_it() {
+        check((100, 200), (50, 150), true);
+        check((100, 200), (50, 100), true);
+        check((100, 200), (50, 99), false);
+        check((100, 200), (50, 200), false);
+        check((100, 200), (110, 150), false);
+    }
+
+    #[test]
+    fn a_later_freeze_does_not_end_an_earlier_one() {
+        let both = Freeze { seen: at(0), until: at(300) }.and(Freeze { seen: at(100), until: at(200) });
+        assert_eq!(both, Freeze { seen: at(100), until: at(300) });
+        assert_eq!(Freeze::NONE.and(both), both);
+    }
+}

@@ -1,0 +1,300 @@
+//! What a worker's end of the protocol decides: when to ask, when to ask again, when to give up.
+//!
+//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, chance
+//! comes from a seed. Its driver tells it what happened ([`Event`]), then takes every [`Command`]
+//! until there is none, then waits for the next event or for [`Session::next_wakeup`]. The worker
+//! SDK drives it over NATS; a simulator drives it in virtual time.
+//!
+//! ```
+//! use rampmeter_protocol::{request::PermitRequest, time::Time};
+//! use rampmeter_worker_session::{AskNumber, Command, Event, ResourceNumber, Session};
+//!
+//! let mut session = Session::new(7);
+//! session.handle(Time::ORIGIN, Event::Connected);
+//! let (ask, resource) = (AskNumber(1), ResourceNumber(0));
+//! let request = Box::new(PermitRequest::default());
+//! session.handle(Time::ORIGIN, Event::Asked { ask, resource, request, deadline: Time::NEVER });
+//! let Some(Command::Ask { batch, payload, .. }) = session.poll(Time::ORIGIN) else { panic!() };
+//!
+//! let id = session.id(ask);
+//! assert_eq!(String::from_utf8_lossy(&payload), format!(r#"{{"id":"{id}","mode":"reserve"}}"#));
+//! let answer = format!(r#"{{"status":"granted","id":"{id}","delay_ms":5,"epoch":1}}"#);
+//! session.handle(Time::ORIGIN, Event::Answered { batch, payload: answer.as_bytes() });
+//! assert!(matches!(session.poll(Time::ORIGIN), Some(Command::Complete { result: Ok(_), .. })));
+//! ```
+
+mod answered;
+mod ask;
+mod asks;
+mod backoff;
+mod bucket;
+mod cancelled;
+mod dice;
+mod fallback;
+mod fallback_policy;
+mod freeze;
+mod ids;
+mod lane;
+mod leases;
+mod patience;
+mod payload;
+mod reachability;
+mod renewing;
+mod retries;
+mod safe_rate;
+mod sending;
+mod silence;
+mod unreachable;
+mod vocabulary;
+
+pub use freeze::Freeze;
+pub use patience::{Patience, PatienceError};
+pub use safe_rate::{SafeRate, SafeRateError};
+pub use unreachable::Unreachable;
+pub use vocabulary::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber};
+
+use ask::{Ask, Due};
+use asks::Asks;
+use cancelled::Cancelled;
+use dice::Dice;
+use ids::Ids;
+use lane::Outbox;
+use leases::Leases;
+use rampmeter_protocol::event::Event as News;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::Time;
+use retries::Retries;
+use silence::Silence;
+use std::collections::VecDeque;
+
+/// Asks that may be pending at once unless told otherwise, about 500 bytes each: more tasks than a process has, and few enough that
+/// one which never stops asking is told so before its memory is full.
+pub const MOST_ASKS: usize = 1 << 18;
+
+/// The pending asks, the calls in flight and the unsent settles of one client, over all its resources.
+#[derive(Debug)]
+pub struct Session {
+    ids: Ids,
+    dice: Dice,
+    silence: Silence,
+    connected: bool,
+    disconnected_at: Option<Time>,
+    closed: bool,
+    lanes: Vec<Outbox>,
+    asks: Asks,
+    retries: Retries,
+    cancelled: Cancelled,
+    leases: Leases,
+    renews: bool,
+    most_asks: usize,
+    results: VecDeque<Command>,
+    batches: u64,
+}
+
+impl Session {
+    /// A session that is not connected yet. Sessions of different workers need different seeds:
+    /// the names of their permits come from it.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        Session {
+            ids: Ids::new(&mut dice),
+            silence: Silence::new(&mut dice),
+            dice,
+            connected: false,
+            disconnected_at: None,
+            closed: false,
+            lanes: Vec::new(),
+            asks: Asks::default(),
+            retries: Retries::default(),
+            cancelled: Cancelled::default(),
+            leases: Leases::default(),
+            renews: true,
+            most_asks: MOST_ASKS,
+            results: VecDeque::new(),
+            batches: 0,
+        }
+    }
+
+    /// Refuses asks beyond so many that are pending.
+    #[must_use]
+    pub fn with_most_asks(self, most_asks: usize) -> Self {
+        Session { most_asks, ..self }
+    }
+
+    /// Takes in one thing that happened. [`Session::poll`] until it has no more to say, afterwards.
+    pub fn handle(&mut self, now: Time, event: Event<'_>) {
+        match event {
+            Event::Connected => self.connected(now),
+            Event::Disconnected => self.disconnected(now),
+            Event::Asked { ask, resource, request, deadline } => {
+                let request = Ask::new(now, resource, request, deadline, self.silence);
+                self.asked(now, ask, request);
+            }
+            Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
+            Event::Settled { resource, settle } => self.settled(resource, settle),
+            Event::Answered { batch, payload } => self.answered(now, batch, payload),
+            Event::Undelivered { batch } => self.undelivered(now, batch),
+            Event::News { resource, payload } => self.news(now, resource, payload),
+            Event::Closed => self.close(now),
+        }
+    }
+
+    /// The next thing to do, or `None` when all is done until the next event or wake-up.
+    pub fn poll(&mut self, now: Time) -> Option<Command> {
+        self.wake(now);
+        self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.stand_in(now))
+    }
+
+    /// When to poll again if nothing happens: a deadline, a silence that has lasted too long, the end of
+    /// a back-off, or a turn. May be early, is never late.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let budget = self.retries.opens();
+        let sends = self.lanes.iter().filter_map(|lane| lane.opens(budget)).filter(|_| self.connected);
+        let watches = self.lanes.iter().map(|lane| lane.reachability.next_wakeup());
+        let renewals = self.leases.next_due().filter(|_| self.connected);
+        sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
+    }
+
+    /// The name of `ask`'s permit on the wire.
+    pub fn id(&mut self, ask: AskNumber) -> PermitId {
+        self.ids.id(ask)
+    }
+
+    fn lane(&mut self, resource: ResourceNumber) -> &mut Outbox {
+        let index = resource.0 as usize;
+        if index >= self.lanes.len() {
+            self.lanes.resize_with(index + 1, Outbox::default);
+        }
+        &mut self.lanes[index]
+    }
+
+    fn asked(&mut self, now: Time, number: AskNumber, mut ask: Ask) {
+        if self.closed {
+            return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
+        }
+        if self.asks.len() >= self.most_asks {
+            return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
+        }
+        ask.request.id = Some(self.ids.id(number));
+        let lane = self.lane(ask.resource);
+        lane.enter(number, false);
+        lane.reachability.expect(now);
+        self.asks.insert(number, ask);
+    }
+
+    /// What was never sent needs no giving back; what is not known here was granted meanwhile.
+    fn cancelled(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
+        let never_sent = self.remove(number).is_some_and(|ask| !ask.was_sent());
+        if !never_sent {
+            self.give_back(now, number, resource);
+        }
+    }
+
+    fn give_back(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
+        self.cancelled.insert(now, number, resource);
+        let settle = Settle::unused(self.ids.id(number));
+        self.settled(resource, settle);
+    }
+
+    fn next_batch(&mut self) -> BatchNumber {
+        let batch = BatchNumber(self.batches);
+        self.batches += 1;
+        batch
+    }
+
+    fn remove(&mut self, number: AskNumber) -> Option<Ask> {
+        let ask = self.asks.remove(number)?;
+        self.lane(ask.resource).leave(number);
+        Some(ask)
+    }
+
+    fn complete(&mut self, number: AskNumber, result: Result<Grant, Denial>) {
+        self.results.push_back(Command::Complete { ask: number, result });
+    }
+
+    fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8]) {
+        let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
+        if news.epoch().is_some_and(|epoch| self.is_past(resource, epoch)) {
+            return;
+        }
+        match news {
+            News::Leader { epoch, .. } => return self.led(now, resource, epoch),
+            News::Freeze { for_ms, .. } => self.frozen(now, resource, for_ms),
+            News::Limits { .. } | News::Thaw { .. } | News::Other => {}
+        }
+        self.hear(now, resource, false);
+    }
+
+    /// Whoever leads in this epoch has a successor, who has been heard.
+    fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
+        self.lane(resource).epoch.is_some_and(|known| epoch < known)
+    }
+
+    /// A term has begun. Its epoch may be one that is known: a leader whose store is empty counts from one, and learns of the term before
+    /// by what is asked again.
+    fn led(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
+        self.lane(resource).epoch = Some(epoch);
+        self.hear(now, resource, true);
+    }
+
+    /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.
+    fn hear(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
+        if is_new || self.lane(resource).reachability.is_lost() {
+            let silence = self.silence(now, resource);
+            self.ask_all_again(now, resource, silence);
+        }
+        self.lane(resource).reachability.hear(now);
+    }
+
+    fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {
+        if let Ok(span) = Millis::new(for_ms) {
+            let freeze = Freeze { seen: now, until: now + span.span() };
+            let lane = self.lane(resource);
+            lane.frozen_until = lane.frozen_until.max(freeze.until);
+            self.results.push_back(Command::Freeze { resource, freeze });
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        self.closed = true;
+        for (number, ask) in self.asks.take_all() {
+            self.end(now, number, &ask, Err(Denial::Closed));
+        }
+        self.leases.end_all();
+        self.lanes.iter_mut().for_each(Outbox::open);
+    }
+
+    /// Completes an ask whose permit may still be on its way from a scheduler.
+    fn end(&mut self, now: Time, number: AskNumber, ask: &Ask, result: Result<Grant, Denial>) {
+        self.let_go(now, number, ask);
+        self.complete(number, result);
+    }
+
+    fn let_go(&mut self, now: Time, number: AskNumber, ask: &Ask) {
+        self.lane(ask.resource).leave(number);
+        if ask.was_sent() {
+            self.give_back(now, number, ask.resource);
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        for (number, due) in self.asks.take_due(now) {
+            match due {
+                Due::Deadline => self.time_out(now, number),
+                Due::AskAgain => self.ask_again(now, number),
+            }
+        }
+        self.judge(now);
+    }
+
+    fn time_out(&mut self, now: Time, number: AskNumber) {
+        let Some(mut ask) = self.asks.remove(number) else { return };
+        let waited = now.since(ask.since);
+        let why = Denial::TimedOut { waited, limited_by: ask.limited_by.take(), heard: ask.heard };
+        self.end(now, number, &ask, Err(why));
+    }
+}

@@ -1,0 +1,263 @@
+//! Scripts: what happens when, and what the session does about it.
+//!
+//! A line is `<milliseconds> <what happens>`; a line that begins with `>` is what the session must
+//! have done by the next line, in this order and nothing else. Its time is a number or a range
+//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. Of a request,
+//! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
+//! stands for the id of ask 1, `$1~` for the one that it had at first.
+
+use crate::network::elements;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
+use serde_json::Value;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Runs a script with several seeds: no rule depends on one.
+pub(crate) fn check(script: &str) {
+    for seed in 0..20 {
+        let mut play = Play { session: Session::new(seed), done: Vec::new() };
+        let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.for_each(|line| play.line(line));
+        assert!(play.done.is_empty(), "at the end, undone in the script: {:?}", play.done);
+    }
+}
+
+struct Play {
+    session: Session,
+    /// What the session did and the script has not said yet.
+    done: Vec<(Time, String)>,
+}
+
+impl Play {
+    fn line(&mut self, line: &str) {
+        if let Some(expected) = line.strip_prefix("> ") {
+            return self.expect(expected);
+        }
+        let (at, what) = line.split_once(' ').expect("time and event");
+        let now = millis(at);
+        self.pass_until(now);
+        assert!(self.done.is_empty(), "before {line:?}, not in the script: {:?}", self.done);
+        self.happen(now, what);
+        self.drain(now);
+    }
+
+    /// Time passes, from one wake-up to the next.
+    fn pass_until(&mut self, now: Time) {
+        while let Some(wakeup) = self.session.next_wakeup().filter(|wakeup| *wakeup <= now) {
+            self.drain(wakeup);
+        }
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(command) = self.session.poll(now) {
+            let text = self.text(now, command);
+            self.done.push((now, text));
+        }
+    }
+
+    /// Time passes until the session does something, if the script wants something of it.
+    fn expect(&mut self, line: &str) {
+        let (at, what) = line.split_once(' ').expect("time and command");
+        let (from, to) = at.split_once("..").unwrap_or((at, at));
+        while self.done.is_empty() {
+            let wakeup = self.session.next_wakeup().filter(|wakeup| *wakeup <= millis(to));
+            self.drain(wakeup.unwrap_or_else(|| panic!("nothing happens where {line:?} is expected")));
+        }
+        let (at, found) = self.done.remove(0);
+        let alike = what.strip_suffix('*').map_or(found == what, |begin| found.starts_with(begin));
+        let in_time = (millis(from)..=millis(to)).contains(&at);
+        assert!(alike && in_time, "{at} {found:?} instead of {line:?}");
+    }
+
+    fn happen(&mut self, now: Time, what: &str) {
+        let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
+        let payload = self.with_ids(rest);
+        match verb {
+            "connect" => self.session.handle(now, Event::Connected),
+            "disconnect" => self.session.handle(now, Event::Disconnected),
+            "close" => self.session.handle(now, Event::Closed),
+            "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
+            "wait" => {}
+            "ask" => self.ask(now, rest),
+            "most-asks" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.with_most_asks(parsed(rest));
+            }
+            "by-hand" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.without_renewal();
+            }
+            "cancel" => {
+                let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
+                self.session.handle(now, Event::Cancelled { ask, resource });
+            }
+            "settle" => {
+                let settle = Settle::used(self.session.id(AskNumber(parsed(rest))));
+                self.session.handle(now, Event::Settled { resource: ResourceNumber(0), settle });
+            }
+            "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
+            "news" => {
+                let resource = ResourceNumber(0);
+                self.session.handle(now, Event::News { resource, payload: payload.as_bytes() });
+            }
+            "answer" => {
+                let (batch, payload) = payload.split_once(' ').expect("a batch and its answer");
+                let batch = BatchNumber(parsed(batch));
+                self.session.handle(now, Event::Answered { batch, payload: payload.as_bytes() });
+            }
+            other => panic!("no such event: {other}"),
+        }
+    }
+
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a number range `1-70` asks
+    /// as often.
+    fn ask(&mut self, now: Time, words: &str) {
+        let mut words = words.split(' ');
+        let numbers = words.next().expect("an ask has a number and a mode");
+        let mode = match words.next().expect("an ask has a number and a mode") {
+            "wait" => Mode::Wait,
+            "reserve" => Mode::Reserve,
+            "allow" => Mode::Allow,
+            other => panic!("no such mode: {other}"),
+        };
+        let (guilds, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("guild="));
+        let (aged, deadline): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("aged="));
+        let mut labels = Labels::new();
+        for guild in guilds {
+            labels.set("guild", guild["guild=".len()..].to_owned()).expect("a label");
+        }
+        let span = |text: &str| millis(text).since(Time::ORIGIN);
+        let deadline = deadline.first().map_or(Time::NEVER, |deadline| now + span(deadline));
+        let age_ms = Millis::from(aged.first().map_or(Span::ZERO, |aged| span(&aged["aged=".len()..])));
+        let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        for ask in parsed(first)..=parsed(last) {
+            let request = Box::new(PermitRequest { mode, age_ms, labels: labels.clone(), ..PermitRequest::default() });
+            let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
+            self.session.handle(now, Event::Asked { ask, resource, request, deadline });
+        }
+    }
+
+    fn with_ids(&mut self, text: &str) -> String {
+        let mut parts = text.split('$');
+        let mut whole = parts.next().expect("a split has a first part").to_owned();
+        for part in parts {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let (number, rest) = part.split_at(digits);
+            let id = self.session.id(AskNumber(parsed(number)));
+            whole += &match rest.strip_prefix('~') {
+                Some(rest) => format!("\"{}\"{rest}", id.as_str().split('.').next().expect("a part")),
+                None => format!("\"{id}\"{rest}"),
+            };
+        }
+        whole
+    }
+
+    fn text(&mut self, now: Time, command: Command) -> String {
+        match command {
+            Command::Ask { batch, payload, .. } => format!("ask {}: {}", batch.0, self.requests(now, &payload)),
+            Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
+            Command::Renew { batch, payload, .. } => {
+                format!("renew {}: {}", batch.0, listed(&payload, renewal))
+            }
+            Command::Unrenewed { id, code, .. } => {
+                format!("unrenewed {} {}", id.as_str().split_once('-').expect("an id of this session").1, code.as_str())
+            }
+            Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
+            Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
+                assert_eq!((grant.received, grant.start), (now, now));
+                assert!(grant.lapses().is_some(), "nobody keeps it for a burst");
+                format!("granted {} locally", ask.0)
+            }
+            Command::Complete { ask, result: Ok(grant) } => {
+                assert_eq!(grant.request.id, Some(self.session.id(ask)));
+                assert_eq!(grant.received, now);
+                format!("granted {} starts {}", ask.0, grant.start.since(Time::ORIGIN))
+            }
+            Command::Complete { ask, result: Err(why) } => denial(ask.0, &why),
+        }
+    }
+
+    fn requests(&self, now: Time, payload: &[u8]) -> String {
+        listed(payload, |request| {
+            assert_eq!(request.get("progress").is_some(), request["mode"] == "wait");
+            let field = |name: &str| request.get(name).and_then(Value::as_f64);
+            let (since, until, epoch) = (field("age_ms"), field("max_wait_ms"), field("epoch"));
+            let now = now.since(Time::ORIGIN).millis();
+            let times = [
+                since.map(|age| format!(" since={}", now.floor() - age)),
+                until.map(|wait| format!(" until={}", now + wait)),
+                epoch.map(|epoch| format!(" epoch={epoch}")),
+            ];
+            format!("{}{}", number(request), times.into_iter().flatten().collect::<String>())
+        })
+    }
+
+    fn settles(&self, payload: &[u8]) -> String {
+        listed(payload, |settle| {
+            format!("{} {}", number(settle), if settle["used"] == true { "used" } else { "unused" })
+        })
+    }
+}
+
+/// More than three elements are a matter of their count.
+fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
+    let all = elements(payload);
+    match &*all {
+        [one] => text(one),
+        [first, _, _, _, ..] => format!("{} from {}", all.len(), text(first)),
+        few => format!("[{}]", few.iter().map(text).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// With the cost and the labels, if there are some, that the permit was asked for with.
+fn renewal(settle: &Value) -> String {
+    assert_eq!((&settle["extend"], &settle["used"]), (&Value::Bool(true), &Value::Bool(true)));
+    let asked = settle["asked"].to_string();
+    if asked == "{}" { number(settle).to_owned() } else { format!("{} {asked}", number(settle)) }
+}
+
+fn number(message: &Value) -> &str {
+    message["id"].as_str().and_then(|id| id.split_once('-')).expect("an id of this session").1
+}
+
+/// `wait`, `fail <patience in ms>`, or `rate <patience in ms> <calls> <per ms>`.
+fn policy(words: &str) -> Unreachable {
+    let duration = |word: &str| Duration::from_millis(parsed(word));
+    let patience = |word| Patience::new(duration(word)).expect("a patience");
+    match words.split(' ').collect::<Vec<_>>()[..] {
+        ["wait"] => Unreachable::Wait,
+        ["fail", after] => Unreachable::Fail { after: patience(after) },
+        ["rate", after, calls, per] => {
+            let rate = SafeRate::new(parsed(calls), duration(per)).expect("a safe rate");
+            Unreachable::SafeRate { after: patience(after), rate }
+        }
+        _ => panic!("no such policy: {words}"),
+    }
+}
+
+fn denial(ask: u64, why: &Denial) -> String {
+    match why {
+        Denial::Refused { code, .. } => format!("refused {} {ask}", code.as_str()),
+        Denial::TimedOut { heard: false, .. } => format!("timed out unheard {ask}"),
+        Denial::TimedOut { heard: true, .. } => format!("timed out {ask}"),
+        Denial::Unreachable { silence, retry_after } => {
+            format!("unreachable {ask} since {silence}, to come back in {retry_after}")
+        }
+        Denial::TooManyAsks { bound } => format!("too many asks {ask}: {bound}"),
+        Denial::Closed => format!("closed {ask}"),
+    }
+}
+
+fn parsed<T: FromStr>(text: &str) -> T {
+    text.parse().ok().unwrap_or_else(|| panic!("not a number: {text}"))
+}
+
+fn millis(text: &str) -> Time {
+    Time::ORIGIN + Span::from_nanos((parsed::<f64>(text) * 1e6) as u64)
+}

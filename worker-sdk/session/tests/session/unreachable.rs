@@ -1,0 +1,455 @@
+//! One script for each rule of what is done while nobody answers.
+
+use crate::script::check;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, Unreachable};
+
+#[test]
+fn who_is_to_wait_waits() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 policy wait
+        0 ask 1 wait
+        > 0 ask 0: 1
+        11999 wait
+        > 12000..13500 ask 1: 1 since=0
+        "#,
+    );
+}
+
+#[test]
+fn a_policy_is_for_those_too_who_wait_already() {
+    check(
+        r#"
+        0 ask 1 wait
+        100 policy fail 2000
+        1999 wait
+        > 2000 unreachable 1 since 2s, *
+        "#,
+    );
+}
+
+#[test]
+fn all_who_wait_are_told_that_nobody_answers() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        500 ask 2 wait 9000
+        > 500 ask 1: 2 until=9500
+        1999 wait
+        > 2000 ask 2: 1 since=0
+        > 2000 unreachable 1 since 2s, *
+        > 2000 unreachable 2 since 2s, *
+        > 2005..2010 settle [1 unused, 2 unused]
+        60000 wait
+        "#,
+    );
+}
+
+/// Those who are told in one moment come back over half a second, when it is tried in earnest
+/// again.
+#[test]
+fn nobody_comes_back_before_it_is_of_use() {
+    let pauses: Vec<Span> = (0..50).map(pause_of).collect();
+    let (least, most) = (pauses.iter().min().expect("fifty"), pauses.iter().max().expect("fifty"));
+    assert!(*least >= Span::from_secs(2) && *most <= Span::from_millis(2500), "{least} to {most}");
+    assert!(most.saturating_sub(*least) > Span::from_millis(250), "{least} to {most}");
+}
+
+fn pause_of(seed: u64) -> Span {
+    let (mut session, ask, resource) = (Session::new(seed), AskNumber(1), ResourceNumber(0));
+    session.set_unreachable(resource, Unreachable::Fail { after: Patience::default() });
+    let request = Box::new(PermitRequest::default());
+    session.handle(Time::ORIGIN, Event::Asked { ask, resource, request, deadline: Time::NEVER });
+    match session.poll(Time::ORIGIN + Span::from_secs(2)) {
+        Some(Command::Complete { result: Err(Denial::Unreachable { retry_after, .. }), .. }) => retry_after,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_asks_when_nobody_answers_is_told_at_once() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 500
+        0 ask 1 reserve
+        > 0 ask 0: 1
+        1 undelivered 0
+        > 6..11 ask 1: 1 since=0
+        12 undelivered 1
+        > 17..32 ask 2: 1 since=0
+        499 wait
+        > 500 ask 3: 1 since=0
+        > 500 unreachable 1 since 500ms, *
+        > 505..540 settle 1 unused
+        600 ask 2 allow
+        > 600 ask 4: 2
+        > 600 unreachable 2 since 600ms, *
+        > 605..680 settle 2 unused
+        700 disconnect
+        750 ask 3 wait
+        > 750 unreachable 3 since 750ms, *
+        "#,
+    );
+}
+
+#[test]
+fn a_word_about_anything_ends_it() {
+    for word in [
+        r#"answer 2 {"status":"granted","id":$2,"delay_ms":0,"epoch":1}"#,
+        r#"answer 2 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}"#,
+        r#"answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}"#,
+    ] {
+        check(&format!(
+            r#"
+            0 connect
+            0 policy fail 2000
+            0 ask 1 wait
+            > 0 ask 0: 1
+            > 2000 ask 1: 1 since=0
+            > 2000 unreachable 1 since 2s, *
+            > 2005..2010 settle 1 unused
+            2100 ask 2 wait
+            > 2100 ask 2: 2
+            > 2100 unreachable 2 since 2.1s, *
+            > 2105..2120 settle 2 unused
+            2130 {word}
+            > 2130 settle *
+            2200 ask 3 wait
+            > 2200 ask 3: 3 epoch=1
+            2300 cancel 3
+            > 2300 settle 3 unused
+            "#
+        ));
+    }
+}
+
+#[test]
+fn a_refusal_ends_it_too() {
+    for word in [
+        r#""code":"not_in_time","epoch":1"#,
+        r#""code":"unavailable","epoch":1"#,
+        r#""code":"unknown_resource","epoch":0"#,
+    ] {
+        check(&format!(
+            r#"
+            0 connect
+            0 policy fail 2000
+            0 ask 1 wait
+            > 0 ask 0: 1
+            > 2000 ask 1: 1 since=0
+            > 2000 unreachable 1 since 2s, *
+            > 2005..2010 settle 1 unused
+            2100 answer 1 {{"status":"refused","id":$1,"message":"",{word}}}
+            2200 ask 2 wait 100
+            > 2200 ask 2: 2 *
+            > 2300 timed out unheard 2
+            > 2300 settle 2 unused
+            "#
+        ));
+    }
+}
+
+#[test]
+fn an_event_ends_it_unless_it_is_of_the_past() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 news {"event":"leader","epoch":7,"leader":"a"}
+        0 ask 1 wait
+        > 0 ask 0: 1 epoch=7
+        > 2000 ask 1: 1 since=0 epoch=7
+        > 2000 unreachable 1 since 2s, *
+        > 2005..2010 settle 1 unused
+        2020 news {"event":"leader","epoch":6,"leader":"b"}
+        2030 answer 1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":6}
+        > 2030 settle 1 unused
+        2040 ask 2 wait
+        > 2040 ask 2: 2 epoch=7
+        > 2040 unreachable 2 since 2.04s, *
+        > 2045..2060 settle 2 unused
+        2070 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}]}
+        2080 ask 3 wait 100
+        > 2080 ask 3: 3 until=2180 epoch=7
+        > 2180 timed out unheard 3
+        > 2180 settle 3 unused
+        "#,
+    );
+}
+
+#[test]
+fn patience_begins_anew_with_every_word() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1-2 wait
+        > 0 ask 0: [1, 2]
+        1900 answer 0 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}
+        3899 wait
+        > 3900 ask 1: 1 since=0 epoch=1
+        > 3900 unreachable 1 since 2s, *
+        > 3900 unreachable 2 since 2s, *
+        > 3905..3910 settle [1 unused, 2 unused]
+        "#,
+    );
+}
+
+#[test]
+fn who_waits_in_a_queue_is_asked_for_again_before_anybody_is_given_up() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1-2 wait
+        > 0 ask 0: [1, 2]
+        1 answer 0 [{"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}, {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}]
+        > 2001 ask 1: 1 since=0 epoch=1
+        2002 answer 1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
+        > 4002 ask 2: 1 since=0 epoch=1
+        6001 wait
+        > 6002 ask 3: 1 since=0 epoch=1
+        > 6002 unreachable 1 since 2s, *
+        > 6002 unreachable 2 since 2s, *
+        > 6007..6012 settle [1 unused, 2 unused]
+        "#,
+    );
+}
+
+#[test]
+fn who_is_told_to_come_back_later_is_owed_no_word() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
+        7999 wait
+        > 8001..10001 ask 1: 1 since=0 epoch=1
+        > 10001..12001 ask 2: 1 since=0 epoch=1
+        > 10001..12001 unreachable 1 since 2s, *
+        > 10001..12011 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn a_new_leader_owes_a_word_to_who_was_told_to_come_back_later() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
+        3000 news {"event":"leader","epoch":2,"leader":"b"}
+        > 3000..3020 ask 1: 1 since=0 epoch=2
+        4999 wait
+        > 5000 ask 2: 1 since=0 epoch=2
+        > 5000 unreachable 1 since 2s, *
+        > 5005..5010 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn nobody_can_be_heard_who_is_cut_off() {
+    check(
+        r#"
+        0 connect
+        0 policy fail 2000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
+        2500 disconnect
+        4499 wait
+        > 4500 unreachable 1 since 2s, *
+        4800 disconnect
+        5000 connect
+        > 5000..5079 settle 1 unused
+        "#,
+    );
+}
+
+#[test]
+fn what_nobody_has_asked_for_long_is_not_known() {
+    check(
+        r#"
+        0 policy fail 2000
+        0 ask 1 wait
+        > 2000 unreachable 1 since 2s, *
+        3900 ask 2 wait
+        > 3900 unreachable 2 since 3.9s, *
+        5901 ask 3 wait
+        7900 wait
+        > 7901 unreachable 3 since 2s, *
+        "#,
+    );
+}
+
+#[test]
+fn permits_at_the_safe_rate_come_in_the_order_of_asking() {
+    check(
+        r#"
+        0 policy rate 2000 10 1000
+        0 ask 1-2 wait
+        0 ask 3 reserve
+        1999 wait
+        > 2000..2100 granted 1 locally
+        > 2100..2200 granted 2 locally
+        > 2200..2300 granted 3 locally
+        2500 ask 4-5 wait
+        > 2500 granted 4 locally
+        > 2600 granted 5 locally
+        60000 connect
+        70000 wait
+        "#,
+    );
+}
+
+#[test]
+fn what_is_granted_locally_is_given_back_to_whoever_may_have_heard_of_it() {
+    check(
+        r#"
+        0 connect
+        0 policy rate 2000 10 1000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        > 2000 ask 1: 1 since=0
+        > 2000..2100 granted 1 locally
+        > 2005..2100 settle 1 unused
+        2110 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 2110 settle 1 unused
+        2300 ask 2 wait
+        > 2300 ask 2: 2 epoch=1
+        2400 cancel 2
+        > 2400 settle 2 unused
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_scheduler_that_is_back_grants_at_once_and_alone() {
+    check(
+        r#"
+        0 connect
+        0 policy rate 2000 1 1000
+        0 news {"event":"leader","epoch":1,"leader":"a"}
+        0 ask 1-2 wait
+        > 0 ask 0: [1 *
+        > 2000 ask 1: 1 since=0 epoch=1
+        > 2000..3000 granted 1 locally
+        > 2005..3000 settle 1 unused
+        3000 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}]}
+        > 3000..3047 ask 2: 2 since=0 epoch=1
+        3190 answer 2 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}
+        4000 ask 3 wait
+        > 4000 ask 3: 3 epoch=1
+        4100 answer 3 {"status":"granted","id":$2,"delay_ms":0,"epoch":1}
+        > 4100 granted 2 starts 4.1s
+        4100 answer 3 {"status":"granted","id":$3,"delay_ms":0,"epoch":1}
+        > 4100 granted 3 starts 4.1s
+        60000 wait
+        "#,
+    );
+}
+
+#[test]
+fn a_scheduler_that_comes_and_goes_makes_the_safe_rate_no_faster() {
+    check(
+        r#"
+        0 policy rate 2000 1 60000
+        0 ask 1-2 wait
+        > 2000..62000 granted 1 locally
+        62001 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}]}
+        62002 cancel 2
+        62003 ask 3 wait
+        62004 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}]}
+        > 64004..122000 granted 3 locally
+        "#,
+    );
+}
+
+#[test]
+fn now_or_never_is_now_or_never_at_the_safe_rate_too() {
+    check(
+        r#"
+        0 policy rate 2000 10 1000
+        0 ask 1 allow
+        > 2000 unreachable 1 since 2s, *
+        2200 ask 2 allow
+        > 2200 granted 2 locally
+        2210 ask 3 wait
+        2210 ask 4 allow
+        > 2210 unreachable 4 since 2.21s, to come back in 190ms
+        > 2300 granted 3 locally
+        "#,
+    );
+}
+
+#[test]
+fn a_deadline_counts_at_the_safe_rate_too() {
+    check(
+        r#"
+        0 policy rate 2000 1 1000
+        0 ask 1 wait
+        > 2000..3000 granted 1 locally
+        3900 ask 2 wait
+        > 3900..4000 granted 2 locally
+        4000 ask 3 wait 100
+        4000 ask 4 wait
+        > 4100 timed out unheard 3
+        > 4900..5000 granted 4 locally
+        "#,
+    );
+}
+
+#[test]
+fn a_freeze_counts_at_the_safe_rate_too() {
+    check(
+        r#"
+        0 connect
+        0 policy rate 2000 10 1000
+        0 news {"event":"freeze","limits":["a"],"for_ms":5000}
+        > 0 freeze 5s
+        0 ask 1-2 wait
+        > 0 ask 0: [1, 2]
+        > 2000 ask 1: 1 since=0
+        > 4000 ask 2: 1 since=0
+        > 5000..5100 granted 1 locally
+        > 5000..5100 settle 1 unused
+        > 5100..5200 granted 2 locally
+        > 5100..5200 settle 2 unused
+        "#,
+    );
+}
+
+#[test]
+fn a_settle_goes_to_the_scheduler_and_to_nobody_else() {
+    check(
+        r#"
+        0 connect
+        0 policy rate 2000 10 1000
+        0 ask 1 wait
+        > 0 ask 0: 1
+        1 disconnect
+        > 2000..2100 granted 1 locally
+        2200 ask 2 wait
+        > 2200 granted 2 locally
+        4000 connect
+        > 4000..4063 settle 1 unused
+        60000 wait
+        "#,
+    );
+}

@@ -1,0 +1,7 @@
+//! Permits for calls and requests that other code makes: each middleware behind the feature of its name.
+
+#[cfg(feature = "reqwest-middleware")]
+pub mod reqwest;
+mod terms;
+#[cfg(feature = "tower")]
+pub mod tower;

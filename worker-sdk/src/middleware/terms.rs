@@ -1,0 +1,37 @@
+//! What middleware asks for on behalf of a request.
+
+use crate::acquire::Acquire;
+use std::fmt;
+use std::sync::Arc;
+
+type Set<R> = dyn Fn(Acquire, &R) -> Acquire + Send + Sync;
+
+/// Sets cost, class, labels and deadline, as a request `R` tells them. Nothing unless told.
+pub(crate) struct Terms<R>(Option<Arc<Set<R>>>);
+
+impl<R> Terms<R> {
+    pub(crate) const USUAL: Self = Terms(None);
+
+    pub(crate) fn new(set: impl Fn(Acquire, &R) -> Acquire + Send + Sync + 'static) -> Self {
+        Terms(Some(Arc::new(set)))
+    }
+
+    pub(crate) fn set(&self, acquire: Acquire, request: &R) -> Acquire {
+        match &self.0 {
+            Some(set) => set(acquire, request),
+            None => acquire,
+        }
+    }
+}
+
+impl<R> Clone for Terms<R> {
+    fn clone(&self) -> Self {
+        Terms(self.0.clone())
+    }
+}
+
+impl<R> fmt::Debug for Terms<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Terms(set)" } else { "Terms(usual)" })
+    }
+}

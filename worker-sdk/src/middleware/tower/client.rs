@@ -1,0 +1,123 @@
+//! Before the calls of a client.
+
+use crate::Resource;
+use crate::acquire::Acquire;
+use crate::error::RunError;
+use crate::middleware::terms::Terms;
+use crate::outcome::Reply;
+use http::request::Parts;
+use http::{Request, Response};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Makes each call of a client when its permit says so, and tells the scheduler what was answered.
+///
+/// A call waits for its permit for as long as it takes, unless [`asking`](ClientLayer::asking) sets a deadline. It is made when its
+/// start has come, and settled with the status and the headers of the answer once its head is there. A call whose future is dropped
+/// while it waits is cancelled at no cost; one that is dropped later, or that fails, counts as made.
+///
+/// A 429 is told to the scheduler, so that everybody pauses, and is handed on: no request is repeated here, since its body may
+/// be gone. A layer around this one that repeats it asks for a permit each time.
+///
+/// It fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's is a service of requests of its own: see
+/// the feature `reqwest-middleware`.
+///
+/// ```no_run
+/// # async fn example<S>(hub: rampmeter_worker_sdk::Resource, client: S) -> Result<(), Box<dyn std::error::Error>>
+/// # where
+/// #     S: tower_service::Service<http::Request<String>, Response = http::Response<String>> + Clone + Send + 'static,
+/// #     S::Error: std::error::Error,
+/// #     S::Future: Send,
+/// # {
+/// use rampmeter_worker_sdk::middleware::tower::ClientLayer;
+/// use std::future::poll_fn;
+/// use tower_layer::Layer;
+/// use tower_service::Service;
+///
+/// let mut client = ClientLayer::new(hub).asking(|acquire, _| acquire.class("bulk")).layer(client);
+/// poll_fn(|cx| client.poll_ready(cx)).await?;
+/// let answer = client.call(http::Request::get("http://127.0.0.1/tile").body(String::new())?).await?;
+/// # drop(answer);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientLayer(Pace);
+
+/// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit, in which case nothing was
+/// called, and with [`RunError::Call`] if the call failed.
+///
+/// The client inside is made ready before a permit is asked for, and is held ready while the call waits: a bound on its calls in
+/// flight, such as tower's concurrency limit, belongs outside of this layer.
+#[derive(Clone, Debug)]
+pub struct ClientService<S> {
+    inner: S,
+    pace: Pace,
+}
+
+#[derive(Clone, Debug)]
+struct Pace {
+    resource: Resource,
+    terms: Terms<Parts>,
+}
+
+impl ClientLayer {
+    /// Each call costs one request.
+    #[must_use]
+    pub fn new(resource: Resource) -> Self {
+        ClientLayer(Pace { resource, terms: Terms::USUAL })
+    }
+
+    /// What is asked for, as the head of a request tells: its class, its labels, its [cost](Acquire::cost), its deadline.
+    #[must_use]
+    pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
+        ClientLayer(Pace { terms: Terms::new(set), ..self.0 })
+    }
+}
+
+impl<S> Layer<S> for ClientLayer {
+    type Service = ClientService<S>;
+
+    fn layer(&self, inner: S) -> ClientService<S> {
+        ClientService { inner, pace: self.0.clone() }
+    }
+}
+
+impl<S, B, C> Service<Request<B>> for ClientService<S>
+where
+    S: Service<Request<B>, Response = Response<C>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    C: 'static,
+{
+    type Response = Response<C>;
+    type Error = RunError<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<C>, RunError<S::Error>>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S::Error>>> {
+        self.inner.poll_ready(cx).map_err(RunError::Call)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that is ready takes the request; its clone may not be.
+        let next = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, next);
+        Box::pin(self.pace.clone().send(ready, request))
+    }
+}
+
+impl Pace {
+    async fn send<S, B, C>(self, mut client: S, request: Request<B>) -> Result<Response<C>, RunError<S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<C>>,
+    {
+        let (head, body) = request.into_parts();
+        let wanted = self.terms.set(self.resource.acquire(1), &head).wanted()?;
+        let call = wanted.begun().await?;
+        let response = client.call(Request::from_parts(head, body)).await.map_err(RunError::Call)?;
+        call.settle(response.outcome());
+        Ok(response)
+    }
+}

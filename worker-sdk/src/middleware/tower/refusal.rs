@@ -1,0 +1,111 @@
+//! What a caller is told who gets no permit.
+
+use crate::Error;
+use crate::error::ErrorKind;
+use http::header::{HeaderName, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
+use rampmeter_protocol::time::Span;
+use std::sync::Arc;
+
+/// As the draft of the IETF's working group on HTTP APIs has it.
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// An answer without a body; why it is given is in its extensions.
+pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
+    let mut response = Response::new(B::default());
+    *response.status_mut() = status(&error);
+    if let Some(seconds) = error.retry_after().map(|pause| whole_seconds(pause.into())) {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    if let Some(value) = rate_limit(&error) {
+        response.headers_mut().insert(RATE_LIMIT, value);
+    }
+    response.extensions_mut().insert(Arc::new(error));
+    response
+}
+
+/// The caller asked too often, or for too much, or was given what cannot be asked for; or it is none of the caller's doing.
+fn status(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Refused(code) => status_of_code(code),
+        // A limit in the way is the reason; without one nobody has answered.
+        ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::TimedOut
+        | ErrorKind::Unreachable
+        | ErrorKind::TooManyAsks
+        | ErrorKind::Connect
+        | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn status_of_code(code: Code) -> StatusCode {
+    match code {
+        Code::NotInTime | Code::QuotaSpent => StatusCode::TOO_MANY_REQUESTS,
+        Code::NeverFits => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::InvalidRequest => StatusCode::BAD_REQUEST,
+        Code::QueueFull
+        | Code::NoLimit
+        | Code::TooManyKeys
+        | Code::Purged
+        | Code::Unavailable
+        | Code::UnknownResource => StatusCode::SERVICE_UNAVAILABLE,
+        Code::UnknownPermit | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Other => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}
+
+fn rate_limit(error: &Error) -> Option<HeaderValue> {
+    let limit = Name::new(error.limited_by()?).ok()?;
+    HeaderValue::try_from(exhausted(&limit, error.retry_after().map(Span::from))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_worker_session::Denial;
+
+    fn refused(code: Code, retry_after_ms: Option<u64>, limited_by: Option<&str>) -> Denial {
+        let retry_after = retry_after_ms.map(Span::from_millis);
+        Denial::Refused { code, message: "no".into(), retry_after, limited_by: limited_by.map(Box::from) }
+    }
+
+    fn timed_out(limited_by: Option<&str>) -> Denial {
+        Denial::TimedOut { waited: Span::from_secs(1), limited_by: limited_by.map(Box::from), heard: true }
+    }
+
+    /// Status, `Retry-After` and `RateLimit`; empty is absent.
+    fn check(why: Denial, expected: (u16, &str, &str)) {
+        let response: Response<()> = refusal(Error::denied(&Name::new("hub").unwrap(), why));
+        let header = |name| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), header(RETRY_AFTER), header(RATE_LIMIT)), expected);
+        assert!(response.extensions().get::<Arc<Error>>().is_some(), "the reason travels along");
+    }
+
+    #[test]
+    fn a_refusal_says_whose_turn_it_is_to_act() {
+        check(refused(Code::NotInTime, Some(1), Some("few")), (429, "1", "\"few\";r=0;t=1"));
+        check(refused(Code::NotInTime, Some(1000), None), (429, "1", ""));
+        check(refused(Code::NotInTime, Some(1001), Some("few")), (429, "2", "\"few\";r=0;t=2"));
+        check(refused(Code::NotInTime, None, Some("few")), (429, "", "\"few\";r=0"));
+        check(refused(Code::NotInTime, Some(0), Some("no\r\nname")), (429, "1", ""));
+        check(timed_out(Some("few")), (429, "", "\"few\";r=0"));
+        check(refused(Code::QuotaSpent, Some(86_400_000), Some("month")), (429, "86400", "\"month\";r=0;t=86400"));
+        check(refused(Code::NeverFits, None, None), (422, "", ""));
+        check(refused(Code::InvalidRequest, None, None), (400, "", ""));
+        for code in [Code::QueueFull, Code::NoLimit, Code::TooManyKeys, Code::Unavailable, Code::UnknownResource] {
+            check(refused(code, None, None), (503, "", ""));
+        }
+        check(refused(Code::QueueFull, Some(2500), None), (503, "3", ""));
+        check(timed_out(None), (503, "", ""));
+        check(Denial::Unreachable { silence: Span::ZERO, retry_after: Span::from_secs(2) }, (503, "2", ""));
+        check(Denial::Closed, (503, "", ""));
+        for code in [Code::UnknownPermit, Code::Lapsed, Code::UnknownClass, Code::UnknownUnit, Code::Other] {
+            check(refused(code, None, None), (500, "", ""));
+        }
+    }
+}
