@@ -6,7 +6,7 @@
 //!
 //! So a checkpoint lists the keys of such limits that are in use, each with its own budget. It
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
-//! budget of one call, if that is a unlisted_budget part of its bucket.
+//! budget of one call, if that is a small part of its bucket.
 
 use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
