@@ -40,17 +40,17 @@ const REVIEW: Span = Span::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct RateEstimator {
     /// The configured limit.
-    pub(crate) nominal: Limit,
+    pub(super) nominal: Limit,
     /// The last estimated loss of rate, and its time.
     loss: Ppm,
     estimated: Time,
     /// The time at which the level of the upstream was last known.
-    pub(crate) known: Option<Time>,
+    pub(super) known: Option<Time>,
     /// The refill that the slower rate has kept back since `known`, counted until `counted`.
     kept_back: Credit,
     counted: Time,
     /// Stock held back against uneven losses, by which levels lie below the upstream's.
-    pub(crate) stock: Credit,
+    pub(super) stock: Credit,
     /// The deficit of a full bucket.
     burst: Credit,
 }

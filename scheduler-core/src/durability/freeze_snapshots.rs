@@ -1,6 +1,6 @@
 //! Freezes and spent quotas in a snapshot.
 
-use crate::policy::KeyCharge;
+use crate::policy::{KeyCharge, Limit};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -25,20 +25,18 @@ pub struct FreezeSnapshot {
 impl<R: Clone> Scheduler<R> {
     /// All freezes that no served probe has ended, and all spent quotas.
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
-        let snapshot = |limit: &Name, key: Option<&str>, until: Time, spent: bool| {
-            let (limit, key) = (limit.clone(), key.map(str::to_owned));
+        let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
+            let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
             FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent }
         };
         let shared = self.ledger.adaptive_limits().flat_map(|book| {
-            let frozen =
-                book.bucket.freeze().map(|freeze| snapshot(&book.limit.spec().name, None, freeze.until(), false));
-            let spent = book.spent_until(now).map(|until| snapshot(&book.limit.spec().name, None, until, true));
+            let frozen = book.bucket.freeze().map(|freeze| snapshot(&book.limit, None, freeze.until(), false));
+            let spent = book.spent_until(now).map(|until| snapshot(&book.limit, None, until, true));
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
         let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
-        let keyed = keys
-            .map(|(until, known)| snapshot(&self.resource[known.limit].spec().name, Some(&*known.key), until, false));
+        let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()
     }
 

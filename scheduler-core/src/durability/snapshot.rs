@@ -191,10 +191,10 @@ impl<R: Clone> Scheduler<R> {
         let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
             State::Returned => (None, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) if granted.stage == Stage::Settled => {
-                (Some(granted.key), granted.class, Fate::Settled)
+            State::Granted(granted) => {
+                let fate = if granted.stage == Stage::Settled { Fate::Settled } else { Fate::Open };
+                (Some(granted.key), granted.class, fate)
             }
-            State::Granted(granted) => (Some(granted.key), granted.class, Fate::Open),
         };
         // A unit without a charge may still turn out to have been used.
         let shared = permit.bill.applicable().limits().filter(|id| permit.bill.key_charge(*id).is_none());

@@ -208,7 +208,7 @@ impl GrantBudget {
         &self.largest
     }
 
-    /// Whether a successor still counts the calls in flight until they are renewed.
+    /// Whether every open checkpoint still covers the renewal of a call in flight.
     pub(crate) fn covers_renewals(&self, now: Time) -> bool {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }

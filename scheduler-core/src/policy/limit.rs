@@ -30,9 +30,9 @@ pub(crate) enum Counting {
 /// How long a call occupies capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    pub(crate) length: Span,
+    length: Span,
     /// Whether settling the call ends the hold, and renewing the call prolongs it.
-    pub(crate) until_settled: bool,
+    until_settled: bool,
 }
 
 impl Counting {

@@ -35,9 +35,9 @@ impl<R: Clone> Scheduler<R> {
         match &permit.state {
             State::Waiting(waiting) => {
                 let (position, offer) = self.outlook(now, slot);
-                let client = self.resource.spec().fair_share.as_ref().map(|_| waiting.client.to_string());
+                let is_named = self.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
                 Explained {
-                    client: client.filter(|client| !client.is_empty()),
+                    client: is_named.then(|| waiting.client.to_string()),
                     position,
                     waited_ms: now.since(waiting.arrival.at).millis(),
                     eta_ms: offer.at.since(now).millis(),
