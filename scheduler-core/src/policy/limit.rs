@@ -1,7 +1,8 @@
 //! A validated limit, ready for arithmetic.
 
-use super::spec::{Algorithm, Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Draw, Rate, WindowAlignment};
+use super::algorithm::{Algorithm, Counting};
+use super::spec::{Learn, LimitSpec, Margin};
+use crate::arithmetic::{Credit, Draw, Rate};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -15,41 +16,6 @@ const MIN_BURST_PART: u64 = 4;
 
 /// Starts avoid a window's ends by [`LATENESS`], at most by one part in this many of it.
 const GUARD_PART: u64 = 10;
-
-/// The way in which a bucket counts.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Counting {
-    /// Tokens that refill continuously.
-    Tokens,
-    /// An amount for each window of time.
-    Windows(WindowAlignment),
-    /// Capacity that each call occupies for some time.
-    Holding(Hold),
-}
-
-/// How long a call occupies capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    length: Span,
-    /// Whether settling the call ends the hold, and renewing the call prolongs it.
-    until_settled: bool,
-}
-
-impl Counting {
-    /// Windows and holds include `guard`, by which starts avoid the end of a window.
-    fn new(spec: &LimitSpec, guard: Span) -> Self {
-        // A window that opens with its first call never holds more than a sliding window.
-        let sliding = Counting::Holding(Hold { length: spec.period + guard, until_settled: false });
-        let windows = |alignment| WindowAlignment::new(alignment, spec.period, 0, guard).map(Counting::Windows);
-        match &spec.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
-            Algorithm::FixedWindow(alignment) => windows(Some(alignment)).unwrap_or(sliding),
-            Algorithm::Quota(alignment) => windows(alignment.as_ref()).unwrap_or(sliding),
-            Algorithm::SlidingWindow => sliding,
-            Algorithm::Concurrency => Counting::Holding(Hold { length: spec.period, until_settled: true }),
-        }
-    }
-}
 
 /// A limit's policy, ready for arithmetic.
 ///
@@ -74,9 +40,9 @@ impl Limit {
             Margin::Fixed(Amount::ZERO) => Span::ZERO,
             Margin::Auto | Margin::Fixed(_) => LATENESS.min(Span::from_nanos(spec.period.nanos() / GUARD_PART)),
         };
-        let counting = Counting::new(spec, guard);
+        let counting = Counting::new(&spec.algorithm, spec.period, guard);
         let margin = match spec.margin {
-            Margin::Auto if counting != Counting::Tokens => Amount::ZERO,
+            Margin::Auto if !counting.is_tokens() => Amount::ZERO,
             Margin::Auto => auto_margin(spec.capacity, spec.period),
             Margin::Fixed(margin) => margin,
         };
@@ -140,11 +106,7 @@ impl Limit {
 
     /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
-        let counting = match self.counting {
-            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
-            Counting::Tokens | Counting::Holding(_) => self.counting,
-        };
-        Limit { counting, unix_at_origin, ..self }
+        Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
     }
 
     pub(crate) fn unix_at_origin(&self) -> u64 {
@@ -156,11 +118,11 @@ impl Limit {
     }
 
     pub(crate) fn has_tokens(&self) -> bool {
-        self.counting == Counting::Tokens
+        self.counting.is_tokens()
     }
 
     pub(crate) fn is_until_settled(&self) -> bool {
-        matches!(&self.counting, Counting::Holding(hold) if hold.until_settled)
+        self.counting.is_until_settled()
     }
 
     /// Whether unused capacity is lost at the end of a window.
@@ -175,21 +137,12 @@ impl Limit {
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
-        match &self.counting {
-            Counting::Tokens => None,
-            Counting::Windows(alignment) => Some(alignment.window(time).ends),
-            Counting::Holding(hold) => Some(time + hold.length),
-        }
+        self.counting.counts_until(time)
     }
 
     /// How much longer calls count under `other`, if both limits are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
-        match (&self.counting, &other.counting) {
-            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
-                Some(others.length.saturating_sub(own.length))
-            }
-            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
-        }
+        self.counting.counts_longer_as(&other.counting)
     }
 
     /// The first instant after a bucket with this level at `now` was or will be empty.

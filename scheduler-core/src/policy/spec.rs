@@ -2,9 +2,10 @@
 //!
 //! [`Resource::new`]: crate::policy::resource::Resource::new
 
+pub use super::algorithm::Algorithm;
+pub use super::alignment::Alignment;
 pub use super::applies::{Applies, Pattern};
 pub use super::weight::Weight;
-use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -156,60 +157,6 @@ impl LimitSpec {
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
         LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow: false }
     }
-}
-
-/// A counting algorithm.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Algorithm {
-    /// A bucket holds `capacity` and fills within `period`.
-    #[default]
-    TokenBucket,
-    /// A bucket overflows at `capacity` and drains within `period`, like a token bucket upside
-    /// down. A refused call adds nothing.
-    LeakyBucket,
-    /// Allows `capacity` in each window. Days and months follow the calendar, not `period`.
-    FixedWindow(Alignment),
-    /// Allows `capacity` in any stretch of `period`.
-    SlidingWindow,
-    /// Allows `capacity` in flight. Each call holds its cost until it is settled, or until `period`
-    /// after its start or last renewal.
-    Concurrency,
-    /// Allows `capacity` until the quota resets, if ever. Requests do not wait for the reset.
-    Quota(Option<Alignment>),
-}
-
-impl Algorithm {
-    /// All names.
-    pub const NAMES: [&str; 6] =
-        ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "concurrency", "quota"];
-
-    /// The name in configuration and status.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Algorithm::TokenBucket => "token-bucket",
-            Algorithm::LeakyBucket => "leaky-bucket",
-            Algorithm::FixedWindow(_) => "fixed-window",
-            Algorithm::SlidingWindow => "sliding-window",
-            Algorithm::Concurrency => "concurrency",
-            Algorithm::Quota(_) => "quota",
-        }
-    }
-}
-
-/// When windows begin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Alignment {
-    /// At multiples of the period since 1970.
-    #[default]
-    Epoch,
-    /// With the first call after the previous window. A sliding window counts for it, which is
-    /// stricter.
-    FirstUse,
-    /// At every midnight of a time zone.
-    Day(TimeZone),
-    /// At the first midnight of every month of a time zone.
-    Month(TimeZone),
 }
 
 /// Whether the scheduler learns the rate, burst and stock of the upstream.
