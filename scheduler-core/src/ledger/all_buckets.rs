@@ -50,7 +50,7 @@ struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn of(bill: &'a Bill, limit: LimitId) -> Self {
-        Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
+        Account { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
     }
 }
 
@@ -164,7 +164,7 @@ impl Ledger {
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => self.adaptive(*before).under(now, limit),
+            Some(before) => self.adaptive(*before).recast(now, limit),
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
         self.adaptive_limits = limits.map(adaptive).collect();
@@ -313,7 +313,7 @@ impl Ledger {
 
     /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
-        for limit in charged.reached().limits() {
+        for limit in charged.applicable().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
             let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
             if ends || account.amount != actual {

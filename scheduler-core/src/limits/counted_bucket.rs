@@ -79,7 +79,7 @@ fn alignment(limit: &Limit) -> Option<&WindowAlignment> {
 }
 
 fn counted_until(limit: &Limit, time: Time) -> Time {
-    limit.release(time).expect("a bucket is of its limit's kind")
+    limit.counts_until(time).expect("a bucket is of its limit's kind")
 }
 
 impl CountedBucket {

@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
         let succession = Succession::between(&self.resource, &resource);
         let waiting = self.take_waiting(now, &resource);
         self.ledger.change(now, &resource, &succession);
-        if !resource.charges_as(&self.resource) {
+        if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
         self.shadow_limits.change(now, &resource);
@@ -48,7 +48,7 @@ impl<R: Clone> Scheduler<R> {
     /// the store are first, then each class follows by arrival. If the charges change, a request of
     /// the first kind that has no [`Call`] is refused, to be asked again at once.
     pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
-        let is_same = resource.charges_as(&self.resource);
+        let is_same = resource.shares_bills_with(&self.resource);
         let mut waiting = Vec::new();
         for ask in self.take_pending_asks() {
             match is_same || ask.call.is_some() {
@@ -63,7 +63,7 @@ impl<R: Clone> Scheduler<R> {
         for slot in slots {
             let mut ask = as_asked(now, self.permits.remove(slot));
             if !is_same {
-                ask.call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+                ask.call.get_or_insert_with(|| Box::new(Call::from_bill(&ask.bill, &self.resource)));
             }
             waiting.push(ask);
         }

@@ -201,7 +201,7 @@ impl<R: Clone> Scheduler<R> {
         if offer.at > latest {
             // A limit that can pay in time must not block other requests, even if it moved the
             // start last. A key must not either, as other requests have other keys.
-            let shared = offer.limited_by.filter(|limit| bill.key_of(*limit).is_none());
+            let shared = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_none());
             let any = || shared.or_else(|| bill.iter().next().map(|(id, _)| id));
             return self.ledger.blocking_shared_limit(now, bill, tier, latest).or_else(any).or(offer.limited_by);
         }
@@ -209,7 +209,7 @@ impl<R: Clone> Scheduler<R> {
             return Some(limit);
         }
         let budget = self.grant_budget.as_mut().filter(|budget| !budget.covers(&self.resource, bill, offer.at))?;
-        budget.want(&self.resource, bill, offer.at.since(now));
+        budget.note_shortage(&self.resource, bill, offer.at.since(now));
         budget.lacking(&self.resource, bill)
     }
 

@@ -47,7 +47,7 @@ impl<R: Clone> Scheduler<R> {
             Verdict::Exhausted { scope, reset } => {
                 let limits = self.limits_in(bill, scope);
                 self.spend_quotas(now, bill, &limits, now + reset.unwrap_or(UNKNOWN_RESET));
-                settled = Some(bill.by_key());
+                settled = Some(bill.keyed_part());
             }
         }
         for reading in &observation.readings {
@@ -59,7 +59,7 @@ impl<R: Clone> Scheduler<R> {
     /// Notes levels that the upstream read at some time between `asked` and `heard`.
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
-            self.ledger.adaptive_mut(*limit).be_told(now, asked, heard, *level);
+            self.ledger.adaptive_mut(*limit).learn_level(now, asked, heard, *level);
         }
     }
 
@@ -90,12 +90,12 @@ impl<R: Clone> Scheduler<R> {
     /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
     /// correction sets the level as a whole, and so do those of keys.
     fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, limits: &Limits, after: Option<Span>) -> Bill {
-        let mut settled = bill.by_key();
+        let mut settled = bill.keyed_part();
         let slack = |limit: &LimitId| self.ledger.adaptive(*limit).slack(at, bill.get(*limit));
-        let shared = limits.iter().copied().filter(|limit| bill.key_of(*limit).is_none());
+        let shared = limits.iter().copied().filter(|limit| bill.key_charge(*limit).is_none());
         if let Some(limit) = shared.min_by_key(slack) {
             let cost = bill.get(limit);
-            self.ledger.adaptive_mut(limit).be_rejected(now, at, cost, after);
+            self.ledger.adaptive_mut(limit).learn_rejection(now, at, cost, after);
             settled.set(limit, cost);
         }
         settled
@@ -105,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
         let mut longest = Span::ZERO;
         let mut voids = false;
         for limit in limits.iter().copied() {
-            let pause = retry_after.unwrap_or_else(|| match bill.key_of(limit) {
+            let pause = retry_after.unwrap_or_else(|| match bill.key_charge(limit) {
                 Some(_) => KEY_PAUSE,
                 None => self.ledger.adaptive_mut(limit).next_pause(now),
             });
@@ -122,9 +122,9 @@ impl<R: Clone> Scheduler<R> {
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them.
     fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, until: Time) {
         for limit in limits.iter().copied() {
-            match bill.key_of(limit) {
+            match bill.key_charge(limit) {
                 Some(_) => _ = self.ledger.freeze(now, bill, limit, until, until),
-                None => self.ledger.adaptive_mut(limit).spent = until,
+                None => self.ledger.adaptive_mut(limit).spend_until(until),
             }
         }
         self.hasten_checkpoint();
@@ -138,9 +138,9 @@ impl<R: Clone> Scheduler<R> {
             limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == reading.capacity);
         }
         // Buckets of keys do not remember their former levels.
-        limits.retain(|limit| bill.key_of(*limit).is_none());
+        limits.retain(|limit| bill.key_charge(*limit).is_none());
         if let [limit] = limits[..] {
-            self.ledger.adaptive_mut(limit).be_told(now, at, at, reading.remaining);
+            self.ledger.adaptive_mut(limit).learn_level(now, at, at, reading.remaining);
         }
     }
 }

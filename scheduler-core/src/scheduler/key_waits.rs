@@ -82,7 +82,8 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn examine_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
         while self.steps_left > 0
-            && let Some(key) = self.ledger.keys.changed_mut().pop_first().or_else(|| self.queues.keys.next_alarm_until(latest))
+            && let Some(key) =
+                self.ledger.keys.changed_mut().pop_first().or_else(|| self.queues.keys.next_alarm_until(latest))
         {
             self.take_step();
             self.examine_key(now, key, latest);
@@ -100,7 +101,7 @@ impl<R: Clone> Scheduler<R> {
         };
         let permit = self.permits.get(first);
         let limit = self.ledger.keys.get(key).expect("a bucket with a key queue stays").limit;
-        let charge = permit.bill.key_of(limit).expect("a request in a key queue is charged for its key").clone();
+        let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
         let due = self.earliest_of_key(now, position, &charge, self.tier(position.0));
         if due <= latest {
             self.admit(now, key, position, first);

@@ -284,8 +284,8 @@ impl<R: Clone> Scheduler<R> {
         self.permits.started(slot, self.ledger.end(now, key, &bill));
         self.counters.granted += 1;
         if let Some(shadow) = &bill.shadow {
-            for limit in shadow.reached().limits() {
-                self.shadow_limits.note_granted(now, key, limit, &shadow.of_limit(limit), latest);
+            for limit in shadow.applicable().limits() {
+                self.shadow_limits.note_granted(now, key, limit, &shadow.only(limit), latest);
             }
         }
     }

@@ -39,7 +39,7 @@ impl<R: Clone> Scheduler<R> {
     /// Keeps a request for an immediate answer until a checkpoint covers it.
     pub(crate) fn await_checkpoint(&mut self, now: Time, ask: Ask<R>, start: Time) {
         let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
-        budget.want(&self.resource, &ask.bill, start.since(now));
+        budget.note_shortage(&self.resource, &ask.bill, start.since(now));
         self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Again(ask) });
     }
 
@@ -49,7 +49,7 @@ impl<R: Clone> Scheduler<R> {
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
         let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
-        budget.want(&self.resource, &permit.bill, offer.at.since(now));
+        budget.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
         let answer = Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, checkpoint: budget.next() };
         self.pending_answers.push_back(PendingAnswer { since: now, answer });
     }

@@ -178,7 +178,7 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.key, &bill, actual, true);
         }
-        self.charge(&actual.beyond(&bill), now);
+        self.charge(&actual.excess_over(&bill), now);
         if let Some(budget) = &mut self.grant_budget {
             budget.release(&self.resource, granted.key, &bill, places, true);
         }

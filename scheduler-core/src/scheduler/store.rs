@@ -36,7 +36,7 @@ impl<R: Clone> Scheduler<R> {
     /// Makes the next checkpoint due soon, as a successor has to know what has just happened.
     pub(crate) fn hasten_checkpoint(&mut self) {
         if let Some(budget) = &mut self.grant_budget {
-            budget.hasten();
+            budget.renew_soon();
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a resource is doing, for people.
+//! The status of a resource.
 
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
@@ -16,7 +16,7 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// The limits at `now`.
+    /// The status of all limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
@@ -25,8 +25,9 @@ impl<R: Clone> Scheduler<R> {
         limits
     }
 
-    /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
-    /// knows. Others may have it in the next moment: it is news for people, and no promise. `now` must not be before the last event.
+    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
+    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
+    /// must not be before the last event.
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
@@ -34,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
-    /// The classes at `now`, the most urgent first.
+    /// The status of all classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
         let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
@@ -45,25 +46,30 @@ impl<R: Clone> Scheduler<R> {
         self.queues.classes().iter().zip(self.resource.classes()).map(status).collect()
     }
 
-    /// How far estimates of costs have turned out to be off, by kind of call.
+    /// The learned corrections of cost estimates, by kind of call.
     #[must_use]
     pub fn corrections(&self) -> Vec<Correction> {
         self.cost_estimates.report()
     }
 
-    /// Totals since this scheduler began.
+    /// Totals since the start of this scheduler.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How many permits are remembered.
+    /// Counts an upstream's answer of 429.
+    pub fn count_upstream_429(&mut self) {
+        self.counters.upstream_429 += 1;
+    }
+
+    /// The number of remembered permits.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.permits.len()
     }
 
-    /// The limit that would delay one request of the default class now, if one would.
+    /// The limit that would delay one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
@@ -73,12 +79,12 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// How the limits of a resource are doing; of a limit with keys, how the bucket that has the least is.
+/// The status of all limits; a keyed limit shows its bucket with the lowest level.
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, book) = (limit.spec(), ledger.adaptive(id));
-        // What was learned of a limit changes how it is kept.
+        // The bucket of a limit without keys follows the learned limit.
         let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
         LimitStatus {
             name: spec.name.clone(),
@@ -98,7 +104,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
     resource.limits_by_id().zip(&lowest).map(status).collect()
 }
 
-/// What could be spent at `now`, and how long it takes to fill the bucket up again.
+/// The remaining amount at `now`, and the time until the bucket is full.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let full = bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
@@ -110,7 +116,7 @@ fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     }
 }
 
-/// The resource as configured.
+/// The configuration of a resource.
 #[must_use]
 pub fn describe(resource: &Resource) -> ResourceInfo {
     let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {
