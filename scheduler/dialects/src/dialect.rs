@@ -21,7 +21,7 @@ pub enum Dialect {
     Ietf,
     /// Discord.
     Discord,
-    /// OpenAI, and the many that do as it does.
+    /// OpenAI, and the many APIs that copy its headers.
     Openai,
     /// Anthropic.
     Anthropic,
@@ -38,7 +38,7 @@ pub enum Dialect {
 pub struct UnknownDialect(String);
 
 impl Dialect {
-    /// All of them.
+    /// All dialects, in the order in which messages list them.
     pub const ALL: [Dialect; 7] = [
         Dialect::SentinelHub,
         Dialect::Ietf,
