@@ -1,4 +1,4 @@
-//! What an upstream's answer tells of its rate limits, dialect by dialect.
+//! Reads rate limits from an upstream's answers, dialect by dialect.
 //!
 //! A [`Reader`] turns the status and headers that a worker has settled into an
 //! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no
@@ -27,8 +27,8 @@
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
-//!   `Retry-After`, or if the worker, which has read the body, says so
-//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//!   `Retry-After`, or if the worker says so
+//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)): it has read the body.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!

@@ -1,7 +1,9 @@
 //! Reads answers by the tables of the dialects.
 
 use crate::dialect::Dialect;
-use crate::table::{Bucket, Fields, BucketScope, Means, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When};
+use crate::table::{
+    Bucket, BucketScope, Fields, Means, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When,
+};
 use crate::unit::RetryAfterUnit;
 use crate::{instant, number, structured};
 use rampmeter_protocol::amount::Amount;

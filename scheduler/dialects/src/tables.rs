@@ -1,6 +1,8 @@
 //! The dialects, as data.
 
-use crate::table::{Bucket, BucketScope, Fields, Means, Objection, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When};
+use crate::table::{
+    Bucket, BucketScope, Fields, Means, Objection, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When,
+};
 use crate::unit::RetryAfterUnit;
 
 const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
@@ -121,7 +123,10 @@ pub(crate) static ANTHROPIC: Table = Table {
 
 pub(crate) static GITHUB: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
-    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited }],
+    objections: &[
+        TOO_MANY_REQUESTS,
+        Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },
+    ],
     remarks: &[],
     buckets: &[Bucket {
         of: BucketScope::Limit("x-ratelimit-resource"),

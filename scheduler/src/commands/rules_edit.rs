@@ -80,9 +80,7 @@ pub(super) async fn replace(
 ) -> anyhow::Result<()> {
     let revision = present.revision;
     if let Some(expected) = terms.if_revision.filter(|expected| *expected != revision) {
-        bail!(
-            "the rules have revision {revision}, not {expected}: they were changed; look at the difference again"
-        );
+        bail!("the rules have revision {revision}, not {expected}: they were changed; look at the difference again");
     }
     if let Some(reason) = &present.refused {
         println!("note: revision {revision} is not valid and does not count: {reason}");

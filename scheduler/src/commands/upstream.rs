@@ -12,11 +12,11 @@ use std::time::Duration;
 pub struct UpstreamArgs {
     /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; may be repeated.
     ///
-    /// By default, a limit is a token bucket that starts full and refills evenly. Options after the
-    /// period, each after a `;`, change that: `burst=40` holds less than the capacity, `start=0`
-    /// starts with that level, `tick=1s` refills in ticks, and `whole` drops fractions of a unit at
-    /// every refill. `fixed-window` (the capacity in each period from the start), `sliding-window`
-    /// (in any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
+    /// By default, a limit is a token bucket that starts full and refills evenly. Options follow
+    /// the period, each after a `;`. `burst=40` holds less than the capacity, and `start=0` starts
+    /// with that level. `tick=1s` refills in ticks, and `whole` drops fractions of a unit at every
+    /// refill. `fixed-window` (the capacity in each period from the start), `sliding-window` (in
+    /// any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
     #[arg(long = "limit", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
     /// The address to listen on.

@@ -1,8 +1,8 @@
 //! The source of an account's limits: the configuration, or a service of the upstream.
 //!
-//! A new kind of provider needs a type that implements [`Provider`], a variant of [`Kind`] with its
-//! settings, a variant of [`ProviderSource`], and its keys in `config/provider.rs`. All kinds share
-//! the times of questions, the pauses after failures, and the use of the answers.
+//! A new kind of provider is a type that implements [`Provider`]. It needs a variant of [`Kind`]
+//! with its settings, a variant of [`ProviderSource`], and its keys in `config/provider.rs`. All
+//! kinds share the times of questions, the pauses after failures, and the use of the answers.
 //!
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
 //!   The access token outlives the term.
@@ -13,7 +13,7 @@
 //!   about a provider repeats nothing that was received. Libraries that see headers never log below
 //!   `debug`. `tests/tests/system/secrets.rs` looks for secrets in all output.
 //! * The signature of an access token is not checked: the token comes straight from the token
-//!   endpoint, and its `sub` only makes a path.
+//!   endpoint, and its `sub` only becomes part of a path.
 
 pub mod agenda;
 mod contract;

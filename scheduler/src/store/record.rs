@@ -25,7 +25,8 @@ pub struct StateRecord {
     /// tells the terms apart.
     pub nonce: u64,
     /// The number of this checkpoint within the term.
-    pub mark: u64,
+    #[serde(rename = "mark")]
+    pub checkpoint: u64,
     /// Whether its writer has stopped granting, so that any scheduler may take over.
     pub released: bool,
     /// The scheduler that takes over first, if the writer knows one.
@@ -400,7 +401,7 @@ mod tests {
             epoch: 1,
             leader,
             nonce: 0,
-            mark: 1,
+            checkpoint: 1,
             released: false,
             successor: None,
             saved,
@@ -425,7 +426,7 @@ mod tests {
             epoch: 7,
             leader: "host-1-2f".to_owned(),
             nonce: 99,
-            mark: 3,
+            checkpoint: 3,
             released: false,
             successor: None,
             saved: Moment { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },

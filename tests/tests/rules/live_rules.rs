@@ -169,8 +169,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--if-revision", "0"]).await;
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 6)]), &["--if-revision", "0"]).await;
-    let refused =
-        "rampmeter: the rules have revision 1, not 0: they were changed; look at the difference again\n";
+    let refused = "rampmeter: the rules have revision 1, not 0: they were changed; look at the difference again\n";
     assert_eq!((code, said.as_str()), (Some(1), refused));
     assert_eq!(capacities(&worker.status().await), [("few", 5.0)]);
     let said = applied(&nats, &rules(&[("few", 5)])).await;

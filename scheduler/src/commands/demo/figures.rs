@@ -26,9 +26,9 @@ pub struct Figures {
     /// from the end of the first burst to the end of the phase. `None` if the burst lasted to the
     /// end.
     ///
-    /// The first burst ends with the first fifth of a second in which no limit lost more than it
-    /// gained, after one in which some limit did. Stock that is left then, such as the headroom of
-    /// urgent classes, is no later refill, so spending it does not count.
+    /// In the first burst, calls spend some limit faster than it refills. The burst ends with the
+    /// first fifth of a second in which no limit is spent faster. Stock that is left then, such as
+    /// the headroom of urgent classes, is no later refill, so spending it does not count.
     pub utilisation: Option<f64>,
     /// The waits of calls in milliseconds, by class: from the wish to call until the successful
     /// call was sent. Calls that still wait at the end are left out; `None` if no other call is

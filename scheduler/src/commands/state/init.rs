@@ -77,8 +77,12 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
 fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Result<Vec<Resource>> {
     let chosen = all.iter().filter(|configured| name.is_none_or(|name| configured.name() == name));
     let chosen = chosen.map(|configured| {
-        let no_limits =
-            || format!("the limits of `{}` come from its provider; write them into the configuration to set levels", configured.name());
+        let no_limits = || {
+            format!(
+                "the limits of `{}` come from its provider; write them into the configuration to set levels",
+                configured.name()
+            )
+        };
         match rules.of(configured.name()) {
             Some(own) => Ok(Resource::new(&ResourceSpec { limits: own.limits.clone(), ..configured.spec.clone() })?),
             None => configured.resource().with_context(no_limits),
@@ -120,7 +124,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         epoch,
         leader: WRITER.to_owned(),
         nonce: rand::random(),
-        mark: 0,
+        checkpoint: 0,
         released: true,
         successor: None,
         saved: Moment::now(),

@@ -74,7 +74,7 @@ fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
         "{name} · epoch {} · {leader} {} · checkpoint {} at revision {revision}, written {:.1} s ago",
         record.epoch,
         record.leader,
-        record.mark,
+        record.checkpoint,
         age as f64 / 1e3
     )
 }

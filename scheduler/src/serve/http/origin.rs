@@ -38,8 +38,8 @@ impl<'a> Origin<'a> {
         Origin { asked, peer, trusted }
     }
 
-    /// The labels as configured. A label whose header is missing is missing too. Values beyond the
-    /// protocol's length are cut.
+    /// The labels as configured. Without the header there is no label. Values beyond the protocol's
+    /// length are cut.
     ///
     /// # Errors
     /// If it can't be told what the original request was.

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// The protocol's headers of a refusal.
 const ERROR_CODE: &str = "Nats-Service-Error-Code";
 const ERROR: &str = "Nats-Service-Error";
-/// Whole numbers below this are written digit by digit, others with an exponent.
+/// Whole numbers below this are written digit by digit, larger ones with an exponent.
 const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
 /// Where the answer to one element of a message goes, and what it is to say. The core carries it
