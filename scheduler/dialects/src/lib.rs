@@ -4,16 +4,6 @@
 //! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no
 //! clock: the wall time, which dates are compared with, is an argument.
 //!
-//! | dialect | pause | what is left | what a call cost |
-//! |---|---|---|---|
-//! | `sentinel-hub` | `Retry-After` in milliseconds | | `X-ProcessingUnits-Spent` |
-//! | `ietf` | `Retry-After` | `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining`, `-Reset` of earlier drafts | |
-//! | `discord` | `Retry-After`, fractions too | `X-RateLimit-Limit`, `-Remaining`, `-Reset-After`, of a `-Bucket` | |
-//! | `openai` | `Retry-After` | `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` | |
-//! | `anthropic` | `Retry-After` | `anthropic-ratelimit-{requests,input-tokens,output-tokens}-{limit,remaining,reset}` | |
-//! | `github` | `Retry-After` | `x-ratelimit-{limit,remaining,reset}`, of a `-resource` | |
-//! | `plain` | `Retry-After` | | |
-//!
 //! Every [`Dialect`] is a table, and one [`Reader`] interprets them all by these rules.
 //!
 //! * A missing header tells nothing. An unreadable header counts as missing, and is
