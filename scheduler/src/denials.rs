@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_the_reason_of_what_fails_behind_it() {
+    fn a_denial_explains_later_failures() {
         let denials = Denials::default();
         denied(&denials, "Stale Connection");
         assert_eq!(denials.reason(&["hub"], &"too late"), "too late");
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(denials.reason(&["api"], &"too late"), "too late", "of another resource");
         let inbox = "Permissions Violation for Subscription to \"_INBOX.a.*\"";
         denied(&denials, inbox);
-        assert!(denials.reason(&["api"], &"too late").ends_with(inbox), "nobody is answered");
+        assert!(denials.reason(&["api"], &"too late").ends_with(inbox), "no request is answered");
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
 //!   `Retry-After`, or if the worker says so
-//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)): it has read the body.
+//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!

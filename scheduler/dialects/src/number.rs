@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_rounded_down_and_what_was_spent_up() {
+    fn the_rest_is_rounded_down_and_the_cost_up() {
         assert_eq!(left(1.0 / 3.0).unwrap().micros(), 333_333);
         assert_eq!(spent(1.0 / 3.0).unwrap().micros(), 333_334);
         assert_eq!(left(2.3).unwrap().micros(), 2_300_000);

@@ -26,8 +26,8 @@ fn sentinel_hub() {
         ("503\nRetry-After: 1000",                                  "passed"),
         ("200\nX-ProcessingUnits-Spent: lots",                      "passed\nunreadable x-processingunits-spent"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::SentinelHub, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::SentinelHub, answer, expected);
     }
 }
 
@@ -47,8 +47,8 @@ fn plain() {
         ("402 quota spent",                                         "exhausted unnamed for ?"),
         ("200\nX-RateLimit-Remaining: 5",                           "passed"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Plain, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Plain, answer, expected);
     }
 }
 
@@ -76,8 +76,8 @@ fn retry_after_that_tells_little() {
         ("Retry-After: NaN",                    "limited unnamed for ?\nunreadable retry-after"),
         ("Retry-After: 1e2",                    "limited unnamed for ?\nunreadable retry-after"),
     ];
-    for (header, told) in table {
-        check_plainly(Dialect::Plain, &format!("429\n{header}"), told);
+    for (header, expected) in table {
+        check_plainly(Dialect::Plain, &format!("429\n{header}"), expected);
     }
 }
 
@@ -149,8 +149,8 @@ fn ietf() {
         ("503\nRateLimit: \"a\";r=0;t=5",
          "passed\nlimit=a 0/? reset 5s"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Ietf, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Ietf, answer, expected);
     }
 }
 
@@ -199,8 +199,8 @@ fn discord() {
             X-RateLimit-Reset-After: soon",
          "passed\nunreadable x-ratelimit-remaining\nunreadable x-ratelimit-limit\nunreadable x-ratelimit-reset-after"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Discord, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Discord, answer, expected);
     }
 }
 
@@ -244,8 +244,8 @@ fn openai() {
             x-ratelimit-reset-tokens: 9999d",
          "passed\nunit=tokens 1000000000/? reset 2764800s"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Openai, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Openai, answer, expected);
     }
 }
 
@@ -279,8 +279,8 @@ fn anthropic() {
             anthropic-ratelimit-requests-reset: in a minute",
          "passed\nunit=requests 1/? reset ?\nunreadable anthropic-ratelimit-requests-reset"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Anthropic, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Anthropic, answer, expected);
     }
 }
 
@@ -323,7 +323,7 @@ fn github() {
         ("403\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1372700873",
          "limited unnamed for ?\nunnamed 0/? reset 0ns"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Github, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Github, answer, expected);
     }
 }

@@ -28,8 +28,8 @@ pub enum Configuration {
     Plain,
     /// `JetStream` writes to disk before it acknowledges, so that a power failure loses nothing.
     SyncAlways,
-    /// A configuration file of nats-server. Its `jetstream` block needs `store_dir: $NATS_STORE`: a
-    /// server refuses a store both there and as an argument, and without either it takes a
-    /// temporary folder.
+    /// A configuration file of nats-server. Its `jetstream` block needs `store_dir: $NATS_STORE`. A
+    /// server refuses a store both there and as an argument. Without either it takes a temporary
+    /// folder.
     File(PathBuf),
 }

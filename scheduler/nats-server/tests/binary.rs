@@ -68,7 +68,7 @@ async fn without_a_server_the_error_lists_what_was_tried_and_what_to_install() {
 }
 
 #[tokio::test]
-async fn what_is_no_nats_server_is_refused_with_the_reason() {
+async fn a_file_that_is_no_nats_server_is_refused_with_the_reason() {
     let old = too_old().join("nats-server");
     let fault = async |path: &Path| Binary::at(path).await.unwrap_err().fault;
 

@@ -61,14 +61,14 @@ fn render(explanation: &Explanation) -> String {
 /// Why a request waits, in sentences.
 fn describe(request: &Explained, explanation: &Explanation) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
-    let who = format!("`{}`, class `{}`{client}", request.id, request.class);
+    let title = format!("`{}`, class `{}`{client}", request.id, request.class);
     let when = seconds(request.eta_ms.abs());
     match request.state {
-        State::Returned => format!("{who}: given back or cancelled\n"),
-        State::Granted if request.eta_ms < 0.0 => format!("{who}: started {when} ago\n"),
-        State::Granted => format!("{who}: will start in {when}{}\n", holding(request, explanation)),
+        State::Returned => format!("{title}: given back or cancelled\n"),
+        State::Granted if request.eta_ms < 0.0 => format!("{title}: started {when} ago\n"),
+        State::Granted => format!("{title}: will start in {when}{}\n", holding(request, explanation)),
         State::Waiting => format!(
-            "{who}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
+            "{title}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
             seconds(request.waited_ms),
             holding(request, explanation),
             request.position,
@@ -113,7 +113,7 @@ fn queue(first: &[Explained]) -> Table {
             request.position.to_string(),
             request.id.to_string(),
             request.class.to_string(),
-            request.client.as_deref().map_or(String::new(), shown),
+            request.client.as_deref().map_or(String::new(), escaped),
             holder(request),
             seconds(request.waited_ms),
             seconds(request.eta_ms),

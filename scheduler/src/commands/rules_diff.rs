@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_gone_and_different() {
+    fn new_removed_and_changed_limits() {
         let (few, more) = ("capacity = 10\nperiod = \"1s\"", "capacity = 20\nperiod = \"1s\"");
         let keyed = "capacity = 3\nperiod = \"1s\"\nkey = [\"client\"]\nmatch = { route = \"/a*\" }";
         let plain = |before: &[(&str, &str)], after: &[(&str, &str)]| {

@@ -21,7 +21,8 @@ pub struct ServeArgs {
     /// The address for health, metrics and permits over HTTP, in place of `http.listen`.
     #[arg(long, value_name = "ADDRESS", env = "RAMPMETER_LISTEN")]
     listen: Option<String>,
-    /// Start a private nats-server with `JetStream` beside the scheduler, on the port of `nats.url`.
+    /// Start a private nats-server with `JetStream` beside the scheduler, on the port of
+    /// `nats.url`.
     #[arg(long, env = "RAMPMETER_EMBEDDED_NATS")]
     embedded_nats: bool,
     /// The data folder of the private nats-server.

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_contract_is_told_apart() {
+    fn faulty_contracts_are_malformed_or_implausible() {
         use FailureKind::{Implausible, Malformed};
         let policy = |capacity: &str, period: &str| {
             requests(&format!(r#"{{"capacity":{capacity},"samplingPeriod":"{period}"}}"#))

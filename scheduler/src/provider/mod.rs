@@ -13,7 +13,7 @@
 //!   about a provider repeats nothing that was received. Libraries that see headers never log below
 //!   `debug`. `tests/tests/system/secrets.rs` looks for secrets in all output.
 //! * The signature of an access token is not checked: the token comes straight from the token
-//!   endpoint, and its `sub` only becomes part of a path.
+//!   endpoint. Its `sub` only becomes part of a path.
 
 pub mod agenda;
 mod contract;

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn a_missing_secret_is_named() {
         let nowhere = SecretPlace::File("/nowhere/secret".into());
         assert!(nowhere.read().unwrap_err().starts_with("the file /nowhere/secret can't be read: "));
         let unset = SecretPlace::Env("RAMPMETER_NEVER_SET".to_owned());

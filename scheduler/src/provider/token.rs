@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_shown() {
+    fn an_invalid_token_is_not_shown() {
         let bodies = [
             String::new(),
             "canary".to_owned(),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_can_be_opened() {
+    fn a_sealed_value_can_be_opened() {
         assert_eq!(open(&seal(FIRST, b"content")), Ok(&b"content"[..]));
     }
 

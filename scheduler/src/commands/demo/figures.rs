@@ -70,7 +70,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_json_is_what_it_was() {
+    fn the_json_format_stays() {
         let golden = concat!(
             r#"{"uncoordinated":{"sent":5000,"ok":1000,"rate_limited":4000,"utilisation":null,"#,
             r#""wait_ms":{"interactive":{"p50":812.5,"p99":12345.0},"standard":{"p50":0.0,"p99":1.0},"bulk":null}},"#,

@@ -6,7 +6,7 @@
 //! # How it works
 //!
 //! * **Failover.** A standby probes the leader's private subject every 80 ms. *No responders* means
-//!   that the leader is gone; a silence of 0.7 s means that it hangs or is stopped. A leader that
+//!   that the leader is gone. A silence of 0.7 s means that it hangs or is stopped. A leader that
 //!   answers but has not renewed its checkpoint for 12 s cannot reach the store. A released record
 //!   is taken at once, first by the scheduler that the record names.
 //! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s, or if a
@@ -25,7 +25,7 @@
 //!   memory, buckets start empty. A damaged record leaves the debts of the record before it and no
 //!   stock. A higher epoch from a worker shows that stock may be spent; it counts once a term.
 //! * **A server that restarted.** A record names the server that held the store when it was
-//!   written, and a server has a new id after each start. The record may be old if a single server
+//!   written. A server has a new id after each start. The record may be old if a single server
 //!   restarted and no process has watched the store since before. Limits of less than ten minutes
 //!   then start empty, in an epoch above all known ones. A cluster has no such id, and needs none
 //!   while one server keeps its data.
