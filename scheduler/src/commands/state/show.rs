@@ -68,10 +68,10 @@ fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
 }
 
 fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
-    let leader = if record.released { "handed over by" } else { "led by" };
+    let by = if record.released { "handed over by" } else { "led by" };
     let age = Moment::now().unix_ms.saturating_sub(record.saved.unix_ms);
     format!(
-        "{name} · epoch {} · {leader} {} · checkpoint {} at revision {revision}, written {:.1} s ago",
+        "{name} · epoch {} · {by} {} · checkpoint {} at revision {revision}, written {:.1} s ago",
         record.epoch,
         record.leader,
         record.checkpoint,
