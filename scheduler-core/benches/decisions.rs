@@ -107,7 +107,13 @@ impl World {
     /// Settles what was asked so many requests ago.
     fn settle(&mut self, ago: usize) {
         let id = self.ids[(self.next + IDS - ago) % IDS].clone();
-        self.handle(Event::Settle(Settle { to: None, id, outcome: Outcome::Used(Vec::new()), observation: None }));
+        self.handle(Event::Settle(Settle {
+            to: None,
+            id,
+            outcome: Outcome::Used(Vec::new()),
+            observation: None,
+            is_throttled: false,
+        }));
     }
 
     fn handle(&mut self, event: Event<u64>) {

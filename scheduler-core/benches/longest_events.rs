@@ -318,12 +318,21 @@ impl<'a> World<'a> {
         self.take_commands();
         let reading = Reading { scope: Scope::Unnamed, remaining: amount(1.0), capacity: None, reset: None };
         let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
-        let settle = Settle { to: None, id: id(self.asked), outcome: Outcome::Used(Vec::new()), observation };
+        let settle = Settle {
+            to: None,
+            id: id(self.asked),
+            outcome: Outcome::Used(Vec::new()),
+            observation,
+            is_throttled: false,
+        };
         self.event(kind, Event::Settle(settle));
     }
 
     fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
-        self.event(kind, Event::Settle(Settle { to: None, id: id(number), outcome, observation: None }));
+        self.event(
+            kind,
+            Event::Settle(Settle { to: None, id: id(number), outcome, observation: None, is_throttled: false }),
+        );
     }
 
     fn event(&mut self, kind: &'static str, event: Event<u64>) {

@@ -67,13 +67,13 @@ impl AdaptiveLimit {
 
     /// Puts the bucket at a level that somebody knows, without any promise but what is withheld for those of a predecessor.
     pub(crate) fn reset(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
-        self.bucket = Bucket::withholding(&self.limit, now, level, pending_debits).tracked();
+        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).tracked();
         self.slow_start = None;
     }
 
     /// Puts the bucket where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
     pub(crate) fn resume(&mut self, then: Time, taken: &Usage) -> bool {
-        let bucket = Bucket::counted(&self.limit, then, taken);
+        let bucket = Bucket::from_usage(&self.limit, then, taken);
         bucket.map(|bucket| self.bucket = bucket).is_some()
     }
 
@@ -97,7 +97,7 @@ impl AdaptiveLimit {
         let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at));
         let (cost, full) = (self.credit(cost), self.limit.full());
         let level = self.level(now) - cost;
-        let beyond = if level < full.part(GROUND) { cost } else { cost.times(BEYOND) };
+        let beyond = if level < full.divided_by(GROUND) { cost } else { cost.times(BEYOND) };
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
@@ -177,7 +177,7 @@ impl AdaptiveLimit {
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
         let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
         let told = self.credit(remaining);
-        if told < least - self.held_back() + self.margin().part(2) {
+        if told < least - self.held_back() + self.margin().divided_by(2) {
             self.lower(now, asked, least - told);
         } else if told > most {
             self.raise(now, told - most);
@@ -201,7 +201,7 @@ impl AdaptiveLimit {
     fn raise(&mut self, now: Time, surplus: Credit) {
         let refill = self.estimator.nominal.rate().refill_within(now.since(self.raised));
         self.raised = now;
-        self.bucket.shift(&self.limit, now, surplus.min(refill.part(RAISE_PART)));
+        self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));
     }
 
     /// What the upstream holds right behind what started until `at`, as far as is known here.

@@ -192,7 +192,7 @@ impl RateEstimator {
         let blend = (u128::from(measured) * span + u128::from(self.loss) * half).div_ceil(span + half);
         let blend = Ppm::try_from(blend).unwrap_or(ALL).min(most_loss);
         let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
-        self.stock = (self.stock + self.stock.part(2) + step).min(most_stock(limit));
+        self.stock = (self.stock + self.stock.divided_by(2) + step).min(most_stock(limit));
         self.loss = blend.max(self.loss(now));
         self.estimated = now;
     }
@@ -200,7 +200,7 @@ impl RateEstimator {
 
 /// The most that is held back against losses that are not even.
 fn most_stock(limit: &Limit) -> Credit {
-    limit.rate().refill_within(MOST_STOCK).min(limit.full().part(STOCK_PART))
+    limit.rate().refill_within(MOST_STOCK).min(limit.full().divided_by(STOCK_PART))
 }
 
 /// In which time a loss is given back.

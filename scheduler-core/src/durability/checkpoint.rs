@@ -53,9 +53,9 @@ impl<R: Clone> Scheduler<R> {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // One more than are listed says how long the others wait.
-        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far_debts(now, false).take(MOST_FAR + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
+            far.extend(self.ledger.keys.far_debts(now, true).take(MOST_FAR + 1));
             keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let mark = |(until, known): &(Time, &KeyBucket)| {
@@ -73,9 +73,9 @@ impl<R: Clone> Scheduler<R> {
 
     fn grantable_at_once(&self, now: Time) -> Vec<ImmediateDemand> {
         let mut held = Backlog::none(&self.resource);
-        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
+        self.pending_bills().for_each(|bill| held.add(&self.resource, bill));
         let at_once = |(id, _)| {
-            let AdaptiveLimit { bucket, limit, .. } = self.ledger.book(id);
+            let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
             let level = self.near_level(now, limit, bucket);
             ImmediateDemand { wanted: held.of(id) + self.startable(id, level), level }
         };
@@ -94,7 +94,7 @@ impl<R: Clone> Scheduler<R> {
         let limit = &self.resource.limits()[id.index()];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
-            self.backlog_through(class).of(id).min(stock)
+            self.backlog_of(self.queues.through(class)).of(id).min(stock)
         };
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)

@@ -51,7 +51,7 @@ impl<R: Clone> Scheduler<R> {
             (None, false) => self.ledger.adaptive_mut(limit).bucket.freeze_until(until),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
-                self.ledger.keys.touch(then, &charge, |bucket, _| bucket.freeze_until(until));
+                self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));
             }
             (Some(_), false) | (None, true) => {}
         }

@@ -37,7 +37,7 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut wanted = self.wanted_of_keys();
-        let used = self.ledger.keys.used(now, MOST_LOOKED_AT);
+        let used = self.ledger.keys.keys_in_use(now, MOST_LOOKED_AT);
         let are_all = used.len() == self.ledger.keys.in_use.len();
         let latest = self.grant_budget.as_ref().and_then(GrantBudget::key_budgets);
         for name in used {
@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// All keys of long limits that no page tells of, as many as fit, on pages: nothing is granted any more.
     pub(crate) fn turn_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let used = self.ledger.keys.used(now, usize::MAX);
+        let used = self.ledger.keys.keys_in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.turn_pages(now, usize::MAX, &mut used)
     }
@@ -75,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
             let stored = self.grant_budget.as_ref().map(GrantBudget::confirmed).unwrap_or_default();
             let id = self.ledger.keys.pages.next_id(self.epoch, stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.keys.rest((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.keys.add_page((id, now, nothing), told.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -124,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
             self.queues.classes().iter().flat_map(|queue| queue.order().front(MOST_IN_LINE)).take(MOST_IN_LINE);
         let bills = in_line.map(|(_, bill)| bill);
         let mut wanted = BTreeMap::new();
-        for charge in bills.chain(self.bills_held()).flat_map(|bill| long(&self.resource, bill)) {
+        for charge in bills.chain(self.pending_bills()).flat_map(|bill| long(&self.resource, bill)) {
             *wanted.entry(charge.name()).or_insert(Credit::ZERO) += credit(&self.resource, charge);
         }
         wanted
@@ -157,12 +157,12 @@ impl<R: Clone> Scheduler<R> {
     /// The pages that tell of keys at rest, each of which may be granted as much as `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
         let spent = |page: &Page, (id, limit): (LimitId, &Limit)| {
-            (limit.spec().name.clone(), limit.rate().micros_up(page.spent[id.index()] + allowed(id)))
+            (limit.spec().name.clone(), limit.rate().micros_up(page.granted_since[id.index()] + allowed(id)))
         };
         let long = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
-            age_nanos: now.since(page.taken).nanos(),
+            age_nanos: now.since(page.as_of).nanos(),
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
@@ -171,14 +171,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// What a successor is to know of each key of a limit that is not listed, and has this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
-        let fresh = self.ledger.keys.fresh(limit, now);
+        let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource.limits()[limit.index()];
         let (micros, taken) = recorded(limit, &fresh, now, budget);
         LevelSnapshot { limit: limit.spec().name.clone(), micros, taken, learned: None, pending_debits: Vec::new() }
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.keys.bucket_of(now, *limit, key)
+        self.ledger.keys.bucket(now, *limit, key)
     }
 }
 
@@ -196,10 +196,10 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
     let unknown = [UsageBlock { from: now, until: now + NEAR, credit: budget }];
     let level = bucket.level_when_paid(limit, now) - budget - late;
-    (limit.rate().micros(level), bucket.taken(limit, now, &unknown, now))
+    (limit.rate().micros(level), bucket.usage(limit, now, &unknown, now))
 }
 
 /// What is allowed to each key of a limit that is not listed: a call as large as any of late, where that is a small part.
 fn small((limit, largest): (&Limit, &Credit)) -> Credit {
-    if *largest <= limit.full().part(SMALL_PART) { *largest } else { Credit::ZERO }
+    if *largest <= limit.full().divided_by(SMALL_PART) { *largest } else { Credit::ZERO }
 }

@@ -70,8 +70,8 @@ impl<R: Clone> Scheduler<R> {
         listed: &ListedPromises,
     ) -> LevelSnapshot {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
-        let (book, rate) = (self.ledger.book(id), limit.rate());
-        let taken = book.bucket.taken(limit, now, &[granted], near);
+        let (book, rate) = (self.ledger.adaptive(id), limit.rate());
+        let taken = book.bucket.usage(limit, now, &[granted], near);
         let last = listed.first.unwrap_or(Time::NEVER).min(book.bucket.last_promise().unwrap_or(now));
         let outstanding = |from: Time| {
             let unknown = if from < near { budget } else { Credit::ZERO };

@@ -40,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.ledger.keys.empty(now, |_| true);
+        scheduler.ledger.keys.drain(now, |_| true);
         scheduler
     }
 
@@ -48,7 +48,7 @@ impl<R: Clone> Scheduler<R> {
     /// spent, and their debts are debts. Limits of long periods and quotas, which would be empty for too long, keep what they have.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.ledger.empty(now, |limit| !limit.is_long());
+        self.ledger.drain(now, |limit| !limit.is_long());
         self
     }
 
@@ -89,16 +89,16 @@ impl<R: Clone> Scheduler<R> {
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.begin_like(id, was);
+                    self.ledger.keys.set_absent(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
+                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, shifted(then, nanos)),
                 (None, None) => {}
             }
         }
         marks.pages.iter().for_each(|page| self.restore_page(then, page));
         for mark in &marks.listed {
             if let Some((limit, was)) = self.key_bucket_of(then, mark) {
-                self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
+                self.ledger.keys.restore(limit, mark.key.as_str().into(), then, was);
             }
         }
     }
@@ -125,8 +125,9 @@ impl<R: Clone> Scheduler<R> {
             Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
         });
         let restored: Vec<_> = restored.collect();
-        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
-        self.ledger.keys.rest((page.id, taken, spent), slots);
+        let slots =
+            restored.into_iter().map(|(limit, key, was)| self.ledger.keys.restore(limit, key, then, was)).collect();
+        self.ledger.keys.add_page((page.id, taken, spent), slots);
     }
 
     /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
@@ -148,7 +149,7 @@ impl<R: Clone> Scheduler<R> {
         let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, mark, key, &bill);
         if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
-            self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
+            self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
         let slot = self.permits.insert(mark.id.clone(), bill, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
@@ -183,7 +184,7 @@ impl<R: Clone> Scheduler<R> {
 
 /// A bucket of which this is told as it was at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
-    let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
+    let counted = taken.and_then(|taken| Bucket::from_usage(limit, then, taken));
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 

@@ -34,21 +34,21 @@ impl Allowance {
 
     /// What the next checkpoint is to allow: a little more than was granted under this one, or twice as much where most was used up `early`.
     pub(crate) fn expected(self, early: bool) -> Credit {
-        if early && self.granted > self.all.part(2) {
+        if early && self.granted > self.all.divided_by(2) {
             let most = self.all.max(self.granted);
             return most + most;
         }
-        self.granted + self.granted.part(4)
+        self.granted + self.granted.divided_by(4)
     }
 
     /// The same for a bucket that nobody may use any more: what is allowed gets less with every checkpoint, until that is less than `one`.
     pub(crate) fn fading(self, one: Credit) -> Credit {
-        let faded = self.all.part(2);
+        let faded = self.all.divided_by(2);
         self.expected(true).max(if faded < one { Credit::ZERO } else { faded })
     }
 
     /// Whether it might not do for another call as large as the `largest`.
     pub(crate) fn runs_low(self, largest: Credit) -> bool {
-        self.left < self.all.part(LOW_PART).max(largest)
+        self.left < self.all.divided_by(LOW_PART).max(largest)
     }
 }

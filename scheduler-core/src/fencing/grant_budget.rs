@@ -328,7 +328,7 @@ impl GrantBudget {
 
     fn forget_large_calls(&mut self, resource: &Resource) {
         for (largest, limit) in self.largest.iter_mut().zip(resource.limits()) {
-            *largest = (*largest - largest.part(FADING)).max(limit.rate().credit(Amount::ONE));
+            *largest = (*largest - largest.divided_by(FADING)).max(limit.rate().credit(Amount::ONE));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::algorithm::{Algorithm, Counting};
 use super::spec::{Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Draw, Rate};
+use crate::arithmetic::{Credit, Rate, StartCost};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -61,7 +61,7 @@ impl Limit {
     /// The same limit, as the upstream turns out to keep it: it refills slower, by [so many steps](crate::limits::credit::Rate), and
     /// of what a full bucket holds `short` is not there.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
-        let full = (self.full - short).max(self.full.part(LEAST_BURST_PART));
+        let full = (self.full - short).max(self.full.divided_by(LEAST_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
@@ -158,8 +158,8 @@ impl Limit {
     }
 
     /// What a call takes.
-    pub(crate) fn draw(&self, amount: Amount, tier: Tier) -> Draw {
-        Draw { cost: self.rate.credit(amount), tier }
+    pub(crate) fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
+        StartCost { credit: self.rate.credit(amount), tier }
     }
 
     /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.

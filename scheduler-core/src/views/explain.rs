@@ -95,6 +95,6 @@ impl<R: Clone> Scheduler<R> {
             level: limit.rate().units(bucket.level(limit, now)),
             next_free_ms: bucket.next_free(limit, now).since(now).millis(),
         };
-        self.ledger.survey(now, &bill.of_limit(limit), tell).next()
+        self.ledger.read_each(now, &bill.of_limit(limit), tell).next()
     }
 }

@@ -1,6 +1,6 @@
 //! How a resource is doing, for people.
 
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::Bucket;
@@ -31,7 +31,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
         let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The classes at `now`, the most urgent first.
@@ -57,11 +57,6 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// Notes that the upstream answered a call with 429.
-    pub fn count_upstream_429(&mut self) {
-        self.counters.upstream_429 += 1;
-    }
-
     /// How many permits are remembered.
     #[must_use]
     pub fn remembered(&self) -> usize {
@@ -73,8 +68,8 @@ impl<R: Clone> Scheduler<R> {
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        let behind = self.backlog_through(class);
-        self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
+        let behind = self.backlog_of(self.queues.through(class));
+        self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 }
 
@@ -82,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
-        let (spec, book) = (limit.spec(), ledger.book(id));
+        let (spec, book) = (limit.spec(), ledger.adaptive(id));
         // What was learned of a limit changes how it is kept.
         let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
         LimitStatus {
@@ -94,7 +89,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: bucket.next_free(kept, now).since(now).millis(),
-            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             learned: book.estimator.report(now),
             shadow: None,
@@ -105,7 +100,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
 
 /// What could be spent at `now`, and how long it takes to fill the bucket up again.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
+    let full = bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
         limit: Text::from(limit.spec().name.to_string()),

@@ -44,6 +44,15 @@ fn at_the_edge(limit: &LimitSpec) -> ResourceSpec {
 }
 
 #[test]
+#[should_panic(expected = "time does not go back")]
+fn time_that_goes_back_is_a_bug_of_the_driver() {
+    let mut world = World::new(&resource(vec![limit("units", 1.0, span(1000))]));
+    world.handle(Time::from_nanos(1), Event::Wake);
+    world.handle(Time::from_nanos(1), Event::Wake);
+    world.handle(Time::ORIGIN, Event::Wake);
+}
+
+#[test]
 fn extreme_limits_neither_overflow_nor_panic() {
     for (limit, now) in extremes() {
         let spec = at_the_edge(&limit);
@@ -245,6 +254,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 id: permit(*id),
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: None,
+                is_throttled: false,
             })
         }
         Kind::HandOver => Event::HandOver,

@@ -3,7 +3,9 @@
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
 use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -13,9 +15,22 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::wire;
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
+}
+
+#[test]
+fn a_settle_counts_the_upstreams_429() {
+    let mut world = World::new(&ten_per_second());
+    for (status, counted) in [(200, 0), (429, 1), (503, 1), (429, 2)] {
+        let response = Response { status, headers: Headers::default(), quota_spent: false };
+        let settle = Settle { response: Some(response), ..Settle::used(PermitId::new("unknown").unwrap()) };
+        let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
+        world.handle(ms(0), Event::Settle(settle));
+        assert_eq!(world.scheduler.counters().upstream_429, counted);
+    }
 }
 
 #[test]

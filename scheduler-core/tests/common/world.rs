@@ -7,7 +7,7 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::command::{Announcement, Command};
+use rampmeter_scheduler_core::command::{Command, FreezeNotice};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::bill::Bill;
@@ -127,7 +127,7 @@ impl World {
         observation: Option<Observation>,
     ) -> Said {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation }));
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
         self.said(SETTLER).expect("a settle is answered at once")
     }
 
@@ -154,7 +154,7 @@ impl World {
             Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
             Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
             Command::Settled { to, .. } => (to, Said::Settled),
-            Command::Announce(Announcement::Freeze { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
+            Command::Announce(FreezeNotice { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
         };
         self.answers.push((now, to, said));
     }
