@@ -107,7 +107,8 @@ impl<R: Clone> Scheduler<R> {
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.tier(ask.class));
         let delay = offer.at.since(now);
-        let too_late = |max| delay > max && self.ledger.earliest_once_settled(now, &ask.bill, self.tier(ask.class)) > now + max;
+        let too_late =
+            |max| delay > max && self.ledger.earliest_once_settled(now, &ask.bill, self.tier(ask.class)) > now + max;
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.offer_behind_queue(now, ask.class, &ask.bill);
             return self.refuse(ask.to, ask.id, behind.not_in_time(now));

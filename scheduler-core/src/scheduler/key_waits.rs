@@ -82,7 +82,8 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn examine_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
         while self.steps_left > 0
-            && let Some(key) = self.ledger.keys.changed_mut().pop_first().or_else(|| self.queues.keys.next_alarm_until(latest))
+            && let Some(key) =
+                self.ledger.keys.changed_mut().pop_first().or_else(|| self.queues.keys.next_alarm_until(latest))
         {
             self.take_step();
             self.examine_key(now, key, latest);

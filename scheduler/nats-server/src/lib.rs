@@ -1,7 +1,7 @@
 //! Finds or downloads a `nats-server`, and runs it as a private child process.
 //!
-//! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines that may have
-//! no NATS at all. [`Binary::find`] takes the first of these:
+//! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines that may
+//! have no NATS at all. [`Binary::find`] takes the first of these:
 //!
 //! 1. a `nats-server` on the `PATH` that is new enough,
 //! 2. the one downloaded earlier into the [`Cache`],
