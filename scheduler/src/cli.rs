@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// How log lines look; what is logged is set by `RAMPMETER_LOG`, such as `debug`.
+    /// How log lines look; `RAMPMETER_LOG`, such as `debug`, sets what is logged.
     #[arg(long, global = true, value_enum, default_value_t, env = "RAMPMETER_LOG_FORMAT")]
     log_format: LogFormat,
 
@@ -26,11 +26,11 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Validate a configuration, or print one to start from.
     Check(check::CheckArgs),
-    /// Change the limits of resources while schedulers run: all that a file says, or nothing.
+    /// Change the limits of resources while schedulers run: the whole file counts, or nothing.
     Apply(apply::ApplyArgs),
     /// Show the limits that were applied, or go back to those of the configuration.
     Limits(limits::LimitsArgs),
-    /// Look at a queue of jobs: what is delayed, runs and is dead.
+    /// Look at a queue of jobs: which are delayed, running and dead.
     Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
     Import(import::ImportArgs),
@@ -38,13 +38,14 @@ enum Command {
     Status(status::StatusArgs),
     /// Show what the store holds of each resource, or write it anew.
     State(state::StateArgs),
-    /// Tell why a request waits: which limit holds it, who is ahead, and when it will start.
+    /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely
+    /// start.
     Explain(explain::ExplainArgs),
-    /// End the waits of requests: of all that wait for a resource, or of one client or class.
+    /// End the waits of all requests for a resource, or of those of one client or class.
     Purge(purge::PurgeArgs),
-    /// Try limits and workers in virtual time: what would happen, with Rampmeter and without.
+    /// Simulate limits and workers in virtual time, with Rampmeter and without.
     Simulate(simulate::SimulateArgs),
-    /// Calculate the processing units of a request to Sentinel Hub, from parameters or from its body.
+    /// Calculate the processing units of a Sentinel Hub request, from parameters or from its body.
     Pu(pu::PuArgs),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::UpstreamArgs),
@@ -53,10 +54,10 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked.
+    /// Runs the command.
     ///
     /// # Errors
-    /// What went wrong, for people.
+    /// What went wrong, as text for people.
     pub async fn run(self) -> anyhow::Result<()> {
         let quiet = !matches!(self.command, Command::Serve(_));
         crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;

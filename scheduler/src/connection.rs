@@ -1,4 +1,4 @@
-//! Connecting to NATS.
+//! The connection to NATS.
 
 use crate::config::NatsTable;
 use crate::denials::Denials;
@@ -8,29 +8,29 @@ use futures::StreamExt;
 use rampmeter_nats::servers::Servers;
 use std::time::Duration;
 
-/// Oldest server that does all that is needed.
+/// The oldest server with all the features that Rampmeter needs.
 const OLDEST: (i64, i64, i64) = (2, 12, 0);
-/// A dead connection is noticed after two of these.
+/// The interval of pings. A dead connection is noticed after two of them.
 const PING: Duration = Duration::from_secs(2);
 /// Longest pause between attempts to connect again.
 const MAX_DELAY: Duration = Duration::from_millis(250);
-/// How long a message to ourselves may take.
+/// The longest round trip of a message from the scheduler to itself.
 const ROUND_TRIP: Duration = Duration::from_secs(1);
-/// Messages that may wait for the loop: a burst of a fleet that asks again.
+/// Messages that may wait for the permit loop: the burst of a fleet whose workers all ask again.
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
-/// Connects as `nats` says under `name`; later losses are made good by themselves.
+/// Connects under `name` by the settings in `nats`. A lost connection is restored automatically.
 ///
 /// # Errors
-/// If the server can't be reached, refuses, or is too old.
+/// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
     connect_noting(&Denials::default(), nats, name).await
 }
 
-/// The same; what the server does not permit is noted in `denials`.
+/// The same as [`connect`]; operations that the server denies are noted in `denials`.
 ///
 /// # Errors
-/// If the server can't be reached, refuses, or is too old.
+/// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect_noting(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
     let servers: Servers = nats.url.parse()?;
     let denials = denials.clone();
@@ -63,8 +63,8 @@ fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
     anyhow::Error::new(error).context(what)
 }
 
-/// Returns when the server has taken in all that was sent on this connection until now. A flush is not that: it returns
-/// when our own buffer is empty.
+/// Returns once the server has received all that this connection has sent so far. A flush returns
+/// earlier: when the client's own buffer is empty.
 ///
 /// # Errors
 /// If there is no connection.
@@ -88,7 +88,7 @@ async fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Res
         .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0))))
 }
 
-/// Who we are, as `nats` says.
+/// The options of a connection, with the login that `nats` states.
 ///
 /// # Errors
 /// If the credentials can't be read.
@@ -102,7 +102,7 @@ pub async fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<Connec
     Ok(servers.authenticated(options)?)
 }
 
-/// Doubles up to the longest pause; the jitter keeps schedulers apart.
+/// Doubles up to the longest pause. The jitter keeps schedulers from connecting at the same time.
 fn delay(attempt: usize, jitter: f64) -> Duration {
     let doubled = Duration::from_millis(5) * (1 << attempt.min(10));
     doubled.min(MAX_DELAY).mul_f64(jitter)

@@ -1,5 +1,5 @@
-//! What a NATS server does not permit. It says so in an event of the connection alone: the request is never answered, and fails for no
-//! reason but its time.
+//! Operations that a NATS server does not permit. The server reports a denial only as an event of
+//! the connection. The denied request gets no answer and merely times out.
 
 use async_nats::{Event, ServerError};
 use rampmeter_protocol::clock::Clock;
@@ -7,14 +7,15 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long a denial is the reason of what fails: longer than any operation of the store waits for its answer.
+/// How long a denial explains failures: longer than any store operation waits for its answer.
 const RECENT: Span = Span::from_secs(5);
-/// Denials that are remembered, far more than one operation meets.
+/// The most denials that are remembered: far more than one operation causes.
 const MOST: usize = 32;
-/// How the server begins to say so.
+/// The beginning of the server's message.
 const VIOLATION: &str = "permissions violation";
 
-/// The latest denials on one connection. The lock guards the list, for the time of one look.
+/// The latest denials on one connection. The lock guards the list while one function reads or
+/// changes it.
 #[derive(Clone, Debug)]
 pub struct Denials {
     clock: Clock,
@@ -28,7 +29,7 @@ impl Default for Denials {
 }
 
 impl Denials {
-    /// Takes note of an event that is a denial.
+    /// Remembers the event if it is a denial.
     pub(crate) fn note(&self, event: &Event) {
         if let Event::ServerError(ServerError::Other(text)) = event
             && text.to_lowercase().starts_with(VIOLATION)
@@ -39,7 +40,8 @@ impl Denials {
         }
     }
 
-    /// Why something failed that has to do with one of these names: as the server says, if it has denied it, or else as `error` does.
+    /// Why an operation on one of these names failed: the server's recent denial if there is one,
+    /// or else `error`.
     #[must_use]
     pub fn reason(&self, names: &[&str], error: &impl ToString) -> String {
         let now = self.clock.now();
@@ -56,7 +58,7 @@ impl Denials {
     }
 }
 
-/// Whether a denial has to do with one of these names: it is not of another's value in the store.
+/// Whether a denial concerns one of these names. A denial for another value in the store does not.
 fn concerns(text: &str, names: &[&str]) -> bool {
     let value = text.split_once("$KV.").map(|(_, value)| value);
     value.is_none_or(|value| value.split(['.', '"']).any(|token| names.contains(&token)))
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_the_reason_of_what_fails_behind_it() {
+    fn a_denial_explains_later_failures() {
         let denials = Denials::default();
         denied(&denials, "Stale Connection");
         assert_eq!(denials.reason(&["hub"], &"too late"), "too late");
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(denials.reason(&["api"], &"too late"), "too late", "of another resource");
         let inbox = "Permissions Violation for Subscription to \"_INBOX.a.*\"";
         denied(&denials, inbox);
-        assert!(denials.reason(&["api"], &"too late").ends_with(inbox), "nobody is answered");
+        assert!(denials.reason(&["api"], &"too late").ends_with(inbox), "no request is answered");
     }
 
     #[test]

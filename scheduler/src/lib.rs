@@ -1,7 +1,7 @@
 //! Rampmeter's scheduler: NATS, KV, HTTP, metrics and the command line around the core.
 //!
-//! Everything here does, nothing decides: requests are translated and handed to
-//! `rampmeter-scheduler-core`, its answers are translated and sent.
+//! This crate acts and decides nothing: it translates requests for `rampmeter-scheduler-core`, and
+//! translates and sends the core's answers.
 
 pub mod cli;
 pub mod commands;

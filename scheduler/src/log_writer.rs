@@ -1,4 +1,5 @@
-//! Log lines on their way to standard error: logging neither waits for a reader nor fails with it.
+//! Writes log lines to standard error. Logging neither waits for a slow reader nor fails with a
+//! broken one.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -6,12 +7,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Bytes of lines that may wait to be written: ten thousand lines or more, little beside the memory of a busy scheduler.
+/// Bytes of lines that may wait to be written: ten thousand lines or more. That is little beside
+/// the memory of a busy scheduler.
 const MAX_WAITING: usize = 4 << 20;
-/// How long the end of the process waits for the last lines: a service manager gives it 10 s or more, of which the handover may take 5 s.
+/// How long the process waits for its last lines when it ends. A service manager allows 10 s or
+/// more, and the hand-over may take 5 s of that.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Takes lines and has a thread of its own write them. A line that finds the queue full, or that can't be written, is lost and counted.
+/// Queues lines for a thread that writes them. A line that finds the queue full, or that can't be
+/// written, is lost and counted.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     entries: Sender<Entry>,
@@ -21,7 +25,7 @@ pub(crate) struct LogWriter {
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
-    /// Answered when all before it is written.
+    /// Answered once all entries before it are written.
     Flush(Sender<()>),
 }
 
@@ -32,26 +36,27 @@ struct Counts {
 }
 
 impl LogWriter {
-    /// Writes to `output`. When lines were lost and the next one is written again, `tell` is given their number, to log it.
+    /// Writes to `output`. After lines were lost, `report_lost` gets their number once a line is
+    /// written again.
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(crate) fn start(output: impl Write + Send + 'static, tell: fn(lost_lines: u64)) -> io::Result<Self> {
+    pub(crate) fn start(output: impl Write + Send + 'static, report_lost: fn(lost_lines: u64)) -> io::Result<Self> {
         let (entries, written) = channel();
         let counts = Arc::new(Counts::default());
         let writer = LogWriter { entries, counts: Arc::clone(&counts) };
         std::thread::Builder::new()
             .name("logs".to_owned())
-            .spawn(move || write_all(output, &written, &counts, tell))?;
+            .spawn(move || write_all(output, &written, &counts, report_lost))?;
         Ok(writer)
     }
 
-    /// How many lines were lost.
+    /// The number of lines that were lost.
     pub(crate) fn lost_lines(&self) -> u64 {
         self.counts.lost_lines.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, but not for a reader that does not read.
+    /// Waits until every line is written, for [`LAST_LINES`] at most.
     pub(crate) fn flush(&self) {
         let (flushed, is_flushed) = channel();
         if self.entries.send(Entry::Flush(flushed)).is_ok() {
@@ -59,7 +64,7 @@ impl LogWriter {
         }
     }
 
-    fn take(&self, line: &[u8]) {
+    fn enqueue(&self, line: &[u8]) {
         let waiting = self.counts.waiting_bytes.fetch_add(line.len(), Ordering::Relaxed) + line.len();
         if waiting > MAX_WAITING || self.entries.send(Entry::Line(line.to_vec())).is_err() {
             self.counts.waiting_bytes.fetch_sub(line.len(), Ordering::Relaxed);
@@ -68,10 +73,10 @@ impl LogWriter {
     }
 }
 
-/// Each call of `write` is a line.
+/// Each call of `write` passes one whole line.
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.take(line);
+        self.enqueue(line);
         Ok(line.len())
     }
 
@@ -80,8 +85,8 @@ impl Write for LogWriter {
     }
 }
 
-fn write_all(mut output: impl Write, entries: &Receiver<Entry>, counts: &Counts, tell: fn(u64)) {
-    let mut told = 0;
+fn write_all(mut output: impl Write, entries: &Receiver<Entry>, counts: &Counts, report_lost: fn(u64)) {
+    let mut reported = 0;
     for entry in entries {
         let line = match entry {
             Entry::Line(line) => line,
@@ -93,10 +98,11 @@ fn write_all(mut output: impl Write, entries: &Receiver<Entry>, counts: &Counts,
         let written = output.write_all(&line).is_ok();
         let waiting = counts.waiting_bytes.fetch_sub(line.len(), Ordering::Relaxed) - line.len();
         let lost = counts.lost_lines.fetch_add(u64::from(!written), Ordering::Relaxed);
-        // Not while others wait, or a slow reader would read of little else; nor where nothing is written, as what is told is a line too.
-        if written && waiting == 0 && lost > told {
-            tell(lost - told);
-            told = lost;
+        // The report is a line itself. It waits for an empty queue, or a slow reader would see
+        // little else. It also waits for a successful write, as it would be lost too.
+        if written && waiting == 0 && lost > reported {
+            report_lost(lost - reported);
+            reported = lost;
         }
     }
 }
@@ -107,7 +113,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::SyncSender;
 
-    /// Hands each line over when somebody takes it, and fails once nobody will.
+    /// Hands each line to the receiver when it reads, and fails once the receiver is gone.
     struct Slow(SyncSender<String>);
 
     impl Write for Slow {
@@ -123,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_finds_the_queue_full_is_lost_and_told_when_the_queue_is_empty() {
-        static TOLD: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    fn a_line_that_finds_the_queue_full_is_lost_and_reported_when_the_queue_is_empty() {
+        static REPORTED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
         let (lines, read) = std::sync::mpsc::sync_channel(0);
-        let mut writer = LogWriter::start(Slow(lines), |lost| TOLD.lock().unwrap().push(lost)).unwrap();
+        let mut writer = LogWriter::start(Slow(lines), |lost| REPORTED.lock().unwrap().push(lost)).unwrap();
         let line = vec![b'x'; MAX_WAITING / 4];
         for _ in 0..7 {
             writer.write_all(&line).unwrap();
@@ -136,18 +142,18 @@ mod tests {
             assert_eq!(read.recv().unwrap().len(), line.len());
         }
         writer.flush();
-        assert_eq!(*TOLD.lock().unwrap(), [3]);
+        assert_eq!(*REPORTED.lock().unwrap(), [3]);
         writer.write_all(b"next").unwrap();
         assert_eq!(read.recv().unwrap(), "next");
         writer.flush();
-        assert_eq!((writer.lost_lines(), &**TOLD.lock().unwrap()), (3, &[3][..]), "once");
+        assert_eq!((writer.lost_lines(), &**REPORTED.lock().unwrap()), (3, &[3][..]), "once");
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_lost_and_nothing_is_told_of_them() {
+    fn lines_that_cannot_be_written_are_lost_and_nothing_is_reported() {
         let (lines, read) = std::sync::mpsc::sync_channel(0);
         drop(read);
-        let mut writer = LogWriter::start(Slow(lines), |lost| panic!("{lost} told to nobody")).unwrap();
+        let mut writer = LogWriter::start(Slow(lines), |lost| panic!("{lost} reported without a reader")).unwrap();
         for _ in 0..3 {
             writer.write_all(b"line").unwrap();
         }

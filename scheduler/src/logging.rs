@@ -23,63 +23,64 @@ pub enum LogFormat {
     Json,
 }
 
-/// Libraries that see secrets pass, in headers, in forms and in the greeting to a NATS server. Whatever `RAMPMETER_LOG` asks for, they
-/// say no more than at `debug`: what they show in detail is for their own authors, and nobody promises that the next version
-/// shows no content.
-const WITNESSES: [&str; 6] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
+/// Libraries that handle secrets: in headers, in forms and in the login at a NATS server. They
+/// never log below `debug`, whatever `RAMPMETER_LOG` says. Their trace output is for their own
+/// authors, and a future version may show content in it.
+const SEES_SECRETS: [&str; 6] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
 
-/// Writes to standard error, of which a process has one.
+/// The one writer of this process to standard error.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
-/// Starts logging what `RAMPMETER_LOG` asks for, `default` if it is not set or wrong. Panics are logged too: told in the usual way, they
-/// would wait for whoever reads standard error.
+/// Starts logging at the levels of `RAMPMETER_LOG`, or of `default` if it is unset or invalid.
+/// Panics are logged too: the default panic hook would block on a slow reader of standard error.
 ///
 /// # Errors
 /// If the system gives no thread.
 pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
     let terminal = stderr().is_terminal();
-    let writer = LogWriter::start(stderr(), tell_lost)?;
+    let writer = LogWriter::start(stderr(), report_lost)?;
     let writer = WRITER.get_or_init(|| writer);
-    let filter = wanted_levels().unwrap_or_else(|| default.parse().expect("defaults are levels by target"));
+    let filter = configured_levels().unwrap_or_else(|| default.parse().expect("defaults are levels by target"));
     let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
     let logs = logs.with_writer(|| writer.clone()).with_ansi(terminal);
     let logs = logs.log_internal_errors(false);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
-    let discreet = filter_fn(is_discreet);
+    let without_secrets = filter_fn(shows_no_secret);
     // A second start, in tests, changes nothing.
     if json {
-        logs.json().finish().with(filter).with(discreet).try_init().ok()
+        logs.json().finish().with(filter).with(without_secrets).try_init().ok()
     } else {
-        logs.finish().with(filter).with(discreet).try_init().ok()
+        logs.finish().with(filter).with(without_secrets).try_init().ok()
     };
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
 }
 
 /// The levels that `RAMPMETER_LOG` sets, such as `info,async_nats=warn`.
-fn wanted_levels() -> Option<Targets> {
-    let wanted = std::env::var("RAMPMETER_LOG").ok().filter(|wanted| !wanted.is_empty())?;
-    wanted.parse().ok()
+fn configured_levels() -> Option<Targets> {
+    let levels = std::env::var("RAMPMETER_LOG").ok().filter(|levels| !levels.is_empty())?;
+    levels.parse().ok()
 }
 
-/// Says the last word of a command on standard error, behind all that was logged. Nobody need read it.
-pub fn finish(last_word: Option<&str>) {
+/// Writes the last message of a command to standard error, after all log lines. A missing reader is
+/// no failure.
+pub fn finish(last_message: Option<&str>) {
     let Some(writer) = WRITER.get() else {
-        return last_word.into_iter().for_each(|word| drop(writeln!(stderr(), "{word}")));
+        return last_message.into_iter().for_each(|message| drop(writeln!(stderr(), "{message}")));
     };
-    if let Some(word) = last_word {
-        writer.clone().write_all(format!("{word}\n").as_bytes()).ok();
+    if let Some(message) = last_message {
+        writer.clone().write_all(format!("{message}\n").as_bytes()).ok();
     }
     writer.flush();
 }
 
-/// How many lines were lost because standard error did not take them.
+/// The number of lines that were lost because standard error did not take them.
 #[must_use]
 pub fn lost_lines() -> u64 {
     WRITER.get().map_or(0, LogWriter::lost_lines)
 }
 
-fn tell_lost(lost: u64) {
+fn report_lost(lost: u64) {
     tracing::warn!(lost, "log lines were lost");
 }
 
@@ -92,7 +93,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-fn is_discreet(line: &Metadata<'_>) -> bool {
+fn shows_no_secret(line: &Metadata<'_>) -> bool {
     let library = line.target().split("::").next().unwrap_or_default();
-    *line.level() != Level::TRACE || !WITNESSES.contains(&library)
+    *line.level() != Level::TRACE || !SEES_SECRETS.contains(&library)
 }

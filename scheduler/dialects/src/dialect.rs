@@ -23,7 +23,7 @@ pub enum Dialect {
     Ietf,
     /// Discord: `X-RateLimit-Limit`, `-Remaining` and `-Reset-After` of a `-Bucket`.
     Discord,
-    /// OpenAI, and the many that do as it does:
+    /// OpenAI, and the many APIs that copy its headers:
     /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
     Openai,
     /// Anthropic:
@@ -42,7 +42,7 @@ pub enum Dialect {
 pub struct UnknownDialect(String);
 
 impl Dialect {
-    /// All of them.
+    /// All dialects, in the order in which messages list them.
     pub const ALL: [Dialect; 7] = [
         Dialect::SentinelHub,
         Dialect::Ietf,

@@ -1,4 +1,4 @@
-//! Moments as headers have them, as seen from a wall time.
+//! The time from a wall time until a moment that a header names.
 
 use crate::number::span;
 use jiff::fmt::strtime;
@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use rampmeter_protocol::time::Span;
 
-/// The date of HTTP, and the two that came before it.
+/// The date format of HTTP, and the two obsolete ones that HTTP still allows.
 const HTTP_DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
 /// The time until a date of HTTP; none once it has passed.
@@ -22,7 +22,7 @@ pub(crate) fn until_rfc3339(text: &str, unix_ms: u64) -> Option<Span> {
     until(moment.as_millisecond() as f64, unix_ms)
 }
 
-/// The time until so many seconds have passed since 1970; none once they have.
+/// The time until a moment in seconds since 1970; none once it has passed.
 pub(crate) fn until_epoch(seconds: f64, unix_ms: u64) -> Option<Span> {
     until(seconds * 1000.0, unix_ms)
 }

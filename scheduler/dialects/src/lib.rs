@@ -1,20 +1,26 @@
-//! What an upstream's answer tells of its rate limits, dialect by dialect.
+//! Reads rate limits from an upstream's answers, dialect by dialect.
 //!
-//! Status and headers go in, as a worker has settled them; an [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation)
-//! comes out. There is no clock: the wall time, which dates are compared with, is an argument.
+//! A [`Reader`] turns the status and headers that a worker has settled into an
+//! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no
+//! clock: the wall time, which dates are compared with, is an argument.
 //!
-//! A [`Dialect`] is a table that one [`Reader`] goes by. What it reads is as follows.
+//! Every [`Dialect`] is a table, and one [`Reader`] interprets them all by these rules.
 //!
-//! * A header that is missing tells nothing; one that can't be read counts as missing, and is [named](Heard::unreadable).
-//! * A number in `Retry-After` is in seconds, perhaps with a fraction, where neither the dialect nor the resource says milliseconds;
-//!   a date of HTTP is taken everywhere. A moment that has passed is no pause, and a pause is [bounded](MAX_PAUSE).
-//! * **429** means that a limit objected. Where `Retry-After` says nothing, the pause lasts until the end of the windows that are shown
-//!   empty. Which limit it was is known where a single one is shown empty.
-//! * **403** is GitHub's other 429, if it says when to come back or shows nothing left. Sentinel Hub answers so when a quota is gone, but
-//!   also when an account may not do what it asks for, and says which in the body only. A wrong guess would stop everybody until the
-//!   next month; a missed one costs calls that fail for nothing. So a 403 is a spent quota only if it says when to come
-//!   back, or if the worker says so, which has read the body ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
-//! * **503** with `Retry-After` (`ietf`, `plain`) asks everybody to be silent, as HTTP has it; nothing is to be learned of a limit from it.
+//! * A missing header tells nothing. An unreadable header counts as missing, and is
+//!   [listed](DialectReading::unreadable).
+//! * A number in `Retry-After` is in seconds, perhaps with a fraction, unless the dialect or the
+//!   resource says milliseconds. Every dialect also accepts a date of HTTP. A moment that has
+//!   passed is no pause, and a pause is [bounded](MAX_PAUSE).
+//! * **429** means that a limit objected. Without `Retry-After`, the pause lasts until the last
+//!   empty window ends. The limit is known if the answer shows exactly one empty bucket.
+//! * **403** from GitHub equals a 429 if it has `Retry-After` or shows an empty bucket. Sentinel
+//!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
+//!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
+//!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
+//!   `Retry-After`, or if the worker says so
+//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
+//!   nothing about a limit.
 //!
 //! ```
 //! use rampmeter_dialects::{Dialect, Reader};
@@ -25,10 +31,10 @@
 //!
 //! let headers = Headers::first_of([(Text::from("retry-after"), Text::from("1500"))]);
 //! let response = Response { status: 429, headers, quota_spent: false };
-//! let heard = Reader::of(Dialect::SentinelHub).read(&response, 0);
+//! let reading = Reader::of(Dialect::SentinelHub).read(&response, 0);
 //! let retry_after = Some(Span::from_millis(1500));
 //! let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false };
-//! assert_eq!(heard.observation.verdict, limited);
+//! assert_eq!(reading.observation.verdict, limited);
 //! ```
 
 mod dialect;
@@ -41,5 +47,5 @@ mod tables;
 mod unit;
 
 pub use dialect::{Dialect, UnknownDialect};
-pub use reader::{Heard, MAX_PAUSE, MAX_RESET, Reader};
+pub use reader::{DialectReading, MAX_PAUSE, MAX_RESET, Reader};
 pub use unit::{RetryAfterUnit, UnknownUnit};

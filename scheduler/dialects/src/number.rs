@@ -1,11 +1,11 @@
-//! Numbers as headers have them.
+//! Numbers in the notations of headers.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::bounds::{MAX_AMOUNT, MAX_MILLIS};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::time::Span;
 
-/// Go writes durations in these, and so does who follows it; in milliseconds.
+/// The units in which Go and the APIs that follow it write durations, in milliseconds.
 const UNITS: [(&str, f64); 8] =
     [("ns", 1e-6), ("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("m", 60e3), ("h", 3_600e3), ("d", 86_400e3)];
 
@@ -15,24 +15,24 @@ pub(crate) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|_| plain)
 }
 
-/// The number that a list begins with: `100, 100;w=60` explains itself behind the comma.
+/// The first number of a list, such as `100, 100;w=60`: what follows the comma explains it.
 pub(crate) fn first_number(text: &str) -> Option<f64> {
     number(text.split([',', ';']).next()?.trim())
 }
 
-/// What is left, rounded down to a millionth; no more than an amount can be.
+/// The rest of a bucket, rounded down to a millionth and capped at the largest amount.
 pub(crate) fn left(units: f64) -> Option<Amount> {
     let units = units.min(MAX_AMOUNT as f64);
     let rounded_down = |above: Amount| Amount::from_micros(above.micros().saturating_sub(1));
     Amount::new(units).or_else(|_| Amount::round_up(units).and_then(rounded_down)).ok()
 }
 
-/// What was spent, rounded up to a millionth.
+/// A cost, rounded up to a millionth.
 pub(crate) fn spent(units: f64) -> Option<Amount> {
     Amount::round_up(units).ok()
 }
 
-/// A span, rounded up to a nanosecond; no more than a message can carry.
+/// A span, rounded up to a nanosecond and capped at what a message can carry.
 pub(crate) fn span(millis: f64) -> Option<Span> {
     Millis::new(millis.min(MAX_MILLIS)).ok().map(Millis::span)
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_rounded_down_and_what_was_spent_up() {
+    fn the_rest_is_rounded_down_and_the_cost_up() {
         assert_eq!(left(1.0 / 3.0).unwrap().micros(), 333_333);
         assert_eq!(spent(1.0 / 3.0).unwrap().micros(), 333_334);
         assert_eq!(left(2.3).unwrap().micros(), 2_300_000);

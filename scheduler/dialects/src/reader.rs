@@ -1,7 +1,9 @@
-//! What goes by the tables.
+//! Reads answers by the tables of the dialects.
 
 use crate::dialect::Dialect;
-use crate::table::{Bucket, Fields, Means, Of, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When};
+use crate::table::{
+    Bucket, BucketScope, Fields, Means, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When,
+};
 use crate::unit::RetryAfterUnit;
 use crate::{instant, number, structured};
 use rampmeter_protocol::amount::Amount;
@@ -10,12 +12,13 @@ use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 
-/// The longest silence that an answer can ask for. Whoever asks for more, by mistake or in earnest, is asked again after this.
+/// The longest pause that an answer can ask for. An upstream that asks for more is called again
+/// after this time.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
-/// The longest time until a reset: a month, and a day for clocks that differ.
+/// The longest time until a reset: a month, plus a day because clocks differ.
 pub const MAX_RESET: Span = Span::from_secs(32 * 86_400);
 
-/// The name by which dialects mean the limit of a whole account.
+/// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
 
 /// Reads the answers of one upstream.
@@ -31,58 +34,58 @@ pub struct Reader {
     retry_after: RetryAfterUnit,
 }
 
-/// What an answer tells.
+/// What an answer tells about limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// As far as it could be read.
+pub struct DialectReading {
+    /// What could be read.
     pub observation: Observation,
     /// Headers with values that could not be read.
     pub unreadable: Vec<&'static str>,
 }
 
 impl Reader {
-    /// For an upstream that speaks `dialect`.
+    /// A reader for an upstream that uses `dialect`.
     #[must_use]
     pub fn of(dialect: Dialect) -> Self {
         Reader { dialect, retry_after: dialect.table().retry_after }
     }
 
-    /// The same for one that counts `Retry-After` in `unit`, if any is named.
+    /// The same reader, with bare numbers in `Retry-After` counted in `unit` if it is given.
     #[must_use]
     pub fn counting_in(self, unit: Option<RetryAfterUnit>) -> Self {
         Reader { retry_after: unit.unwrap_or(self.retry_after), ..self }
     }
 
-    /// Reads an answer that came at `unix_ms`, milliseconds since 1970. There is nothing that it can't take.
+    /// Reads an answer that came at `unix_ms`, milliseconds since 1970. It accepts any answer.
     #[must_use]
-    pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> Heard {
+    pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> DialectReading {
         let table = self.dialect.table();
-        let mut page = Page { headers: &response.headers, unix_ms, unreadable: Vec::new() };
-        let told = page.retry_after(self.retry_after);
-        let buckets = page.buckets(table);
-        let spent = table.spent.iter().filter_map(|spent| page.spent(spent)).collect();
-        let verdict = Objections { table, told, buckets: &buckets, page: &page }.verdict(response);
+        let mut headers = AnswerHeaders { headers: &response.headers, unix_ms, unreadable: Vec::new() };
+        let retry_after = headers.retry_after(self.retry_after);
+        let buckets = headers.buckets(table);
+        let spent = table.spent.iter().filter_map(|spent| headers.spent(spent)).collect();
+        let verdict = Objections { table, retry_after, buckets: &buckets, headers: &headers }.verdict(response);
         let readings = buckets.into_iter().map(|(reading, _)| reading).collect();
-        Heard { observation: Observation { verdict, readings, spent }, unreadable: page.unreadable }
+        DialectReading { observation: Observation { verdict, readings, spent }, unreadable: headers.unreadable }
     }
 }
 
-/// An answer's headers.
-struct Page<'a> {
+/// The headers of one answer, and those of them that could not be read.
+struct AnswerHeaders<'a> {
     headers: &'a Headers<'a>,
     unix_ms: u64,
     unreadable: Vec<&'static str>,
 }
 
 impl Default for Reader {
-    /// For an upstream of which nothing is known.
+    /// A reader for an upstream without a known dialect.
     fn default() -> Self {
         Reader::of(Dialect::default())
     }
 }
 
-impl Page<'_> {
-    /// What a header says, if it is there and can be read.
+impl AnswerHeaders<'_> {
+    /// The value of a header, if it is present and readable.
     fn value<T>(&mut self, header: &'static str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let value = read(self.headers.get(header)?.trim());
         if value.is_none() {
@@ -91,7 +94,7 @@ impl Page<'_> {
         value
     }
 
-    /// How long to be silent: a number, or a date. No time at all is no answer.
+    /// The pause, from a number or a date. A pause of zero counts as none.
     fn retry_after(&mut self, unit: RetryAfterUnit) -> Option<Span> {
         let unix_ms = self.unix_ms;
         let span = self.value(RETRY_AFTER, |text| match number::number(text) {
@@ -104,7 +107,7 @@ impl Page<'_> {
     fn buckets(&mut self, table: &Table) -> Vec<(Reading, Refill)> {
         let fields = table.fields.iter().flat_map(|fields| self.fields(fields)).collect::<Vec<_>>();
         let single = table.buckets.iter().filter_map(|bucket| Some((self.bucket(bucket)?, bucket.refill)));
-        // Who speaks two drafts says the same in both.
+        // An upstream that sends the headers of two drafts says the same in both.
         if fields.is_empty() { single.collect() } else { fields }
     }
 
@@ -127,11 +130,11 @@ impl Page<'_> {
         })
     }
 
-    fn scope(&mut self, of: &Of) -> Scope {
+    fn scope(&mut self, of: &BucketScope) -> Scope {
         match of {
-            Of::Nobody => Scope::Unnamed,
-            Of::Unit(unit) => Scope::Unit((*unit).to_owned()),
-            Of::Limit(header) => {
+            BucketScope::Unnamed => Scope::Unnamed,
+            BucketScope::Unit(unit) => Scope::Unit((*unit).to_owned()),
+            BucketScope::Limit(header) => {
                 let name = self.value(header, |text| Name::new(text).ok());
                 name.map_or(Scope::Unnamed, |name| Scope::Limit(name.to_string()))
             }
@@ -155,12 +158,12 @@ impl Page<'_> {
     }
 }
 
-/// All that an objection is judged by.
+/// What decides whether an answer is an objection.
 struct Objections<'a> {
     table: &'static Table,
-    told: Option<Span>,
+    retry_after: Option<Span>,
     buckets: &'a [(Reading, Refill)],
-    page: &'a Page<'a>,
+    headers: &'a AnswerHeaders<'a>,
 }
 
 impl Objections<'_> {
@@ -172,7 +175,7 @@ impl Objections<'_> {
         match objections.find(|objection| objection.status == response.status && self.holds(objection.when)) {
             None => Verdict::Passed,
             Some(objection) => match objection.means {
-                Means::Limited => self.limited(self.tells(Tells::Others)),
+                Means::Limited => self.limited(self.tells(Tells::SharedLimit)),
                 Means::Overloaded => self.limited(true),
                 Means::Exhausted => self.exhausted(),
             },
@@ -182,32 +185,32 @@ impl Objections<'_> {
     fn holds(&self, when: When) -> bool {
         match when {
             When::Always => true,
-            When::Told => self.told.is_some(),
-            When::ToldOrEmpty => self.told.is_some() || self.empty().next().is_some(),
+            When::HasRetryAfter => self.retry_after.is_some(),
+            When::HasRetryAfterOrEmptyBucket => self.retry_after.is_some() || self.empty().next().is_some(),
         }
     }
 
     fn limited(&self, others: bool) -> Verdict {
-        let retry_after = self.told.or(self.windows_end()).map(|pause| pause.min(MAX_PAUSE));
+        let retry_after = self.retry_after.or(self.windows_end()).map(|pause| pause.min(MAX_PAUSE));
         Verdict::Limited { scope: self.scope(), retry_after, others }
     }
 
     fn exhausted(&self) -> Verdict {
         let by_calendar = match self.table.quotas {
-            Quotas::NobodyKnows => None,
-            Quotas::Monthly => instant::until_next_month(self.page.unix_ms),
+            Quotas::Unknown => None,
+            Quotas::Monthly => instant::until_next_month(self.headers.unix_ms),
         };
-        let reset = self.told.or(self.windows_end()).or(by_calendar).map(|reset| reset.min(MAX_RESET));
+        let reset = self.retry_after.or(self.windows_end()).or(by_calendar).map(|reset| reset.min(MAX_RESET));
         Verdict::Exhausted { scope: self.scope(), reset }
     }
 
-    /// When the last window ends of which nothing is left.
+    /// The time until the last of the empty windows ends.
     fn windows_end(&self) -> Option<Span> {
         let windows = self.empty().filter(|(_, refill)| *refill == Refill::AtOnce);
         windows.filter_map(|(reading, _)| reading.reset).max().filter(|end| *end > Span::ZERO)
     }
 
-    /// One that is empty objected; one of several did, or one that had too little left.
+    /// The one empty bucket. With several or none, the limit that objected is unknown.
     fn scope(&self) -> Scope {
         if self.tells(Tells::Global) {
             return Scope::Limit(GLOBAL.to_owned());
@@ -224,6 +227,6 @@ impl Objections<'_> {
     }
 
     fn tells(&self, what: Tells) -> bool {
-        self.table.remarks.iter().any(|remark| remark.tells == what && self.page.says(remark.header, remark.value))
+        self.table.remarks.iter().any(|remark| remark.tells == what && self.headers.says(remark.header, remark.value))
     }
 }

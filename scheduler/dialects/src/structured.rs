@@ -25,8 +25,8 @@ pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
     Some(items(text)?.iter().map(policy).collect())
 }
 
-/// What `RateLimit` says, beside the policies: `"burst";r=50;t=30`, or `limit=100, remaining=50, reset=30` as an earlier draft had
-/// it; nothing if it is neither.
+/// The buckets of `RateLimit`, such as `"burst";r=50;t=30`. An earlier draft wrote `limit=100,
+/// remaining=50, reset=30`. Nothing if the text is neither.
 pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> {
     match items(text) {
         Some(items) => Some(items.iter().filter_map(|item| reading(item, policies)).collect()),
@@ -34,7 +34,7 @@ pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> 
     }
 }
 
-/// An item without what remains tells nothing.
+/// The bucket of one item; nothing without the parameter `r`.
 fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let name = text_of(&item.bare_item);
     let policy = policies.iter().find(|policy| policy.name == name);
@@ -46,8 +46,8 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     })
 }
 
-/// By its unit where the policy states one: what is left of tokens says nothing of requests, whatever the name. By its name
-/// otherwise.
+/// The unit if the policy states one, since tokens left say nothing about requests. Otherwise the
+/// name.
 fn scope(name: Option<String>, unit: Option<String>) -> Scope {
     let valid = |name: String| Name::new(&name).is_ok().then_some(name);
     let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Limit);
@@ -90,7 +90,7 @@ fn amount(value: &BareItem) -> Option<Amount> {
     number::left(number_of(value)?)
 }
 
-/// A negative number is none of ours.
+/// A number that is not negative: header values never are.
 fn number_of(value: &BareItem) -> Option<f64> {
     let whole = value.as_integer().map(|number| i64::from(number) as f64);
     let number = whole.or_else(|| Some(i64::from(value.as_decimal()?.as_integer_scaled_1000()) as f64 / 1000.0));

@@ -1,26 +1,26 @@
-//! What a dialect is made of.
+//! The parts of a dialect's table.
 
 use crate::unit::RetryAfterUnit;
 
-/// The name that all dialects have in common.
+/// The header that all dialects read.
 pub(crate) const RETRY_AFTER: &str = "retry-after";
 
-/// A dialect: which header feeds what, and which status means what. Names of headers are in lower case.
+/// A dialect: the meaning of each header and status. Header names are in lower case.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// What a bare number in `Retry-After` counts.
+    /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
-    /// Which statuses mean that a limit objected, beside 429.
+    /// The statuses that may mean that a limit objected. The first that applies counts.
     pub(crate) objections: &'static [Objection],
-    /// What is said of the limit that objected.
+    /// Headers that describe the limit that objected.
     pub(crate) remarks: &'static [Remark],
-    /// Buckets with a header for each figure.
+    /// Buckets with a separate header for each figure.
     pub(crate) buckets: &'static [Bucket],
     /// Buckets in structured fields.
     pub(crate) fields: Option<Fields>,
-    /// What the call cost.
+    /// Headers with the cost of the call.
     pub(crate) spent: &'static [Spent],
-    /// When quotas are reset, where no answer says it.
+    /// When quotas are reset if the answer does not say.
     pub(crate) quotas: Quotas,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Objection {
     pub(crate) means: Means,
 }
 
-/// What has to be in an answer before its status means something.
+/// What an answer needs so that its status counts as an objection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
     Always,
-    /// It says in `Retry-After` when to come back.
-    Told,
-    /// It does, or shows a bucket with nothing left.
-    ToldOrEmpty,
+    /// A pause in `Retry-After`.
+    HasRetryAfter,
+    /// A pause in `Retry-After`, or an empty bucket.
+    HasRetryAfterOrEmptyBucket,
 }
 
 /// What a status means.
@@ -47,13 +47,13 @@ pub(crate) enum When {
 pub(crate) enum Means {
     /// The call came too early.
     Limited,
-    /// The upstream has to do with itself, whoever calls.
+    /// The upstream is overloaded, regardless of the caller.
     Overloaded,
-    /// A quota is gone.
+    /// A quota is spent.
     Exhausted,
 }
 
-/// A header that, with this value, tells something of the limit that objected.
+/// A header that, with this value, describes the limit that objected.
 #[derive(Debug)]
 pub(crate) struct Remark {
     pub(crate) header: &'static str,
@@ -61,35 +61,35 @@ pub(crate) struct Remark {
     pub(crate) tells: Tells,
 }
 
-/// Something of a limit that objected.
+/// A property of the limit that objected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tells {
-    /// It is that of the whole account, whose limit goes by the name `global`.
+    /// The limit is that of the whole account, called `global`.
     Global,
-    /// Others have used it up.
-    Others,
+    /// The limit is shared with other clients, which have used it up.
+    SharedLimit,
 }
 
-/// A bucket with a header for each figure.
+/// A bucket with a separate header for each figure.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    pub(crate) of: Of,
+    pub(crate) of: BucketScope,
     pub(crate) remaining: &'static str,
     pub(crate) capacity: &'static str,
     pub(crate) reset: (&'static str, Syntax),
     pub(crate) refill: Refill,
 }
 
-/// Whose bucket it is.
+/// The limit that a bucket belongs to.
 #[derive(Debug)]
-pub(crate) enum Of {
-    Nobody,
+pub(crate) enum BucketScope {
+    Unnamed,
     Unit(&'static str),
     /// The limit that this header names.
     Limit(&'static str),
 }
 
-/// How the time until a reset is written.
+/// The notation of the time until a reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Syntax {
     /// `30`, `0.25`
@@ -102,39 +102,39 @@ pub(crate) enum Syntax {
     Rfc3339,
 }
 
-/// What a reset is.
+/// How a bucket refills until its reset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Refill {
-    /// The end of the window: before it, an empty bucket stays empty.
+    /// At the end of the window: an empty bucket stays empty until then.
     AtOnce,
-    /// The bucket is full by then, and has something left long before.
+    /// All the time: the bucket is full at the reset, and usable long before.
     Gradually,
 }
 
-/// Structured fields: the state of each bucket, and what it is a state of.
+/// The names of two structured fields: the state of each bucket, and its policy.
 #[derive(Debug)]
 pub(crate) struct Fields {
     pub(crate) state: &'static str,
     pub(crate) policy: &'static str,
 }
 
-/// A header with what a call cost.
+/// A header with the cost of a call.
 #[derive(Debug)]
 pub(crate) struct Spent {
     pub(crate) header: &'static str,
     pub(crate) unit: &'static str,
 }
 
-/// When quotas are reset.
+/// The calendar by which quotas are reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quotas {
-    NobodyKnows,
+    Unknown,
     /// On the first of each month, in UTC.
     Monthly,
 }
 
 impl Table {
-    /// All headers that are read.
+    /// The names of all headers that the table reads, sorted.
     pub(crate) fn headers(&self) -> Vec<&'static str> {
         let remarks = self.remarks.iter().map(|remark| remark.header);
         let buckets = self.buckets.iter().flat_map(Bucket::headers);
@@ -150,8 +150,8 @@ impl Table {
 impl Bucket {
     fn headers(&self) -> impl Iterator<Item = &'static str> {
         let named = match self.of {
-            Of::Limit(header) => Some(header),
-            Of::Nobody | Of::Unit(_) => None,
+            BucketScope::Limit(header) => Some(header),
+            BucketScope::Unnamed | BucketScope::Unit(_) => None,
         };
         [self.remaining, self.capacity, self.reset.0].into_iter().chain(named)
     }

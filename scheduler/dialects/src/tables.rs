@@ -1,10 +1,12 @@
 //! The dialects, as data.
 
-use crate::table::{Bucket, Fields, Means, Objection, Of, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When};
+use crate::table::{
+    Bucket, BucketScope, Fields, Means, Objection, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When,
+};
 use crate::unit::RetryAfterUnit;
 
 const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
-const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::Told, means: Means::Overloaded };
+const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasRetryAfter, means: Means::Overloaded };
 
 pub(crate) static PLAIN: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
@@ -13,12 +15,12 @@ pub(crate) static PLAIN: Table = Table {
     buckets: &[],
     fields: None,
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };
 
 pub(crate) static SENTINEL_HUB: Table = Table {
     retry_after: RetryAfterUnit::Milliseconds,
-    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::Told, means: Means::Exhausted }],
+    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted }],
     remarks: &[],
     buckets: &[],
     fields: None,
@@ -31,7 +33,7 @@ pub(crate) static IETF: Table = Table {
     objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
     remarks: &[],
     buckets: &[Bucket {
-        of: Of::Nobody,
+        of: BucketScope::Unnamed,
         remaining: "ratelimit-remaining",
         capacity: "ratelimit-limit",
         reset: ("ratelimit-reset", Syntax::Seconds),
@@ -39,7 +41,7 @@ pub(crate) static IETF: Table = Table {
     }],
     fields: Some(Fields { state: "ratelimit", policy: "ratelimit-policy" }),
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };
 
 pub(crate) static DISCORD: Table = Table {
@@ -48,10 +50,10 @@ pub(crate) static DISCORD: Table = Table {
     remarks: &[
         Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
         Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
-        Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::Others },
+        Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::SharedLimit },
     ],
     buckets: &[Bucket {
-        of: Of::Limit("x-ratelimit-bucket"),
+        of: BucketScope::Limit("x-ratelimit-bucket"),
         remaining: "x-ratelimit-remaining",
         capacity: "x-ratelimit-limit",
         reset: ("x-ratelimit-reset-after", Syntax::Seconds),
@@ -59,7 +61,7 @@ pub(crate) static DISCORD: Table = Table {
     }],
     fields: None,
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };
 
 pub(crate) static OPENAI: Table = Table {
@@ -68,14 +70,14 @@ pub(crate) static OPENAI: Table = Table {
     remarks: &[],
     buckets: &[
         Bucket {
-            of: Of::Unit("requests"),
+            of: BucketScope::Unit("requests"),
             remaining: "x-ratelimit-remaining-requests",
             capacity: "x-ratelimit-limit-requests",
             reset: ("x-ratelimit-reset-requests", Syntax::Duration),
             refill: Refill::Gradually,
         },
         Bucket {
-            of: Of::Unit("tokens"),
+            of: BucketScope::Unit("tokens"),
             remaining: "x-ratelimit-remaining-tokens",
             capacity: "x-ratelimit-limit-tokens",
             reset: ("x-ratelimit-reset-tokens", Syntax::Duration),
@@ -84,7 +86,7 @@ pub(crate) static OPENAI: Table = Table {
     ],
     fields: None,
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };
 
 pub(crate) static ANTHROPIC: Table = Table {
@@ -93,21 +95,21 @@ pub(crate) static ANTHROPIC: Table = Table {
     remarks: &[],
     buckets: &[
         Bucket {
-            of: Of::Unit("requests"),
+            of: BucketScope::Unit("requests"),
             remaining: "anthropic-ratelimit-requests-remaining",
             capacity: "anthropic-ratelimit-requests-limit",
             reset: ("anthropic-ratelimit-requests-reset", Syntax::Rfc3339),
             refill: Refill::Gradually,
         },
         Bucket {
-            of: Of::Unit("input-tokens"),
+            of: BucketScope::Unit("input-tokens"),
             remaining: "anthropic-ratelimit-input-tokens-remaining",
             capacity: "anthropic-ratelimit-input-tokens-limit",
             reset: ("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339),
             refill: Refill::Gradually,
         },
         Bucket {
-            of: Of::Unit("output-tokens"),
+            of: BucketScope::Unit("output-tokens"),
             remaining: "anthropic-ratelimit-output-tokens-remaining",
             capacity: "anthropic-ratelimit-output-tokens-limit",
             reset: ("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339),
@@ -116,15 +118,18 @@ pub(crate) static ANTHROPIC: Table = Table {
     ],
     fields: None,
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };
 
 pub(crate) static GITHUB: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
-    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::ToldOrEmpty, means: Means::Limited }],
+    objections: &[
+        TOO_MANY_REQUESTS,
+        Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },
+    ],
     remarks: &[],
     buckets: &[Bucket {
-        of: Of::Limit("x-ratelimit-resource"),
+        of: BucketScope::Limit("x-ratelimit-resource"),
         remaining: "x-ratelimit-remaining",
         capacity: "x-ratelimit-limit",
         reset: ("x-ratelimit-reset", Syntax::Epoch),
@@ -132,5 +137,5 @@ pub(crate) static GITHUB: Table = Table {
     }],
     fields: None,
     spent: &[],
-    quotas: Quotas::NobodyKnows,
+    quotas: Quotas::Unknown,
 };

@@ -1,9 +1,9 @@
-//! What a bare number in `Retry-After` counts.
+//! The unit of a bare number in `Retry-After`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a bare number in `Retry-After` counts.
+/// The unit of a bare number in `Retry-After`.
 ///
 /// ```
 /// use rampmeter_dialects::RetryAfterUnit;
@@ -11,9 +11,9 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAfterUnit {
-    /// As HTTP has it.
+    /// The unit of HTTP.
     Seconds,
-    /// As Sentinel Hub has it.
+    /// The unit of Sentinel Hub.
     Milliseconds,
 }
 
@@ -55,7 +55,7 @@ impl FromStr for RetryAfterUnit {
     }
 }
 
-/// Names as a message lists them.
+/// Names in backticks, separated by commas, for a message.
 pub(crate) fn quoted(names: &[impl fmt::Display]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Whatever an answer says, what is read of it is within bounds; and what is read, a worker sends.
+//! The reading of any answer is within bounds, and workers send every header that is read.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn names_are_read_as_they_are_written() {
     assert_eq!(error, Err("`Retry-After` is not in `fortnights`, but in `seconds`, `milliseconds`".to_owned()));
 }
 
-/// What could be a value, and what could be mistaken for one.
+/// Header values, and texts that look like values.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -66,16 +66,16 @@ proptest! {
         dialect in prop::sample::select(Dialect::ALL.to_vec()),
         unix_ms in prop_oneof![Just(NOW), Just(0), any::<u64>()],
     ) {
-        let heard = Reader::of(dialect).read(&answer, unix_ms);
-        match heard.observation.verdict {
+        let reading = Reader::of(dialect).read(&answer, unix_ms);
+        match reading.observation.verdict {
             Verdict::Passed => prop_assert!(answer.status != 429 && !answer.quota_spent),
             Verdict::Limited { retry_after, .. } => prop_assert!(retry_after.is_none_or(|pause| pause <= MAX_PAUSE)),
             Verdict::Exhausted { reset, .. } => prop_assert!(reset.is_none_or(|reset| reset <= MAX_RESET)),
         }
-        for reading in heard.observation.readings {
+        for reading in reading.observation.readings {
             prop_assert!(reading.reset.is_none_or(|reset| reset <= MAX_RESET));
         }
-        for header in heard.unreadable {
+        for header in reading.unreadable {
             prop_assert!(dialect.headers().contains(&header) && answer.headers.get(header).is_some());
         }
     }

@@ -1,4 +1,4 @@
-//! Answers as upstreams give them, dialect by dialect.
+//! Real answers of upstreams, dialect by dialect.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn sentinel_hub() {
         ("429\nRetry-After: 16.7",                                  "limited unnamed for 16.7ms"),
         ("429",                                                     "limited unnamed for ?"),
         ("429\nX-RateLimit-Remaining: 0",                           "limited unnamed for ?"),
-        // Not allowed, or spent: the body says which.
+        // A missing permission or a spent quota: only the body tells which.
         ("403",                                                     "passed"),
         ("403\nX-ProcessingUnits-Spent: 0",                         "passed\nspent 0 processing-units"),
         ("403\nRetry-After: 86400000",                              "exhausted unnamed for 86400s"),
@@ -26,8 +26,8 @@ fn sentinel_hub() {
         ("503\nRetry-After: 1000",                                  "passed"),
         ("200\nX-ProcessingUnits-Spent: lots",                      "passed\nunreadable x-processingunits-spent"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::SentinelHub, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::SentinelHub, answer, expected);
     }
 }
 
@@ -47,8 +47,8 @@ fn plain() {
         ("402 quota spent",                                         "exhausted unnamed for ?"),
         ("200\nX-RateLimit-Remaining: 5",                           "passed"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Plain, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Plain, answer, expected);
     }
 }
 
@@ -56,7 +56,7 @@ fn plain() {
 fn retry_after_that_tells_little() {
     #[rustfmt::skip]
     let table = [
-        // Nothing, or what has passed.
+        // Zero, or a moment that has passed.
         ("",                                    "limited unnamed for ?"),
         ("Retry-After: 0",                      "limited unnamed for ?"),
         ("Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", "limited unnamed for ?"),
@@ -76,8 +76,8 @@ fn retry_after_that_tells_little() {
         ("Retry-After: NaN",                    "limited unnamed for ?\nunreadable retry-after"),
         ("Retry-After: 1e2",                    "limited unnamed for ?\nunreadable retry-after"),
     ];
-    for (header, told) in table {
-        check_plainly(Dialect::Plain, &format!("429\n{header}"), told);
+    for (header, expected) in table {
+        check_plainly(Dialect::Plain, &format!("429\n{header}"), expected);
     }
 }
 
@@ -121,7 +121,7 @@ fn ietf() {
         (r#"200
             RateLimit: "per user and minute";r=5"#,
          "passed\nunnamed 5/? reset ?"),
-        // Of parameters that are missing, negative or no numbers, what is left is taken.
+        // Parameters that are missing, negative or not numbers are ignored.
         (r#"200
             RateLimit: "a";t=5, "b";r=-1;t=5, "c";r=5;t=-5, "d";r="5", ("e" "f");r=1"#,
          "passed\nlimit=c 5/? reset ?"),
@@ -149,8 +149,8 @@ fn ietf() {
         ("503\nRateLimit: \"a\";r=0;t=5",
          "passed\nlimit=a 0/? reset 5s"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Ietf, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Ietf, answer, expected);
     }
 }
 
@@ -199,8 +199,8 @@ fn discord() {
             X-RateLimit-Reset-After: soon",
          "passed\nunreadable x-ratelimit-remaining\nunreadable x-ratelimit-limit\nunreadable x-ratelimit-reset-after"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Discord, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Discord, answer, expected);
     }
 }
 
@@ -216,7 +216,7 @@ fn openai() {
             x-ratelimit-reset-requests: 1s
             x-ratelimit-reset-tokens: 6m0s",
          "passed\nunit=requests 59/60 reset 1s\nunit=tokens 149984/150000 reset 360s"),
-        // It is full again in 20 s, and has a request left long before.
+        // The bucket is full in 20 s, and allows a request long before.
         ("429
             x-ratelimit-limit-requests: 3
             x-ratelimit-remaining-requests: 0
@@ -228,7 +228,7 @@ fn openai() {
             x-ratelimit-remaining-tokens: 0
             x-ratelimit-reset-tokens: 120ms",
          "limited unit=tokens for 20s\nunit=requests 5/? reset ?\nunit=tokens 0/? reset 120ms"),
-        // Too few tokens, but some: it can have been either.
+        // Some tokens are left, though too few: either limit may have objected.
         ("429
             x-ratelimit-remaining-requests: 5
             x-ratelimit-remaining-tokens: 10",
@@ -244,8 +244,8 @@ fn openai() {
             x-ratelimit-reset-tokens: 9999d",
          "passed\nunit=tokens 1000000000/? reset 2764800s"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Openai, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Openai, answer, expected);
     }
 }
 
@@ -279,8 +279,8 @@ fn anthropic() {
             anthropic-ratelimit-requests-reset: in a minute",
          "passed\nunit=requests 1/? reset ?\nunreadable anthropic-ratelimit-requests-reset"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Anthropic, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Anthropic, answer, expected);
     }
 }
 
@@ -302,7 +302,7 @@ fn github() {
             x-ratelimit-reset: 1792567980
             x-ratelimit-resource: search",
          "limited limit=search for 300s\nlimit=search 0/60 reset 300s"),
-        // A secondary one, which no header names.
+        // The secondary limit, which no header names.
         ("403
             retry-after: 60
             x-ratelimit-limit: 5000
@@ -314,7 +314,7 @@ fn github() {
          "limited unnamed for 60s"),
         ("429\nx-ratelimit-remaining: 100",
          "limited unnamed for ?\nunnamed 100/? reset ?"),
-        // Not allowed.
+        // A missing permission.
         ("403\nx-ratelimit-remaining: 100\nx-ratelimit-resource: core",
          "passed\nlimit=core 100/? reset ?"),
         ("403",
@@ -323,7 +323,7 @@ fn github() {
         ("403\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1372700873",
          "limited unnamed for ?\nunnamed 0/? reset 0ns"),
     ];
-    for (answer, told) in table {
-        check_plainly(Dialect::Github, answer, told);
+    for (answer, expected) in table {
+        check_plainly(Dialect::Github, answer, expected);
     }
 }

@@ -1,18 +1,18 @@
-//! The same rules as limits of a resource.
+//! Writes rules as limits of a resource.
 
 use crate::rule::Rule;
 use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Of its limits one applies to a request.
+/// The group of all limits. Only one limit of a group applies to a request.
 const GROUP: &str = "governor";
-/// The labels that rules look at.
+/// The labels that rules match.
 const ROUTE: &str = "route";
 const METHOD: &str = "method";
 const LONGEST_NAME: usize = 64;
 
-/// What the rules do not say.
+/// Settings that the rules do not contain.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The name of the resource.
@@ -33,7 +33,7 @@ pub enum ImportError {
     Unwritable(#[from] toml::ser::Error),
 }
 
-/// As the configuration has it.
+/// The configuration file that is written.
 #[derive(Debug, Serialize)]
 struct File {
     resource: [Resource; 1],
@@ -52,7 +52,7 @@ struct Limit {
     algorithm: &'static str,
     limit: f64,
     drain_velocity: f64,
-    /// Governor counts by itself: there is no upstream whose word would count more.
+    /// No margin: Governor enforces its own counts, and no upstream counts otherwise.
     margin: u32,
     learn: bool,
     key: [String; 1],
@@ -85,8 +85,8 @@ pub fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>)
     Ok(toml::to_string(&File { resource: [resource] })?)
 }
 
-/// All rules match on as much. So the first of those that match counts, and a project's before all
-/// others.
+/// The limit of one rule. All rules match on route and method, so that the first matching one
+/// counts. A rule of a project also matches on the project and therefore precedes the others.
 fn limit(settings: &Settings, name: String, rule: Rule) -> Limit {
     let methods = if rule.methods.is_empty() { ".*".to_owned() } else { rule.methods.join("|") };
     let mut matching = BTreeMap::from([
@@ -107,7 +107,7 @@ fn limit(settings: &Settings, name: String, rule: Rule) -> Limit {
     }
 }
 
-/// A name of the characters that names have, which no other limit has.
+/// An unused name with valid characters only.
 fn unused_name(used: &[String], wanted: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     let base: String = wanted.chars().map(plain).take(LONGEST_NAME - 4).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_plain_and_told_apart() {
+    fn names_become_valid_and_unique() {
         let used = ["a-b".to_owned(), "a-b-2".to_owned()];
         for (wanted, name) in [("a b", "a-b-3"), ("", "rule"), ("c", "c"), (&*"x".repeat(80), &*"x".repeat(60))] {
             assert_eq!(unused_name(&used, wanted), name);

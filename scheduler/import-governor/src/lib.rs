@@ -10,7 +10,7 @@
 //! assert!(text.contains(r#"algorithm = "leaky-bucket""#));
 //! ```
 //!
-//! Whether the scheduler can keep to the configuration is for the scheduler to check.
+//! The scheduler checks whether it can keep to the configuration.
 
 mod configuration;
 mod rule;

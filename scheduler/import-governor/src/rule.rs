@@ -1,19 +1,19 @@
-//! Rules as Governor has them.
+//! The rules of Governor's files.
 
 use serde::Deserialize;
 
-/// A rule of a rates file. Of the rules that match a request, the first counts.
+/// A rule of a rates file. The first rule that matches a request counts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     pub(crate) name: String,
     /// A regular expression for the whole path.
     pub(crate) route: String,
-    /// None means any.
+    /// An empty list means any method.
     #[serde(default)]
     pub(crate) methods: Vec<String>,
     pub(crate) limit: f64,
-    /// In a second.
+    /// Calls a second.
     pub(crate) drain_velocity: f64,
     pub(crate) project: Option<String>,
 }

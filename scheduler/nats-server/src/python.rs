@@ -1,4 +1,4 @@
-//! `python3`, which brings pip to fetch a wheel and `zipfile` to open it.
+//! Runs `python3`: its pip downloads a wheel, and its `zipfile` unpacks it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,16 +11,16 @@ use tokio::time::timeout;
 
 use crate::tail;
 
-/// Seven megabytes over a slow line, with pip's own retries.
+/// The longest run of `python3`: seven megabytes over a slow line, with pip's own retries.
 const PYTHON_BOUND: Duration = Duration::from_secs(300);
 
-/// Why `python3` did not do what it was asked to.
+/// Why a run of `python3` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
-    /// There is none on the `PATH`, or it cannot be run.
+    /// There is no `python3` on the `PATH`, or it cannot be run.
     #[error("python3 cannot be run: {0}")]
     NotRunnable(io::Error),
-    /// It failed; `tail` is the end of what it printed.
+    /// The module failed.
     #[error("python3 -m {module} failed:\n{tail}")]
     Failed {
         /// The module that was run: `pip` or `zipfile`.
@@ -28,7 +28,7 @@ pub enum PythonError {
         /// The end of its output.
         tail: String,
     },
-    /// It was still running after minutes, and was killed.
+    /// The module ran for too long, and was killed.
     #[error("python3 -m {module} took more than {} s", PYTHON_BOUND.as_secs())]
     Slow {
         /// The module that was run: `pip` or `zipfile`.
@@ -36,7 +36,7 @@ pub enum PythonError {
     },
 }
 
-/// Downloads what a requirements file pins, and nothing that its hashes do not name.
+/// Downloads what a requirements file pins. pip refuses files with other hashes.
 pub(crate) async fn pip_download(requirements: &Path, into: &Path) -> Result<(), PythonError> {
     let strict = "download --no-input --disable-pip-version-check --no-deps --require-hashes --only-binary :all:";
     let arguments = strict.split(' ').map(OsStr::new);
@@ -44,7 +44,7 @@ pub(crate) async fn pip_download(requirements: &Path, into: &Path) -> Result<(),
     run("pip", arguments.chain(files)).await
 }
 
-/// Unpacks a zip archive, which a wheel is.
+/// Unpacks a zip archive, such as a wheel.
 pub(crate) async fn unzip(archive: &Path, into: &Path) -> Result<(), PythonError> {
     run("zipfile", ["-e".as_ref(), archive.as_os_str(), into.as_os_str()]).await
 }

@@ -14,28 +14,28 @@ use crate::launch::{Launch, StartError};
 use crate::listener::Listener;
 use crate::options::Options;
 
-/// A server stops within milliseconds; one that does not is killed.
+/// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
 ///
-/// Dropping it kills the process. So it dies with its owner when the owner returns, panics or stops
-/// its runtime, but *not* when the owner is killed by a signal: a parent-death signal needs unsafe
-/// code, which this workspace forbids. After an abort or a `kill -9` of the owner the server stays
-/// behind.
+/// Dropping it kills the process. The server therefore ends when its owner returns, panics or stops
+/// its runtime. It does *not* end when a signal kills the owner: after an abort or a `kill -9` the
+/// server stays behind. A parent-death signal would need unsafe code, which this workspace forbids.
 #[derive(Debug)]
 pub struct Server {
-    // Before the launch: the process is killed, then its folder removed.
+    // This field stands before `launch`, so that the process is killed before its folder is
+    // removed.
     child: Child,
     listener: Listener,
     launch: Launch,
 }
 
 impl Server {
-    /// Runs `binary` until it is ready for clients.
+    /// Starts `binary`, and returns once it is ready for clients.
     ///
     /// # Errors
-    /// [`StartError`], with the end of the server's log when it ran at all.
+    /// [`StartError`], with the end of the server's log if it ran.
     pub async fn start(binary: &Binary, options: Options) -> Result<Self, StartError> {
         let port = options.port;
         let launch = Launch::new(binary, options).map_err(StartError::Folder)?;
@@ -43,21 +43,20 @@ impl Server {
         Ok(Self { child, listener, launch })
     }
 
-    /// Where clients connect to: `nats://127.0.0.1:<port>`. The same for the whole life of this
-    /// value.
+    /// The address for clients: `nats://127.0.0.1:<port>`. It never changes.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.listener.url
     }
 
-    /// The port on 127.0.0.1. The same for the whole life of this value.
+    /// The port on 127.0.0.1. It never changes.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.listener.port
     }
 
-    /// Where the server tells of itself over HTTP, as in `http://127.0.0.1:<port>`; `None` when it
-    /// was not told to. Another after a restart, unless its port was given.
+    /// The URL of HTTP monitoring, `http://127.0.0.1:<port>`; `None` if it is not enabled. It
+    /// changes with a restart, unless its port was given.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
         self.listener.monitor.as_deref()
@@ -69,30 +68,30 @@ impl Server {
         self.child.id()
     }
 
-    /// Where `JetStream` keeps its data.
+    /// The folder of `JetStream`'s data.
     #[must_use]
     pub fn store(&self) -> &Path {
         self.launch.store()
     }
 
-    /// The end of the server's log, over restarts.
+    /// The end of the server's log, which continues over restarts.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.launch.log_tail()
     }
 
-    /// Waits until the process has ended by itself, and tells how.
+    /// Waits until the process ends, and returns its status.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// If the system does not know the status.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
-    /// Kills the process (SIGKILL) and waits until it is gone; nothing to do when it is.
+    /// Kills the process (SIGKILL), and waits until it is gone. Does nothing if it is already gone.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub async fn kill(&mut self) -> io::Result<()> {
         match self.pid() {
             Some(_running) => self.child.kill().await,
@@ -100,11 +99,11 @@ impl Server {
         }
     }
 
-    /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone; kills it when
-    /// that takes more than a few seconds. Nothing to do when it is gone already.
+    /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone. Kills it
+    /// after a few seconds. Does nothing if it is already gone.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub async fn stop(&mut self) -> io::Result<()> {
         if self.pid().is_some() {
             self.signal(Signal::SIGTERM)?;
@@ -116,35 +115,35 @@ impl Server {
         }
     }
 
-    /// Runs the server again on the same port and the same store, after a stop when it is running.
+    /// Runs the server again on the same port and the same store. A running server is stopped
+    /// first.
     ///
-    /// The port is free in between: should another process take it, the error tells so.
+    /// The port is free in between. If another process takes it, the restart fails.
     ///
     /// # Errors
-    /// [`StartError`]; the server is then stopped, and can be restarted once more.
+    /// [`StartError`]. The server is then stopped, and can be restarted again.
     pub async fn restart(&mut self) -> Result<(), StartError> {
         self.stop().await.map_err(StartError::Stop)?;
         (self.child, self.listener) = self.launch.run(self.port()).await?;
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open, and nothing answers from the return
-    /// on.
+    /// Freezes the process (SIGSTOP). Connections stay open, and nothing answers once this returns.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// If the process is gone.
     pub fn pause(&self) -> io::Result<()> {
         self.signal(Signal::SIGSTOP)?;
-        // The signal is on its way for a moment, and each thread stops for itself. An end is left
-        // for others to see.
+        // The signal takes a moment, and each thread stops by itself. `WNOWAIT` leaves an exit
+        // status for other callers.
         waitid(Id::Pid(self.process()?), WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
         Ok(())
     }
 
-    /// Lets a paused process go on (SIGCONT).
+    /// Resumes a paused process (SIGCONT).
     ///
     /// # Errors
-    /// When the process is gone.
+    /// If the process is gone.
     pub fn resume(&self) -> io::Result<()> {
         self.signal(Signal::SIGCONT)
     }
@@ -153,8 +152,8 @@ impl Server {
         Ok(signal::kill(self.process()?, signal)?)
     }
 
-    /// The id cannot be that of a stranger: the system gives it away only after the child was
-    /// waited for.
+    /// The process id. It cannot belong to another process: the system reuses it only after the
+    /// child was waited for.
     fn process(&self) -> io::Result<Pid> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "nats-server has ended");
         let pid = i32::try_from(self.pid().ok_or_else(gone)?).map_err(io::Error::other)?;

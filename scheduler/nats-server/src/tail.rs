@@ -1,19 +1,20 @@
-//! The end of what a process wrote: where it says what went wrong.
+//! The end of a process's output, which usually says what went wrong.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::Output;
 
-/// Some forty lines: enough for a complaint with its context, short enough for an error message.
+/// The bytes that are kept, some forty lines: enough for an error with its context, short enough
+/// for a message.
 const TAIL_BYTES: usize = 4096;
 
-/// The end of a finished process's output, what it printed before what it complained about.
+/// The end of a finished process's output: standard output, then standard error.
 pub(crate) fn of_output(output: &Output) -> String {
     of_bytes(&[output.stdout.as_slice(), &output.stderr].concat())
 }
 
-/// The end of a file, read without the rest of it.
+/// The end of a file. Only this part is read.
 pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL_BYTES as u64);

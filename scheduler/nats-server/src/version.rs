@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// The version of a nats-server. A pre-release counts as its release: 2.12.0-RC.1 is 2.12.0 here.
+/// The version of a nats-server. A pre-release counts as its release: 2.12.0-RC.1 is read as
+/// 2.12.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     major: u32,
@@ -9,8 +10,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest one of use: servers before it ignore message schedules and atomic batches
-    /// silently.
+    /// The oldest supported version. Older servers silently ignore message schedules and atomic
+    /// batches.
     pub const OLDEST: Self = Self::new(2, 12, 0);
 
     /// The version `major.minor.patch`.
@@ -19,7 +20,7 @@ impl Version {
         Self { major, minor, patch }
     }
 
-    /// The first word that is a version in what `nats-server --version` printed.
+    /// The first version in the output of `nats-server --version`.
     pub(crate) fn in_output(output: &str) -> Option<Self> {
         output.split_whitespace().find_map(Self::of_word)
     }

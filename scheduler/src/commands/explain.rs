@@ -15,10 +15,10 @@ use rampmeter_protocol::subject::Subjects;
 pub struct ExplainArgs {
     /// The resource.
     resource: Name,
-    /// The request to ask about; without one, all who wait.
+    /// The request to ask about; without one, all requests that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
-    /// Print the answer as the scheduler gives it.
+    /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// Prints why a request waits.
 ///
 /// # Errors
-/// If NATS can't be reached, nobody answers, or nobody knows the request.
+/// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-explain").await?;
@@ -48,8 +48,8 @@ pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
 
 fn render(explanation: &Explanation) -> String {
     let about = match &explanation.request {
-        Some(request) => tell(request, explanation),
-        None if explanation.waiting == 0 => "nobody waits\n".to_owned(),
+        Some(request) => describe(request, explanation),
+        None if explanation.waiting == 0 => "no request waits\n".to_owned(),
         None => format!("{} wait\n", explanation.waiting),
     };
     match explanation.first.is_empty() {
@@ -58,17 +58,17 @@ fn render(explanation: &Explanation) -> String {
     }
 }
 
-/// What keeps a request, in sentences.
-fn tell(request: &Explained, explanation: &Explanation) -> String {
-    let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", shown(client)));
-    let who = format!("`{}`, class `{}`{client}", request.id, request.class);
+/// Why a request waits, in sentences.
+fn describe(request: &Explained, explanation: &Explanation) -> String {
+    let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
+    let title = format!("`{}`, class `{}`{client}", request.id, request.class);
     let when = seconds(request.eta_ms.abs());
     match request.state {
-        State::Returned => format!("{who}: given back or cancelled\n"),
-        State::Granted if request.eta_ms < 0.0 => format!("{who}: started {when} ago\n"),
-        State::Granted => format!("{who}: will start in {when}{}\n", holding(request, explanation)),
+        State::Returned => format!("{title}: given back or cancelled\n"),
+        State::Granted if request.eta_ms < 0.0 => format!("{title}: started {when} ago\n"),
+        State::Granted => format!("{title}: will start in {when}{}\n", holding(request, explanation)),
         State::Waiting => format!(
-            "{who}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
+            "{title}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
             seconds(request.waited_ms),
             holding(request, explanation),
             request.position,
@@ -76,11 +76,11 @@ fn tell(request: &Explained, explanation: &Explanation) -> String {
     }
 }
 
-/// The limit that holds a request, and how it stands.
+/// The limit that holds a request, with its level.
 fn holding(request: &Explained, explanation: &Explanation) -> String {
     let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref());
     let Some((limit, holder)) = limit.zip(request.held_by.as_ref()) else { return String::new() };
-    let key = holder.key.as_ref().map_or(String::new(), |key| format!(" of `{}`", shown(key)));
+    let key = holder.key.as_ref().map_or(String::new(), |key| format!(" of `{}`", escaped(key)));
     let takes = request.takes.get(&limit.name).copied().unwrap_or_default();
     format!(
         "\nheld by `{}`{key}: its level is {:.2} of {}, above zero in {}; this takes {takes}",
@@ -91,16 +91,17 @@ fn holding(request: &Explained, explanation: &Explanation) -> String {
     )
 }
 
-/// What workers call themselves can hold anything, even what a terminal obeys.
-fn shown(label: &str) -> String {
+/// A label with control characters escaped: labels come from workers, and a terminal would obey
+/// such characters.
+fn escaped(label: &str) -> String {
     label.escape_debug().to_string()
 }
 
-/// The limit that holds a request, and of which key.
+/// The limit that holds a request, with its key.
 fn holder(request: &Explained) -> String {
     let Some(limit) = &request.limited_by else { return String::new() };
     match request.held_by.as_ref().and_then(|holder| holder.key.as_ref()) {
-        Some(key) => format!("{limit} of {}", shown(key)),
+        Some(key) => format!("{limit} of {}", escaped(key)),
         None => limit.to_string(),
     }
 }
@@ -112,7 +113,7 @@ fn queue(first: &[Explained]) -> Table {
             request.position.to_string(),
             request.id.to_string(),
             request.class.to_string(),
-            request.client.as_deref().map_or(String::new(), shown),
+            request.client.as_deref().map_or(String::new(), escaped),
             holder(request),
             seconds(request.waited_ms),
             seconds(request.eta_ms),

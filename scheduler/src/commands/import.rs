@@ -15,20 +15,20 @@ pub struct ImportArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum From {
-    /// Rates files of EOM Governor: prints a resource with a limit for each rule.
+    /// Turn rates files of EOM Governor into a resource with a limit for each rule.
     Governor(GovernorArgs),
 }
 
 /// What `import governor` takes.
 #[derive(Debug, clap::Args)]
 struct GovernorArgs {
-    /// The rates of all projects: a JSON list of rules, of which the first that matches counts.
+    /// The rates of all projects: a JSON list of rules. The first matching rule counts.
     #[arg(value_name = "RATES")]
     rates: PathBuf,
-    /// The rates of single projects, which go first.
+    /// The rates of single projects. They come before those of all projects.
     #[arg(long, value_name = "FILE")]
     projects: Option<PathBuf>,
-    /// What the resource is to be called.
+    /// The name of the resource.
     #[arg(long, value_name = "NAME", default_value = "governor")]
     resource: Name,
     /// The label that names a request's project.
@@ -36,7 +36,7 @@ struct GovernorArgs {
     project_label: String,
 }
 
-/// Prints a configuration.
+/// Prints the configuration.
 ///
 /// # Errors
 /// If a file can't be read, or the scheduler can't keep to a rule.

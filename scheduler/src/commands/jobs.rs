@@ -8,7 +8,7 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use serde_json::{Value, json};
 
-/// Characters of a payload that are shown.
+/// The characters of a payload that are shown.
 const SHOWN: usize = 40;
 
 /// What `jobs` takes.
@@ -20,11 +20,11 @@ pub struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Count what is delayed, runs and is dead, by group.
+    /// Count delayed, running and dead jobs, by group.
     Status(QueueArgs),
-    /// Show jobs that nobody tries any more, the oldest first.
+    /// Show dead jobs, which no worker tries any more, the oldest first.
     Dead(DeadArgs),
-    /// Take a job or a dead letter away, delayed or not; one that runs goes on to its end.
+    /// Delete a job or a dead letter, delayed or not; a running job goes on to its end.
     Delete(DeleteArgs),
 }
 
@@ -41,7 +41,7 @@ struct QueueArgs {
 
 #[derive(Debug, clap::Args)]
 struct DeadArgs {
-    /// At most so many.
+    /// The most jobs to show.
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
     #[command(flatten)]
@@ -52,13 +52,13 @@ struct DeadArgs {
 struct DeleteArgs {
     /// The queue.
     queue: Name,
-    /// The job's place in the stream, as it was told when the job was published, or as `rampmeter jobs dead` shows it.
+    /// The job's sequence in the stream, from its publication or from `rampmeter jobs dead`.
     sequence: u64,
     #[command(flatten)]
     nats: NatsArg,
 }
 
-/// Looks at a queue, or takes something away from it.
+/// Shows a queue, or deletes a job from it.
 ///
 /// # Errors
 /// If there is no such queue, or NATS does not answer.

@@ -20,7 +20,7 @@ pub struct LimitsArgs {
 enum Action {
     /// Print the limits that were applied, as a file that `rampmeter apply` takes.
     Get(GetArgs),
-    /// Forget the limits that were applied to a resource: those of the configuration count again.
+    /// Remove the limits that were applied to a resource: those of the configuration count again.
     Reset(ResetArgs),
 }
 
@@ -42,14 +42,14 @@ struct ResetArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Only if the rules are of this revision.
+    /// Write only if the rules have this revision.
     #[arg(long, value_name = "N")]
     if_revision: Option<u64>,
     #[command(flatten)]
     nats: NatsArg,
 }
 
-/// Shows the rules in the store, or removes some.
+/// Shows the rules in the store, or removes those of a resource.
 ///
 /// # Errors
 /// If the store does not answer, or has no rules for the resource.

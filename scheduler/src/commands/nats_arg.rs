@@ -1,12 +1,13 @@
-//! Where commands that talk to a running scheduler find it.
+//! The arguments by which commands find a running scheduler.
 
 use crate::config::NatsTable;
 use rampmeter_protocol::name::Name;
 
-/// The server and the prefix.
+/// The NATS server, the credentials and the prefix.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NatsArg {
-    /// The NATS server, as in `nats://user:password@host:4222` or `nats://token@host:4222`, or several of a cluster with commas between them.
+    /// The NATS server, such as `nats://user:password@host:4222` or `nats://token@host:4222`;
+    /// several of a cluster are separated by commas.
     #[arg(
         long,
         value_name = "URL",
@@ -15,16 +16,16 @@ pub struct NatsArg {
         hide_env_values = true
     )]
     pub nats: String,
-    /// File with NATS credentials.
+    /// The file with NATS credentials.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_CREDENTIALS")]
     pub credentials_file: Option<String>,
-    /// First token of all subjects.
+    /// The first token of all subjects.
     #[arg(long, default_value = "rampmeter", env = "RAMPMETER_PREFIX")]
     pub prefix: Name,
 }
 
 impl NatsArg {
-    /// The same as a configuration says it.
+    /// The same arguments as a table of the configuration.
     pub(super) fn table(&self) -> NatsTable {
         NatsTable {
             url: self.nats.clone(),

@@ -1,10 +1,10 @@
-//! Files and sockets that this process may have open.
+//! The number of files and sockets that this process may have open.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the number to what the system allows: many shells give 1024, which is less than the HTTP connections of a scheduler, and than
-/// the workers of a demo, whose connections have both ends in this process. Where that fails, what is too large fails with
-/// the system's words.
+/// Raises the number to the system's maximum. Many shells give 1024, fewer than the HTTP
+/// connections of a scheduler. The demo needs more too: both ends of its workers' connections are
+/// in this process. If this fails, opening too many files fails later with the system's error.
 pub(super) fn allow_many_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, allowed)| setrlimit(Resource::RLIMIT_NOFILE, allowed, allowed));

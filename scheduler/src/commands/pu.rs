@@ -24,34 +24,34 @@ Examples:
 With a body, options go before what the body says. Its evalscript is evaluated as far as `setup()` needs it, with
 bounds on time and memory, and can do nothing but compute. What the body leaves open counts as the dearer.")]
 pub struct PuArgs {
-    /// The API: process (OGC too), statistical, async or batch.
+    /// The API: process (also for OGC), statistical, async or batch.
     #[arg(long, default_value_t)]
     api: Api,
-    /// Read the request's body, as JSON, from this file, or from standard input if it is `-`.
+    /// Read the request's JSON body from this file, or from standard input if it is `-`.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
     /// The width of the output, or of one tile, in pixels.
     #[arg(long, value_name = "PX", requires = "height", required_unless_present = "body")]
     width: Option<Count>,
-    /// The height.
+    /// The height of the output, or of one tile, in pixels.
     #[arg(long, value_name = "PX", requires = "width", required_unless_present = "body")]
     height: Option<Count>,
-    /// The input bands; `dataMask` counts only if there is no other.
+    /// The number of input bands; `dataMask` counts only if there is no other.
     #[arg(long, value_name = "N", required_unless_present = "body")]
     bands: Option<Count>,
-    /// How values are given back.
+    /// The format of the output values.
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
-    /// The samples of data that each pixel is made of, such as acquisitions with mosaicking ORBIT.
+    /// The number of samples for each pixel, such as acquisitions with mosaicking ORBIT.
     #[arg(long, value_name = "N")]
     samples: Option<Count>,
-    /// The intervals of time that statistics are made of.
+    /// The number of time intervals of statistics.
     #[arg(long, value_name = "N")]
     intervals: Option<Count>,
-    /// The tiles of a batch request.
+    /// The number of tiles of a batch request.
     #[arg(long, value_name = "N")]
     tiles: Option<Count>,
-    /// The collections of data fusion: those at the deployment that is asked, and those elsewhere.
+    /// The numbers of collections in data fusion: at the called deployment, and elsewhere.
     #[arg(long, value_name = "LOCAL+REMOTE", value_parser = fusion, conflicts_with = "body")]
     fusion: Option<Fusion>,
     /// Sentinel-1 is orthorectified.
@@ -63,13 +63,13 @@ pub struct PuArgs {
     /// Sentinel-1's speckle is filtered.
     #[arg(long, conflicts_with = "body")]
     speckle_filter: bool,
-    /// The deployment that is asked, by its host: collections of a body that are elsewhere count twice.
+    /// The host of the called deployment: collections of a body that are elsewhere count twice.
     #[arg(long, value_name = "HOST", requires = "body")]
     deployment: Option<Deployment>,
-    /// A collection of a body that is at that deployment, by the `type` of its data; give several.
+    /// The data `type` of a collection in the body that is at that deployment; may be repeated.
     #[arg(long, value_name = "TYPE", requires = "body")]
     local: Vec<String>,
-    /// The version of the rules; the latest otherwise.
+    /// The version of the rules; the latest if none is given.
     #[arg(long, value_name = "VERSION", value_parser = Rules::named)]
     rules: Option<&'static Rules>,
     /// Print one JSON object instead of a table.
@@ -77,7 +77,7 @@ pub struct PuArgs {
     json: bool,
 }
 
-/// How values are given back.
+/// The format of the output values.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatArg {
     /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
@@ -104,10 +104,11 @@ fn fusion(text: &str) -> Result<Fusion, String> {
     Fusion::new(local, remote).map_err(|error| error.to_string())
 }
 
-/// Prints what a request costs.
+/// Prints the cost of a request.
 ///
 /// # Errors
-/// If the body can't be read, is wrong, or does not tell: what to correct or to pass.
+/// If the body can't be read, is invalid, or leaves the cost open. The message says what to correct
+/// or to pass.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
@@ -124,7 +125,7 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No more than can be a body, and one byte that shows if there is more.
+/// Reads the longest allowed body and one more byte, which shows that a body is too long.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let source: Box<dyn Read> =
         if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) };
@@ -157,7 +158,7 @@ impl PuArgs {
             (false, true) => Correction::Orthorectified,
             (false, false) => Correction::None,
         };
-        // Clap has seen to it that there are these three.
+        // Clap requires these three arguments.
         let size = self.size().unwrap_or(Size::of(Count::ONE, Count::ONE));
         let parameters = Parameters::new(size, self.bands.unwrap_or(Count::ONE))
             .format(self.format.map_or(Format::default(), Format::from))

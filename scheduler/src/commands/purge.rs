@@ -12,13 +12,13 @@ use rampmeter_protocol::subject::Subjects;
 pub struct PurgeArgs {
     /// The resource.
     resource: Name,
-    /// Only the requests of this client, as the resource's `fair_share` has it.
+    /// Only the requests of this client, as the resource's `fair_share` names it.
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
     /// Only the requests of this class.
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
-    /// Print the answer as the scheduler gives it.
+    /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

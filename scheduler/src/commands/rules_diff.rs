@@ -1,10 +1,10 @@
-//! What rules change, for people.
+//! The differences between two editions of rules, as text for people.
 
 use crate::config::{ResourceRules, Rules};
 use std::fmt::Write;
 use toml::{Table, Value};
 
-/// How lines are coloured: not at all where nobody looks.
+/// Whether lines are coloured, as on a terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
     pub(super) coloured: bool,
@@ -31,7 +31,7 @@ impl Paint {
     }
 }
 
-/// What is different in `after`, resource by resource; empty if nothing is.
+/// The differences of `after` from `before`, resource by resource; empty if there are none.
 pub(super) fn diff(before: &Rules, after: &Rules, paint: Paint) -> String {
     let mut text = String::new();
     for rules in &after.resources {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_gone_and_different() {
+    fn new_removed_and_changed_limits() {
         let (few, more) = ("capacity = 10\nperiod = \"1s\"", "capacity = 20\nperiod = \"1s\"");
         let keyed = "capacity = 3\nperiod = \"1s\"\nkey = [\"client\"]\nmatch = { route = \"/a*\" }";
         let plain = |before: &[(&str, &str)], after: &[(&str, &str)]| {

@@ -1,4 +1,4 @@
-//! Writing another edition of the rules, and seeing it come into force.
+//! Writes another edition of the rules, and waits until it is in force.
 
 use super::rules_diff::{Paint, diff};
 use super::status::ask_leader;
@@ -14,36 +14,36 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the rules of the store are called in messages.
+/// The name of the stored rules in messages.
 const STORED: &str = "rules in the store";
-/// How long schedulers are given to go on under new rules. They take milliseconds.
+/// The longest wait until schedulers follow new rules. They need milliseconds.
 const IN_FORCE: Span = Span::from_secs(2);
-/// How often they are asked.
+/// The interval of questions whether they do.
 const LOOK: Duration = Duration::from_millis(20);
-/// What stands above the text in the store.
+/// The comment above the stored text.
 const HEAD: &str = "# Written by `rampmeter apply`: limits in place of the configuration's.\n\n";
 
-/// The rules as they are in the store.
+/// The rules in the store.
 #[derive(Debug)]
 pub(super) struct Present {
-    /// Of the latest edition, be it valid or not.
+    /// The revision of the latest edition, valid or not.
     pub(super) revision: u64,
-    /// The latest ones that are valid.
+    /// The rules of the latest valid edition.
     pub(super) rules: Rules,
-    /// Why the latest edition is not, if it is not.
+    /// Why the latest edition is invalid, if it is.
     pub(super) refused: Option<String>,
 }
 
-/// What to do with other rules.
+/// The conditions of a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) dry_run: bool,
-    /// The revision that they were made for.
+    /// The revision that the change expects.
     pub(super) if_revision: Option<u64>,
 }
 
 impl Present {
-    /// What the store holds.
+    /// Reads the rules in the store.
     pub(super) async fn read(store: &RuleStore) -> anyhow::Result<Self> {
         let editions = store.editions().await?;
         let mut present = Present { revision: 0, rules: Rules::default(), refused: None };
@@ -66,10 +66,11 @@ impl Present {
     }
 }
 
-/// Shows what `after` changes, writes it if nobody has written anything meanwhile, and waits until it counts.
+/// Shows what `after` changes, writes it if the store still has the present revision, and waits
+/// until it is in force.
 ///
 /// # Errors
-/// If somebody has, or the store does not take it.
+/// If another edition was written meanwhile, or the store does not take the new one.
 #[expect(clippy::print_stdout, reason = "what the commands are for")]
 pub(super) async fn replace(
     (client, prefix, store): (&Client, &Name, &RuleStore),
@@ -79,9 +80,7 @@ pub(super) async fn replace(
 ) -> anyhow::Result<()> {
     let revision = present.revision;
     if let Some(expected) = terms.if_revision.filter(|expected| *expected != revision) {
-        bail!(
-            "the rules are of revision {revision}, not {expected}: somebody has changed them; look at the difference again"
-        );
+        bail!("the rules have revision {revision}, not {expected}: they were changed; look at the difference again");
     }
     if let Some(reason) = &present.refused {
         println!("note: revision {revision} is not valid and does not count: {reason}");
@@ -94,14 +93,14 @@ pub(super) async fn replace(
     }
     print!("{difference}");
     if terms.dry_run {
-        println!("valid; nothing was written, and the rules of revision {revision} go on to count");
+        println!("valid; nothing was written, and the rules of revision {revision} still count");
         return Ok(());
     }
     let written = match after.resources.is_empty() {
         true => store.delete(revision).await,
         false => store.write(&format!("{HEAD}{}", after.text()), revision).await,
     };
-    let superseded = "somebody else has changed the rules meanwhile; nothing was written, look at the difference again";
+    let superseded = "the rules were changed meanwhile; nothing was written; look at the difference again";
     let new = match written {
         Err(StoreError::Superseded) => bail!(superseded),
         written => written.context("the rules could not be written")?,
@@ -122,7 +121,7 @@ fn is_same(before: &Rules, after: &Rules, name: &Name) -> bool {
     limits(before) == limits(after)
 }
 
-/// Asks whoever leads `name` until it goes by this revision, and says what came of it.
+/// Asks the leader of `name` until it follows this revision, and returns the outcome as text.
 async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: u64) -> anyhow::Result<String> {
     let (subjects, clock) = (Subjects::new(prefix)?, Clock::start());
     let begun = clock.now();
@@ -134,10 +133,10 @@ async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: u64) ->
         };
         match status {
             Ok(status) if known(&status) => {
-                return Ok(format!("`{name}` goes by it after {waited}, led by {}", status.leader));
+                return Ok(format!("`{name}` follows it after {waited}, led by {}", status.leader));
             }
             Ok(_) if waited < IN_FORCE => tokio::time::sleep(LOOK).await,
-            Ok(status) => return Ok(format!("`{name}` does not go by it after {waited}; ask {}", status.leader)),
+            Ok(status) => return Ok(format!("`{name}` does not follow it after {waited}; ask {}", status.leader)),
             Err(error) => return Ok(format!("`{name}`: {error}; the rules count once a scheduler leads it")),
         }
     }

@@ -18,13 +18,14 @@ pub struct ServeArgs {
     /// The NATS server, in place of `nats.url`.
     #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
     nats: Option<String>,
-    /// Where to serve health, metrics and permits over HTTP, in place of `http.listen`.
+    /// The address for health, metrics and permits over HTTP, in place of `http.listen`.
     #[arg(long, value_name = "ADDRESS", env = "RAMPMETER_LISTEN")]
     listen: Option<String>,
-    /// Start a private nats-server with `JetStream` beside the scheduler, on the port of `nats.url`.
+    /// Start a private nats-server with `JetStream` beside the scheduler, on the port of
+    /// `nats.url`.
     #[arg(long, env = "RAMPMETER_EMBEDDED_NATS")]
     embedded_nats: bool,
-    /// Where the private nats-server keeps its data.
+    /// The data folder of the private nats-server.
     #[arg(long, value_name = "FOLDER", default_value = "rampmeter-data", env = "RAMPMETER_DATA")]
     data: PathBuf,
 }
@@ -32,7 +33,7 @@ pub struct ServeArgs {
 /// Serves until a signal, then hands over.
 ///
 /// # Errors
-/// What kept the scheduler from starting, or from handing over in time.
+/// Why the scheduler could not start, or could not hand over in time.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     allow_many_files();
     let config = configuration(&args)?;
@@ -98,7 +99,7 @@ async fn start_nats(url: &str, data: PathBuf) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// Never returns if there is none.
+/// Returns once the embedded server ends. Never returns if there is none.
 async fn ended(embedded: &mut Option<Server>) {
     match embedded {
         Some(server) => drop(server.ended().await),

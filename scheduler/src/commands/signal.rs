@@ -1,4 +1,4 @@
-//! Being asked to stop.
+//! Signals that ask the process to stop.
 
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -30,12 +30,12 @@ and were never served. Waits are those of served calls, from when they were firs
 
 How scenarios are written: simulator/scenarios/README.md")]
 pub struct SimulateArgs {
-    /// A world: limits, workers and a network.
+    /// The scenario: limits, workers and a network.
     scenario: PathBuf,
-    /// Simulate only this strategy, and show its clients. All of them side by side otherwise.
+    /// Simulate only this strategy, and show its clients; without it, all strategies side by side.
     #[arg(long)]
     strategy: Option<Strategy>,
-    /// The seed of all that is random, in place of the scenario's.
+    /// The seed of everything random, in place of the scenario's.
     #[arg(long)]
     seed: Option<u64>,
     /// Print one JSON array instead of tables.
@@ -46,15 +46,15 @@ pub struct SimulateArgs {
     plot: Option<PathBuf>,
 }
 
-/// How many times the levels are looked at for a picture.
+/// The number of times that a picture shows the levels.
 const OBSERVATIONS: u64 = 600;
-/// How many clients a table shows, those who waited longest.
+/// The number of clients in a table: those with the longest waits.
 const CLIENTS: usize = 10;
 
-/// Runs a world, and prints how it fared.
+/// Simulates a scenario, and prints the result.
 ///
 /// # Errors
-/// If the scenario can't be read, or what is wrong with it.
+/// If the scenario can't be read, or is invalid.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     let world = config::load_scenario(&args.scenario, args.seed)?;
@@ -81,7 +81,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a world; twice where it is to be observed, as nobody knows before how long it will take.
+/// Runs a world. For a picture it runs twice: only the first run shows how long the world lasts.
 fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::Result<(Report, Outcome)> {
     let outcome = world.run_watched(watch)?;
     let report = Report::new(world, &outcome);
@@ -100,7 +100,7 @@ fn print_tables(reports: &[&Report]) {
     if reports.iter().any(|report| report.classes.len() > 1) {
         println!("{}", waits(reports, "class", |report| report.classes.iter().collect()));
     }
-    // Side by side, clients would be a page for each strategy.
+    // With several strategies, tables of clients would take too much space.
     if let [report] = reports {
         print_clients(report);
     }
@@ -109,21 +109,21 @@ fn print_tables(reports: &[&Report]) {
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 fn print_clients(report: &Report) {
     if report.clients.len() > 1 {
-        println!("{}", waits(&[report], "client", who_waited_longest));
+        println!("{}", waits(&[report], "client", longest_waiting));
     }
     if let Some(others) = report.clients.len().checked_sub(CLIENTS).filter(|others| *others > 0) {
         println!("These {CLIENTS} clients waited longest; `--json` shows the other {others} too.");
     }
 }
 
-fn who_waited_longest(report: &Report) -> Vec<&Group> {
+fn longest_waiting(report: &Report) -> Vec<&Group> {
     let mut clients: Vec<&Group> = report.clients.iter().collect();
     clients.sort_by(|a, b| b.wait_ms.p99.total_cmp(&a.wait_ms.p99));
     clients.truncate(CLIENTS);
     clients
 }
 
-/// Simulated seconds of all strategies, if it is known when they end.
+/// The progress in simulated seconds of all strategies, if their end is known.
 fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
     let endless = world.end() == Time::NEVER;
     let all = world.end().since(Time::ORIGIN).secs() as u64 * strategies as u64;

@@ -14,27 +14,27 @@ use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// How long schedulers have to say what they have.
+/// How long to collect the resources of all schedulers.
 const COLLECT: Duration = Duration::from_millis(300);
-/// How long one has to say how it is doing.
+/// The longest wait for a scheduler's answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// What `status` takes.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// The resource; all that there are, if none is named.
+    /// The resource; all resources, if none is named.
     resource: Option<Name>,
-    /// Print an array of the protocol's status messages.
+    /// Print the protocol's status messages as a JSON array.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     nats: NatsArg,
 }
 
-/// Prints how resources are doing.
+/// Prints the status of resources.
 ///
 /// # Errors
-/// If NATS can't be reached, or nobody answers.
+/// If NATS can't be reached, or no scheduler answers.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-status").await?;
@@ -55,7 +55,7 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every scheduler answers with its own resources.
+/// The names of all resources. Every scheduler answers with its own.
 async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await?;
@@ -75,18 +75,18 @@ async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<
     Ok(names)
 }
 
-/// Asks whoever owns the resource `name` how it is doing.
+/// Asks the leader of the resource `name` for its status.
 ///
 /// # Errors
-/// If nobody does, or it does not answer.
+/// If no scheduler leads it, or the leader does not answer.
 pub(super) async fn ask_leader(client: &Client, subject: String, name: &Name) -> anyhow::Result<Status> {
     ask(client, subject, Vec::new(), name).await
 }
 
-/// Asks whoever owns the resource `name`.
+/// Asks the leader of the resource `name`.
 ///
 /// # Errors
-/// If nobody does, it does not answer, or refuses.
+/// If no scheduler leads it, or the leader does not answer or refuses.
 pub(super) async fn ask<A: DeserializeOwned>(
     client: &Client,
     subject: String,
@@ -112,7 +112,7 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
     }
 }
 
-/// One resource as tables.
+/// The status of one resource, as tables.
 fn render(status: &Status) -> String {
     let counters = &status.counters;
     let delayed = status.limited_by.as_ref().map_or("nothing delays the next request".to_owned(), |limit| {
@@ -135,7 +135,7 @@ fn render(status: &Status) -> String {
     )
 }
 
-/// Which rules count, and which can't.
+/// The rules in force, and those that are refused.
 fn rules(rules: &RulesStatus) -> String {
     let counting = match (rules.counts, &rules.by, &rules.at) {
         (false, ..) => format!("limits of the configuration; rules of revision {} have none for it\n", rules.revision),
@@ -148,20 +148,20 @@ fn rules(rules: &RulesStatus) -> String {
     counting + &refused.unwrap_or_default()
 }
 
-/// Who knows the limits, with a line for each thing that is to be said of it.
+/// The provider of the limits, with a line for each note.
 fn provider(provider: &ProviderStatus) -> String {
-    let heard = provider
+    let received = provider
         .contract_age_ms
-        .map_or("limits not told yet".to_owned(), |age_ms| format!("limits told {} ago", seconds(age_ms)));
+        .map_or("no limits received yet".to_owned(), |age_ms| format!("limits received {} ago", seconds(age_ms)));
     let state = match (provider.state, &provider.reason) {
-        (ProviderState::Unknown, _) => "not heard yet".to_owned(),
+        (ProviderState::Unknown, _) => "no answer yet".to_owned(),
         (ProviderState::Ok, _) => "ok".to_owned(),
         (ProviderState::Failing, reason) => {
-            format!("failing, so that the known limits count: {}", reason.as_deref().unwrap_or("nobody knows why"))
+            format!("failing, so that the known limits count: {}", reason.as_deref().unwrap_or("unknown reason"))
         }
     };
     let notes = provider.notes.iter().map(|note| format!("note: {note}\n"));
-    format!("provider {}: {state}; {heard}\n{}", provider.kind, notes.collect::<String>())
+    format!("provider {}: {state}; {received}\n{}", provider.kind, notes.collect::<String>())
 }
 
 fn limits(status: &Status) -> Table {
@@ -181,7 +181,7 @@ fn limits(status: &Status) -> Table {
     right_aligned(table, 2..7)
 }
 
-/// How the upstream turns out to keep a limit, or what was measured of it.
+/// What was learned or measured about a limit.
 fn learned(limit: &LimitStatus) -> String {
     let frozen = (limit.frozen_ms > 0.0).then(|| format!("frozen for {}", seconds(limit.frozen_ms)));
     let differs = limit
@@ -193,8 +193,8 @@ fn learned(limit: &LimitStatus) -> String {
             shadow.calls, shadow.would_wait, shadow.would_refuse
         )
     });
-    let told: Vec<String> = frozen.into_iter().chain(differs).chain(shadow).collect();
-    if told.is_empty() { "–".to_owned() } else { told.join("; ") }
+    let parts: Vec<String> = frozen.into_iter().chain(differs).chain(shadow).collect();
+    if parts.is_empty() { "–".to_owned() } else { parts.join("; ") }
 }
 
 fn classes(status: &Status) -> Table {

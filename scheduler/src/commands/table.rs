@@ -15,7 +15,7 @@ pub(super) fn seconds(millis: f64) -> String {
     format!("{:.3} s", millis / 1e3)
 }
 
-/// The same with numbers in these columns.
+/// The same table with these columns aligned to the right, for numbers.
 pub(super) fn right_aligned(mut table: Table, columns: Range<usize>) -> Table {
     for column in columns {
         if let Some(column) = table.column_mut(column) {

@@ -10,41 +10,43 @@ use std::time::Duration;
 /// What `upstream` takes.
 #[derive(Debug, clap::Args)]
 pub struct UpstreamArgs {
-    /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; give several.
+    /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; may be repeated.
     ///
-    /// A limit is a token bucket that starts full and refills evenly. Options behind the period, each after a `;`, make it
-    /// another one: `burst=40` holds less than the capacity, `start=0` does not start full, `tick=1s` refills in ticks, `whole`
-    /// drops fractions of a unit at every refill. Or else one of `fixed-window` (the capacity in each period from the start),
-    /// `sliding-window` (in any period), `leaky-bucket` (rejected calls count too).
+    /// By default, a limit is a token bucket that starts full and refills evenly. Options follow
+    /// the period, each after a `;`. `burst=40` holds less than the capacity, and `start=0` starts
+    /// with that level. `tick=1s` refills in ticks, and `whole` drops fractions of a unit at every
+    /// refill. `fixed-window` (the capacity in each period from the start), `sliding-window` (in
+    /// any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
     #[arg(long = "limit", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
-    /// Where to listen.
+    /// The address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9490")]
     listen: SocketAddr,
-    /// The most accepted calls at the same time; any number otherwise. One too many gets a 429 without `Retry-After`.
+    /// The most calls in flight; without it, any number. A call beyond it gets a 429 without
+    /// `Retry-After`.
     #[arg(long, value_name = "N")]
     concurrency: Option<NonZeroUsize>,
-    /// In which headers an answer tells what a call took and what is left.
+    /// The headers in which an answer tells what a call took and what is left.
     #[arg(long, value_enum, value_name = "DIALECT", default_value_t)]
     dialect: DialectName,
-    /// How a 429 states the wait in `Retry-After`, if not as the dialect has it.
+    /// How a 429 states the wait in `Retry-After`, in place of the dialect's form.
     #[arg(long, value_enum, value_name = "FORM")]
     retry_after: Option<RetryAfterForm>,
-    /// How long an accepted call takes, in milliseconds.
+    /// The response time of an accepted call, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     response_ms: u64,
-    /// How much longer it may take at random, in milliseconds.
+    /// The longest random addition to the response time, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     jitter_ms: u64,
-    /// The seed of that.
+    /// The seed of the random additions.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// In which headers an answer tells something.
+/// The headers of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum DialectName {
-    /// What a call took, waits in milliseconds.
+    /// The cost of a call; waits in milliseconds.
     #[default]
     SentinelHub,
     /// `RateLimit-Policy` and `RateLimit`, with every limit; waits in seconds.
@@ -58,13 +60,13 @@ enum DialectName {
 enum RetryAfterForm {
     /// In milliseconds, as Sentinel Hub does.
     Ms,
-    /// In whole seconds, rounded up, as HTTP has it.
+    /// In whole seconds, rounded up, as in HTTP.
     Seconds,
     /// Not at all.
     None,
 }
 
-/// Serves until a signal, then says what it saw.
+/// Serves until a signal, then prints its counts.
 ///
 /// # Errors
 /// If the address is taken.
@@ -82,7 +84,7 @@ pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
 }
 
 impl UpstreamArgs {
-    /// What is enforced, for people.
+    /// The limits that are enforced, as text for people.
     fn limits(&self) -> Vec<String> {
         let policies = self.limits.iter().map(ToString::to_string);
         policies.chain(self.concurrency.map(|limit| format!("{limit} at the same time"))).collect()

@@ -1,4 +1,4 @@
-//! How a limit counts, and how fast.
+//! The algorithm and the period of a limit.
 
 use super::keys::value;
 use super::place::{ConfigError, Source};
@@ -12,11 +12,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
-/// As long as days and months mostly are: what the rates of their limits are taken from, and no window.
+/// The usual length of a day and of a month. It only determines rates; windows follow the calendar.
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
 
-/// The algorithms by name, and what people are told of each.
+/// The algorithms by name, with a description of each.
 pub(super) const ALGORITHMS: [(&str, &str); 6] = [
     ("token-bucket", "a bucket holds `capacity` and fills within `period`"),
     ("leaky-bucket", "the same seen from below; `drain_velocity` may stand for the period"),
@@ -26,7 +26,7 @@ pub(super) const ALGORITHMS: [(&str, &str); 6] = [
     ("quota", "`capacity` until `resets`; requests do not wait for it"),
 ];
 
-/// The algorithm by its name; a token bucket where none is given.
+/// The algorithm by its name; a token bucket if none is given.
 pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm, ConfigError> {
     let name = table.algorithm.as_ref().map_or("token-bucket", |name| name.get_ref().as_str());
     let algorithm = match name {
@@ -48,7 +48,7 @@ pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
     Ok(algorithm)
 }
 
-/// Keys that mean something to other algorithms only.
+/// Refuses keys that belong to other algorithms.
 fn check_keys(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<(), ConfigError> {
     let words = [
         ("aligned", span_of(&table.aligned), matches!(algorithm, Algorithm::FixedWindow(_)), "fixed-window"),
@@ -62,8 +62,9 @@ fn check_keys(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Res
     }
     let tokens = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
     match (&table.zone, calendar(algorithm)) {
-        (Some(zone), None) => Err(source
-            .fault(&zone.span(), "`zone` says whose days and months are meant; leave it out where there are none")),
+        (Some(zone), None) => {
+            Err(source.fault(&zone.span(), "`zone` is for windows of days and months; leave it out otherwise"))
+        }
         (Some(_) | None, _) => match &table.refill_interval {
             Some(interval) if !tokens => {
                 Err(source.fault(&interval.span(), "`refill_interval` is for buckets of tokens; give a `period`"))
@@ -77,7 +78,7 @@ fn span_of<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
     given.as_ref().map(Spanned::span)
 }
 
-/// About how long the windows of a calendar are.
+/// The approximate length of a calendar's windows.
 fn calendar(algorithm: &Algorithm) -> Option<Span> {
     match algorithm {
         Algorithm::FixedWindow(Alignment::Day(_)) | Algorithm::Quota(Some(Alignment::Day(_))) => Some(DAY),
@@ -91,7 +92,7 @@ fn calendar(algorithm: &Algorithm) -> Option<Span> {
     }
 }
 
-/// When windows begin, by its word.
+/// The beginning of windows, by its name.
 fn alignment(
     source: &Source,
     table: &LimitTable,
@@ -112,7 +113,7 @@ fn alignment(
     })
 }
 
-/// UTC where no zone is given.
+/// The time zone; UTC if none is given.
 fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
     let Some(zone) = &table.zone else { return Ok(TimeZone::UTC) };
     let unknown = |_| {
@@ -123,8 +124,9 @@ fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
     TimeZone::get(zone.get_ref()).map_err(unknown)
 }
 
-/// In which time an empty bucket fills: the period, or the time for one token times the capacity, or what drains in a second; or as
-/// long as windows of a calendar are, or calls are in flight.
+/// The time in which an empty bucket fills. It is the period, or follows from the time for one
+/// token, or from what drains in a second. For windows of a calendar and calls in flight it is
+/// their length.
 pub(super) fn period(
     source: &Source,
     table: &LimitTable,
@@ -159,7 +161,7 @@ pub(super) fn period(
     }
 }
 
-/// The length of what is cut by something else than a period.
+/// The length of limits that take no period.
 fn length_of_its_own(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<Option<Span>, ConfigError> {
     let length = match algorithm {
         Algorithm::Concurrency => table.time_to_live.as_ref().map(|time| (value(time), "`time_to_live`")),
@@ -182,7 +184,7 @@ fn missing(algorithm: &Algorithm) -> &'static str {
     match algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => "the limit needs a `period` or a `refill_interval`",
         Algorithm::Concurrency => {
-            "the limit needs a `time_to_live`: how long a call may be in flight of which nobody hears"
+            "the limit needs a `time_to_live`: how long a call may be in flight without being renewed or settled"
         }
         Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => "the limit needs a `period`",
     }
@@ -192,7 +194,7 @@ fn fault(source: &Source, at: Option<&Spanned<String>>, table: &LimitTable, reas
     source.fault(&at.map_or(table.name.span(), Spanned::span), reason)
 }
 
-/// Never in favour of the caller.
+/// Rounds up: a longer period is never in favour of the caller.
 fn rounded_up(nanos_and_micros: u128, by: Amount) -> Span {
     let nanos = nanos_and_micros.div_ceil(u128::from(by.micros()));
     Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Which requests a limit is for.
+//! The requests that a limit applies to.
 
 use super::place::{ConfigError, Source};
 use super::table::{LimitTable, PatternTable};
@@ -7,9 +7,9 @@ use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::spec::{Applies, Pattern};
 use toml::Spanned;
 
-/// A value that begins so is a regular expression.
+/// The first character of a regular expression.
 const REGEX: char = '^';
-/// A value that ends so is a prefix.
+/// The last character of a prefix.
 const ANYTHING: char = '*';
 
 /// `match`, `key` and `group` of a limit.

@@ -1,4 +1,5 @@
-//! The commented configuration that people start from. `deploy/rampmeter.toml` is a copy of it.
+//! Writes the commented configuration that users start from. `deploy/rampmeter.toml` is a copy of
+//! it.
 
 use super::algorithm::ALGORITHMS;
 use super::http::{CheckTable, HttpTable};
@@ -17,7 +18,7 @@ const HEAD: &str = "\
 ";
 
 const CHECK: &str = "\
-# What reverse proxies ask before they let a request through: /check.
+# The check that reverse proxies make before they let a request through: /check.
 ";
 
 const RESOURCE: &str = "\
@@ -48,7 +49,7 @@ capacity = 400000
 period = "PT744H"
 "#;
 
-/// A valid configuration with every key: what it means, and its default.
+/// A valid configuration with every key, its meaning and its default.
 #[must_use]
 pub fn default_file() -> String {
     let mut file = HEAD.to_owned();
@@ -72,7 +73,7 @@ fn write(file: &mut String, head: &str, keys: &[Key]) {
     }
 }
 
-/// What there is to choose from, where other code knows that.
+/// The choices of a key that other code lists.
 fn choices(key: &str) -> String {
     match key {
         "classes" => ClassTable::KEYS.iter().map(Key::item).collect(),
@@ -82,7 +83,7 @@ fn choices(key: &str) -> String {
     }
 }
 
-/// A table that a first configuration does not have.
+/// Writes a table that a first configuration does not have.
 fn write_commented_out(file: &mut String, intro: &str, head: &str, keys: &[Key]) {
     let example = |key: &Key| match key.shown {
         Shown::Given(value) => Key { shown: Shown::Example(value), ..*key },
@@ -99,7 +100,7 @@ mod tests {
     use crate::config::parse;
     use std::path::Path;
 
-    /// A table with its keys, what stands before and behind the key that is tried.
+    /// The keys of a table, and the text before and after the key that is tried.
     type Tried = (&'static [Key], &'static str, &'static str);
 
     const LIMITED: &str = "\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
@@ -121,7 +122,7 @@ mod tests {
         (LimitTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n", ""),
     ];
 
-    /// What has to stand beside a key, if anything has.
+    /// Further keys that a key needs, if any.
     fn beside(keys: &[Key], name: &str) -> &'static str {
         let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
         match name {
@@ -158,7 +159,7 @@ mod tests {
                         defaults += 1;
                     }
                     Shown::Example(value) => drop(with(value)),
-                    // They are in the file itself, or in what stands before.
+                    // These keys are in the file itself, or in the text before.
                     Shown::Given(_) | Shown::Table => {}
                 }
             }

@@ -1,4 +1,4 @@
-//! How the answers of a resource's upstream are read.
+//! The reader of an upstream's answers.
 
 use super::place::{ConfigError, Source};
 use super::table::ResourceTable;
@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use toml::Spanned;
 
-/// `dialect` and `retry_after_unit`; what nobody says is `usual`.
+/// The reader by `dialect` and `retry_after_unit`. Without `dialect` it is `usual`.
 pub(super) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> Result<Reader, ConfigError> {
     let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
     let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;

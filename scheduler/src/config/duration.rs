@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations in the notations of ISO 8601 and of people.
 
 use jiff::SignedDuration;
 use rampmeter_protocol::time::Span;
@@ -6,7 +6,7 @@ use rampmeter_protocol::time::Span;
 /// Reads ISO 8601 (`PT1M`) or the friendly form (`60s`, `1h 30m`).
 ///
 /// # Errors
-/// What would be right, if it is neither, or negative.
+/// What is allowed, if the text is neither, or the duration is negative.
 pub(crate) fn parse(text: &str) -> Result<Span, String> {
     let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
     let duration: SignedDuration = text.parse().map_err(|error| format!("{right}: {error}"))?;

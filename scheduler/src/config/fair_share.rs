@@ -1,4 +1,4 @@
-//! Between whom the classes of a resource are shared.
+//! The clients that share the classes of a resource.
 
 use super::place::{ConfigError, Source};
 use super::table::ResourceTable;
@@ -6,12 +6,12 @@ use rampmeter_protocol::bounds::MAX_LABEL_KEY;
 use rampmeter_scheduler_core::policy::spec::{FairShare, Weight};
 use toml::Spanned;
 
-/// The fair share that `table` asks for.
+/// The fair share of `table`, if it has one.
 pub(super) fn fair_share(source: &Source, table: &ResourceTable) -> Result<Option<FairShare>, ConfigError> {
     let Some(label) = &table.fair_share else {
         return match table.weights.values().next() {
             Some(weight) => {
-                Err(source.fault(&weight.span(), "weights need `fair_share`, the label whose values they are"))
+                Err(source.fault(&weight.span(), "weights need `fair_share`, the label that names clients"))
             }
             None => Ok(None),
         };

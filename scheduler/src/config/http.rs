@@ -1,4 +1,4 @@
-//! What is served over HTTP, as it is written.
+//! `[http]` and `[http.check]` of the file.
 
 use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable};
 use super::keys::keys;
@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// What is held back for less is not held back, and proxies wait for a minute themselves.
+/// A shorter delay has no effect, and proxies themselves give up after a minute.
 const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
-/// One is needed to ask for health; beyond the ports of an address lies nothing.
+/// Health needs one connection, and an address has no more ports than this.
 const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
 
 keys! {
@@ -61,7 +61,8 @@ keys! {
         /// Without this, none.
         #[serde(default)]
         trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
-        /// The labels, and where each comes from: "header:NAME", "path", "method", "client-address".
+        /// The labels, and where each comes from: "header:NAME", "path", "method",
+        /// "client-address".
         #[serde(default)]
         labels: BTreeMap<Spanned<String>, Spanned<String>> =
             Example(r#"{ client = "header:x-api-key", route = "path" }"#),
@@ -75,7 +76,7 @@ enum OnUnavailableTable {
     Allow,
 }
 
-/// What `table` says is to be served.
+/// The settings of `table`.
 pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSettings, ConfigError> {
     let defaults = HttpSettings::default();
     let front = table.front.unwrap_or(defaults.front);
@@ -123,7 +124,7 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
     })
 }
 
-/// An address alone is a network of one.
+/// A network. An address alone is a network of one address.
 fn network(source: &Source, text: &Spanned<String>) -> Result<IpNet, ConfigError> {
     let parsed =
         text.get_ref().parse().or_else(|_| text.get_ref().parse().map(IpNet::from as fn(std::net::IpAddr) -> _));

@@ -1,4 +1,4 @@
-//! What is served over HTTP, and to whom.
+//! The settings of HTTP, checked.
 
 use crate::provider::SecretPlace;
 use axum::http::HeaderName;
@@ -6,42 +6,43 @@ use ipnet::IpNet;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
-/// Connections at once, if nobody says otherwise: far more than a few reverse proxies keep open, and room for long polls.
+/// The default number of connections at once: far more than a few reverse proxies keep open, with
+/// room for long polls.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 4096;
 
 /// `[http]`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Where; nowhere if it is empty.
+    /// The address to listen on; none if it is empty.
     pub listen: String,
-    /// Whether permits are given here, beside health and metrics.
+    /// Whether permits are served too, beside health and metrics.
     pub front: bool,
-    /// The secret that the front's clients have to show.
+    /// The place of the token that the front's clients have to show.
     pub token: Option<SecretPlace>,
-    /// Connections at once.
+    /// The most connections at once.
     pub max_connections: usize,
-    /// What reverse proxies ask, if they may.
+    /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
 }
 
 /// `[http.check]`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckSettings {
-    /// The resource that is asked.
+    /// The resource of the requests.
     pub resource: Name,
-    /// In which class.
+    /// The class of the requests; by default that of the resource.
     pub class: Option<Name>,
-    /// How long an answer may be held back before it is a 429; not at all without.
+    /// How long an answer may be held back before it is a 429. Without it, no answer is held back.
     pub throttle: Option<Span>,
-    /// What to say when no scheduler answers.
+    /// The answer when no scheduler answers.
     pub on_unavailable: OnUnavailable,
-    /// Whose word counts for where a request comes from.
+    /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
-    /// The labels, and where each is taken from.
+    /// The labels and their sources.
     pub labels: Vec<(String, LabelSource)>,
 }
 
-/// What to say to a reverse proxy when no scheduler answers.
+/// The answer to a reverse proxy when no scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnavailable {
     /// 503.
@@ -51,16 +52,16 @@ pub enum OnUnavailable {
     Allow,
 }
 
-/// Where the value of a label is taken from.
+/// The source of a label's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelSource {
     /// A header of the original request.
     Header(HeaderName),
     /// The path of the original request, without its query.
     Path,
-    /// Its method.
+    /// The method of the original request.
     Method,
-    /// The address that it came from.
+    /// The address of the original client.
     ClientAddress,
 }
 

@@ -1,4 +1,4 @@
-//! The keys of the configuration as a table: name, parser, default, and what people are told.
+//! The keys of the configuration as a table: name, parser, default, and documentation.
 //!
 //! [`keys!`] makes three things of one list: the struct that serde reads, [`Key`]s for the
 //! [commented default file](super::default_file), and `fill`, which puts values into settings.
@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use toml::Spanned;
 
-/// A key, as people are told of it.
+/// A key with its documentation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     /// The name in Rust, which is `r#match` where the file has `match`.
@@ -36,7 +36,7 @@ impl Key {
         self.rust_name.trim_start_matches("r#")
     }
 
-    /// The key in the commented file; of a table, nothing.
+    /// Writes the key into the commented file. It writes nothing for a table.
     pub(super) fn write(&self, file: &mut String, beneath: &str) {
         let (mark, value) = match self.shown {
             Shown::Default(value) | Shown::Example(value) => ("#", value),
@@ -63,7 +63,7 @@ fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(file, "{line}").expect("a string takes every text");
 }
 
-/// A value that was given, as settings have it.
+/// The value of a key, in the type of the settings.
 pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
     given.get_ref().clone().into()
 }
@@ -71,12 +71,13 @@ pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
 /// Declares a table of the file. A row is
 ///
 /// ```text
-/// /// What people are told.
+/// /// The documentation of the key.
 /// name: Option<Spanned<Parser>> = Default("value") => field,
 /// ```
 ///
-/// The type reads the value and says what is wrong with it. `=> field` is for values that need no
-/// look at others: the generated `fill` puts them into that field of the settings named by `fills`.
+/// The type reads the value and reports what is wrong with it. `=> field` is for values that depend
+/// on no other key. The generated `fill` puts them into that field of the settings, whose type
+/// follows `fills`.
 macro_rules! keys {
     (
         $(#[$outer:meta])*
@@ -100,7 +101,8 @@ macro_rules! keys {
         }
 
         impl $table {
-            /// Puts what is given into `settings`, and leaves the rest of them as they are.
+            /// Puts the values that are given into `settings`, and leaves all other fields as they
+            /// are.
             pub(super) fn fill(&self, settings: &mut $settings) {
                 $($(
                     if let Some(given) = &self.$key {
@@ -130,7 +132,7 @@ macro_rules! keys {
         }
 
         impl $table {
-            /// Its keys, in the order in which the commented file has them.
+            /// The keys, in the order of the commented file.
             pub(super) const KEYS: &'static [$crate::config::keys::Key] = &[
                 $($crate::config::keys::Key {
                     rust_name: stringify!($key),

@@ -1,4 +1,4 @@
-//! From the file to what the core takes.
+//! Turns the file into checked settings.
 
 use super::algorithm::{algorithm, period};
 use super::applies::{applies, label_name};
@@ -27,35 +27,35 @@ use toml::Spanned;
 /// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How to reach NATS.
+    /// The settings of NATS.
     pub nats: NatsTable,
-    /// What to serve over HTTP.
+    /// The settings of HTTP.
     pub http: HttpSettings,
     /// The resources, at least one, none twice.
     pub resources: Vec<Configured>,
-    /// What is accepted, but has no effect yet.
+    /// Remarks on settings that have no effect.
     pub notes: Vec<Note>,
 }
 
 /// A valid resource.
 #[derive(Clone, Debug)]
 pub struct Configured {
-    /// All that the file says of it. It has no limits where these are the provider's.
+    /// The resource in the file. It has no limits if they come from the provider.
     pub spec: ResourceSpec,
-    /// Whom to ask for its limits.
+    /// The provider of the limits, if there is one.
     pub provider: Option<ProviderSettings>,
-    /// How its upstream's answers are read.
+    /// The reader of the upstream's answers.
     pub reader: Reader,
 }
 
 impl Configured {
-    /// Its name.
+    /// The name of the resource.
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.spec.name
     }
 
-    /// The resource with the limits of the file; nothing where it has none.
+    /// The resource with the limits of the file; nothing if it has none.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
         let has_limits = !self.spec.limits.is_empty();
@@ -76,7 +76,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     parse(path, &text)
 }
 
-/// Checks the configuration in `text`, which is said to come from `path`.
+/// Checks the configuration in `text`. Faults name `path` as its file.
 ///
 /// # Errors
 /// The first fault in it.
@@ -114,23 +114,23 @@ fn configured(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Confi
     };
     let provider = provider::settings(source, table.get_ref(), &spec.limits)?;
     match spec.limits.is_empty() {
-        // The rest is checked all the same.
-        true => checked(source, spanned, &ResourceSpec { limits: vec![stand_in()], ..spec.clone() })?,
+        // A placeholder limit lets the core check everything else.
+        true => checked(source, spanned, &ResourceSpec { limits: vec![placeholder_limit()], ..spec.clone() })?,
         false => checked(source, spanned, &spec)?,
     }
     Ok(Configured { spec, provider: Some(provider), reader })
 }
 
-/// Some limit, in place of those that are not known yet.
-fn stand_in() -> LimitSpec {
+/// A limit in place of the provider's, which are not known yet.
+fn placeholder_limit() -> LimitSpec {
     let unit = Name::new(REQUESTS).expect("a valid name");
     LimitSpec::new(unit.clone(), unit, Amount::ONE, Span::from_secs(1))
 }
 
-/// A valid resource as it is written, whose limits have to be written too.
+/// A valid resource with limits in the file.
 pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
     if let Some(provider) = &spanned.get_ref().provider {
-        return Err(source.fault(&provider.span(), "nobody is asked here; write the limits: [[resource.limit]]"));
+        return Err(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
     }
     let spec = written_spec(source, spanned)?;
     checked(source, spanned, &spec).map(|()| spec)
@@ -140,7 +140,7 @@ fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpe
     Resource::new(spec).map(drop).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
 }
 
-/// A resource as it is written, which the core has not looked at yet.
+/// The resource in the file, not yet checked by the core.
 fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
     let table = spanned.get_ref();
     let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?;
@@ -199,7 +199,7 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
     Ok(spec)
 }
 
-/// Where in the file the part of a resource stands that the core found wrong.
+/// The place in the file of the part that the core refuses.
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
     match error.place {

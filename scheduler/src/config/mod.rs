@@ -1,4 +1,4 @@
-//! The configuration file: read, checked, and turned into what the core takes.
+//! Reads and checks the configuration file, and turns it into the core's settings.
 //!
 //! `table` is the file as written, `default_file` what people start from; [`parse`] finds what is
 //! wrong with a file, and where.

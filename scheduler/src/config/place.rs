@@ -1,4 +1,4 @@
-//! Where in a file something is wrong.
+//! The place of a fault in a file.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,17 +12,17 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Something in it is wrong.
+    /// The file has a fault.
     #[error("{}:{place}: {reason}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The place in the file.
         place: Place,
-        /// What would be right.
+        /// What is wrong, or what is allowed.
         reason: String,
     },
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A file's text, to turn offsets into places.
+/// A file's text, which turns offsets into places.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,

@@ -1,4 +1,4 @@
-//! Who is asked for a resource's limits, as it is written.
+//! The provider of a resource's limits, in the file.
 
 use super::keys::keys;
 use super::place::{ConfigError, Source};
@@ -13,13 +13,13 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// Contracts change a few times a year; who has just bought a larger one does not want to wait for long.
+/// Contracts change a few times a year. After an upgrade, the new limits should count soon.
 const DEFAULT_CONTRACT_EVERY: Span = Span::from_secs(300);
-/// Far longer than an answer takes, and short beside the time between two questions.
+/// Far longer than an answer takes, and short beside the interval of questions.
 const DEFAULT_TIMEOUT: Span = Span::from_secs(10);
-/// More often than once in a second is a load on the provider, and less often than once in a day is hardly a schedule.
+/// Shorter intervals are a load on the provider, and longer ones miss changes for too long.
 const EVERY: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
-/// Nobody answers over TLS in less, and nobody who takes longer ever will.
+/// No answer over TLS comes sooner, and a later one hardly ever comes.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(60);
 
 keys! {
@@ -31,7 +31,7 @@ keys! {
         kind: Spanned<KindTable> = Given(r#""sentinel-hub""#),
         /// The service.
         base_url: Option<Spanned<String>> = Given(r#""https://services.sentinel-hub.com""#),
-        /// Where it gives out access tokens.
+        /// The endpoint that gives out access tokens.
         token_url: Option<Spanned<String>> =
             Given(r#""https://services.sentinel-hub.com/auth/realms/main/protocol/openid-connect/token""#),
         /// The environment variable with the client's id.
@@ -42,12 +42,12 @@ keys! {
         client_secret_file: Option<Spanned<String>> = Example(r#""/run/secrets/sh-client-secret""#),
         /// How often the service is asked for the limits.
         contract_every: Option<Spanned<String>> = Default(r#""5m""#),
-        /// How often it is asked what is left of them. Without this, never.
+        /// How often it is asked for their levels. Without this, never.
         levels_every: Option<Spanned<String>> = Example(r#""60s""#),
         /// How long an answer may take.
         timeout: Option<Spanned<String>> = Default(r#""10s""#),
         /// Whether http:// to other hosts than this one is allowed. It shows the secret
-        /// to all who can listen on the network.
+        /// to every listener on the network.
         allow_http: Option<Spanned<bool>> = Default("false"),
     }
 }
@@ -59,7 +59,7 @@ enum KindTable {
     SentinelHub,
 }
 
-/// Whom `table` says to ask about a resource whose limits are written as `limits`.
+/// The provider of `table`, for a resource with these `limits` in the file.
 pub(super) fn settings(
     source: &Source,
     table: &ProviderTable,
@@ -74,7 +74,7 @@ pub(super) fn settings(
     Ok(ProviderSettings { kind, contract_every, levels_every })
 }
 
-/// What the file says is what there is: nothing else may be said.
+/// The limits of the file as a contract. Keys of other kinds are refused.
 fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Result<Contract, ConfigError> {
     let ProviderTable { kind, base_url, token_url, client_id_env, client_secret_env, client_secret_file, .. } = table;
     let ProviderTable { contract_every, levels_every, timeout, allow_http, .. } = table;
@@ -90,7 +90,9 @@ fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Res
     ];
     let spans = texts.into_iter().flatten().map(Spanned::span).chain(allow_http.iter().map(Spanned::span));
     if let Some(span) = spans.min_by_key(|span| span.start) {
-        return Err(source.fault(&span, "`kind = \"static\"` means the limits of this file; nobody is asked for them"));
+        return Err(
+            source.fault(&span, "`kind = \"static\"` means the limits of this file; leave out the keys of a service")
+        );
     }
     if limits.is_empty() {
         return Err(source.fault(&kind.span(), "`kind = \"static\"` needs limits in this file: [[resource.limit]]"));
@@ -143,7 +145,8 @@ fn client_secret(source: &Source, table: &ProviderTable) -> Result<SecretPlace, 
     }
 }
 
-/// The name of an environment variable. Whoever writes the secret itself in its place is not shown it again.
+/// The name of an environment variable. The error does not show the text, since it may be the
+/// secret itself.
 pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let text = name.get_ref();
@@ -154,7 +157,7 @@ pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String
     Ok(text.clone())
 }
 
-/// A URL of which anybody may read everything.
+/// A URL without secrets, since logs show it.
 fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri, ConfigError> {
     let fault = |reason: &str| source.fault(&text.span(), reason);
     let uri: Uri = text.get_ref().parse().map_err(|_| fault("a URL is written like \"https://host/path\""))?;

@@ -1,4 +1,4 @@
-//! Durations that have to lie between two others.
+//! Durations within a range.
 
 use super::place::{ConfigError, Source};
 use super::value::optional_span;

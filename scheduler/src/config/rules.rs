@@ -1,4 +1,4 @@
-//! Rules: the limits of resources as they can be changed while schedulers run, in the words of the configuration.
+//! Rules: limits of resources that change while schedulers run, in the format of the configuration.
 
 use super::load::{limit_field, limit_spec};
 use super::place::{ConfigError, Source};
@@ -12,16 +12,16 @@ use std::ops::Range;
 use std::path::Path;
 use toml::{Spanned, Table, Value};
 
-/// Largest text with rules: half of what fits into one message of a server with its usual bound, so that rules of several files can be
-/// kept together.
+/// The largest text with rules: half of a NATS server's usual message, so that the rules of several
+/// files fit into one.
 const MAX_TEXT: usize = 512 * 1024;
 
-/// How the parser ends when it names what there is in a resource with rules.
+/// The end of the parser's message about an unknown key of a resource.
 const RESOURCE_KEYS: &str = "expected one of `name`, `applied`, `limit`";
-/// What it can't know.
+/// The addition to that message, which the parser can't know.
 const BELONGS_ELSEWHERE: &str = "; all else of a resource belongs to the configuration";
 
-/// Valid limits of some resources. Wrong ones can't be built: one fault anywhere, and there are none.
+/// Valid limits of some resources. One fault anywhere refuses all of them.
 ///
 /// ```
 /// use rampmeter_scheduler::config::parse_rules;
@@ -35,24 +35,24 @@ const BELONGS_ELSEWHERE: &str = "; all else of a resource belongs to the configu
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// One for each resource that has rules, none twice.
+    /// The rules of each resource, none twice.
     pub resources: Vec<ResourceRules>,
 }
 
-/// The limits of a resource: all of them.
+/// All limits of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceRules {
     /// The resource.
     pub name: Name,
-    /// At least one.
+    /// The limits, at least one.
     pub limits: Vec<LimitSpec>,
-    /// Who has applied them, if `rampmeter apply` was used.
+    /// The author of the rules, if `rampmeter apply` was used.
     pub applied: Option<Applied>,
-    /// The limits as they are written, for people.
+    /// The limits as TOML, for people.
     pub written: Vec<Table>,
 }
 
-/// Who has applied rules, when, and from what.
+/// The author, time and source of rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Applied {
@@ -66,7 +66,7 @@ pub struct Applied {
     pub sha256: String,
 }
 
-/// The text as it is written.
+/// The text with rules.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RulesTable {
@@ -74,7 +74,7 @@ struct RulesTable {
     resource: Vec<Spanned<ResourceRulesTable>>,
 }
 
-/// `[[resource]]`: of a resource, only limits can be changed while schedulers run.
+/// `[[resource]]`: only its limits can change while schedulers run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a resource")]
 struct ResourceRulesTable {
@@ -91,7 +91,7 @@ impl Rules {
         self.resources.iter().find(|rules| rules.name == *resource)
     }
 
-    /// These rules, with those of `others` in place of the same resources' and beside the rest.
+    /// These rules together with `others`, which replace those of the same resources.
     #[must_use]
     pub fn with(&self, others: &Rules) -> Rules {
         let kept = self.resources.iter().filter(|rules| others.of(&rules.name).is_none());
@@ -106,7 +106,7 @@ impl Rules {
         Rules { resources: self.resources.iter().filter(|rules| rules.name != *resource).cloned().collect() }
     }
 
-    /// As they are written and [read again](parse_rules).
+    /// The rules as text that [`parse_rules`] reads again.
     #[must_use]
     pub fn text(&self) -> String {
         self.resources.iter().map(ResourceRules::text).collect::<Vec<_>>().join("\n")
@@ -125,15 +125,15 @@ impl ResourceRules {
     }
 }
 
-/// The name first, then the rest in the order of the alphabet.
+/// The limit as text: the name first, then the other keys in alphabetical order.
 fn limit_text(limit: &Table) -> String {
     let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
-    // A table inside is written in braces: what follows its head would belong to it otherwise.
+    // An inner table is written in braces: with a header, the following keys would belong to it.
     let line = |(key, value): (&String, &Value)| format!("{key} = {value}\n");
     name.iter().chain(rest.iter()).map(line).collect()
 }
 
-/// Checks the rules in `text`, which is said to come from `path`. There have to be some.
+/// Checks the rules in `text`, at least one. Faults name `path` as its file.
 ///
 /// # Errors
 /// The first fault in it.
@@ -182,7 +182,7 @@ fn place_of(table: &ResourceRulesTable, error: &SpecError) -> Range<usize> {
     }
 }
 
-/// The limits of the resource with this index, as they are written.
+/// The limits of the resource with this index, as TOML.
 fn limits_in(text: &Table, resource: usize) -> Vec<Table> {
     let resource = text.get("resource").and_then(|resources| resources.get(resource));
     let limits = resource.and_then(|resource| resource.get("limit")).and_then(Value::as_array);

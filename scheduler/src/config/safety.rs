@@ -1,4 +1,4 @@
-//! What a crash may cost, and what happens without the store.
+//! What happens while the store does not answer.
 
 use super::keys::value;
 use super::place::{ConfigError, Source};
@@ -6,7 +6,8 @@ use super::table::{OnKvLoss, ResourceTable};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::OnStoreLoss;
 
-/// How long `ride` goes on where nobody says: longer than an election of the store's leader, and than a server's restart.
+/// The default of `ride_for`: longer than an election of the store's leader, and than a server's
+/// restart.
 const DEFAULT_RIDE: Span = Span::from_secs(30);
 
 /// `on_kv_loss` and `ride_for`.

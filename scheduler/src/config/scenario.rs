@@ -1,4 +1,4 @@
-//! A world to be simulated, as it is written.
+//! The file of a scenario: a world to simulate.
 
 use super::dialect::reader;
 use super::load::resource_spec;
@@ -23,7 +23,7 @@ use toml::Spanned;
 struct ScenarioTable {
     #[serde(default = "one")]
     seed: u64,
-    /// When the world ends; needed where a fleet makes calls without end.
+    /// The end of the world. It is needed if a fleet makes calls without end.
     until: Option<Spanned<String>>,
     resource: Spanned<ResourceTable>,
     #[serde(default)]
@@ -33,7 +33,7 @@ struct ScenarioTable {
     fleet: Vec<FleetTable>,
 }
 
-/// Least and most milliseconds of each way, and the part of messages that befalls each fault.
+/// The least and most milliseconds of each way, and the share of messages with each fault.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
@@ -46,16 +46,16 @@ struct NetworkTable {
     reordering: Option<Spanned<f64>>,
 }
 
-/// What the upstream really does, where that is not what the resource says.
+/// The real behaviour of the upstream, if it differs from the resource.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct UpstreamTable {
-    /// As `rampmeter upstream --limit` takes them.
+    /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
     concurrency: Option<NonZeroUsize>,
     dialect: DialectTable,
     retry_after: RetryAfterTable,
-    /// Other limits from some time on, which nobody is told of.
+    /// Other limits from some time on. The scheduler does not learn of them.
     changes: Vec<ChangeTable>,
 }
 
@@ -66,7 +66,7 @@ struct ChangeTable {
     limits: Vec<Spanned<String>>,
 }
 
-/// In which headers it tells what a call took and what is left.
+/// The headers that tell what a call took and what is left.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DialectTable {
@@ -85,14 +85,14 @@ enum RetryAfterTable {
     None,
 }
 
-/// An hour: whoever waits longer for a message has given up.
+/// The longest delay, an hour: no worker waits longer for a message.
 const LONGEST_DELAY_MS: f64 = 3_600_000.0;
 
 fn one() -> u64 {
     1
 }
 
-/// The world in `text`, which is said to come from `path`; `seed` takes the place of its own.
+/// The world in `text`. Faults name `path` as its file, and `seed` replaces the file's.
 ///
 /// # Errors
 /// The first fault in it.
@@ -115,7 +115,7 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
     Ok(world)
 }
 
-/// The name of the fleet that an error speaks of, where it speaks of one.
+/// The place of an error: the name of its fleet, if it has one.
 fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
     let fleet = match error {
         WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,

@@ -1,4 +1,4 @@
-//! A fleet of simulated workers, as it is written.
+//! A fleet of simulated workers, in the file.
 
 use super::place::{ConfigError, Source};
 use super::value::{span, time};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use toml::Spanned;
 
-/// Workers that are alike.
+/// A fleet of equal workers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FleetTable {
@@ -147,7 +147,7 @@ impl FleetTable {
         }
     }
 
-    /// Before the fleet ends, and the world.
+    /// The start of the fleet, which must be before its end and the world's.
     fn from(&self, source: &Source, end: Time) -> Result<Time, ConfigError> {
         let from = time(source, self.from.as_ref(), Time::ORIGIN)?;
         let until = time(source, self.until.as_ref(), Time::NEVER)?.min(end);
@@ -156,7 +156,7 @@ impl FleetTable {
     }
 }
 
-/// More of anything is more than a machine remembers.
+/// The largest number of anything: more would not fit into a machine's memory.
 const MOST: u64 = 1_000_000;
 
 fn whole(source: &Source, number: &Spanned<u64>, what: &str) -> Result<u32, ConfigError> {
@@ -185,11 +185,11 @@ fn draw(source: &Source, table: &Spanned<DrawTable>) -> Result<Draw, ConfigError
     match table.get_ref() {
         DrawTable::Always(units) => Ok(Draw::Always(amount(units)?)),
         DrawTable::Between { between: [least, most] } if least > most => {
-            Err(source.fault(&table.span(), format!("between the least and the most, not [{least}, {most}]")))
+            Err(source.fault(&table.span(), format!("`between` is the least and the most, not [{least}, {most}]")))
         }
         DrawTable::Between { between: [least, most] } => Ok(Draw::Between(amount(least)?, amount(most)?)),
         DrawTable::OneOf { one_of } if one_of.is_empty() => {
-            Err(source.fault(&table.span(), "one of at least one amount"))
+            Err(source.fault(&table.span(), "`one-of` needs at least one amount"))
         }
         DrawTable::OneOf { one_of } => Ok(Draw::OneOf(one_of.iter().map(amount).collect::<Result<_, _>>()?)),
         DrawTable::Exponential { mean, most } if mean > most => {
@@ -205,7 +205,7 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
             Ok(Arrivals::Poisson { per_second: *per_second })
         }
         ArrivalsTable::Poisson { .. } => {
-            Err(source.fault(&table.span(), "so much in a second is above 0 and at most 1e6"))
+            Err(source.fault(&table.span(), "a rate in calls per second is above 0 and at most 1e6"))
         }
         ArrivalsTable::Bursts { calls, every } => {
             let (calls, every) = (Spanned::new(table.span(), *calls), Spanned::new(table.span(), every.clone()));
@@ -214,7 +214,7 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
     }
 }
 
-/// How often something happens: not so often that nothing else does.
+/// An interval, long enough that other events happen too.
 fn positive(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     match span(source, text)? {
         span if span < Span::from_millis(1) => Err(source.fault(&text.span(), "this duration is at least 1 ms")),

@@ -1,4 +1,4 @@
-//! The configuration file as it is written: `[nats]`, resources, classes and limits.
+//! The tables of the configuration file: `[nats]`, resources, classes and limits.
 //!
 //! Unknown keys are errors. A new key is a row of its table, and its type reads its value.
 
@@ -81,13 +81,13 @@ keys! {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct ResourceTable fills ResourceSpec {
-        /// The name that workers ask by: the subject is rampmeter.permit.NAME.
+        /// The name in the requests of workers: the subject is rampmeter.permit.NAME.
         pub name: Spanned<String> = Given(r#""sentinel-hub""#),
-        /// What becomes of requests that no limit applies to: "allow" grants them at once,
+        /// What happens to requests that no limit applies to: "allow" grants them at once,
         /// "refuse" answers them with `no_limit`.
         pub unmatched: Option<Spanned<UnmatchedTable>> = Default(r#""allow""#) => unmatched,
-        /// The level of each bucket if the store never knew this resource: "full", "empty",
-        /// or "unproven", which is full but drawn on with care until calls have shown that it is.
+        /// The level of each bucket if the store never knew this resource: "full", "empty" or
+        /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.
         pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
         /// The headers in which the upstream tells of its limits. Without this: "plain", which
         /// reads Retry-After and nothing else. There are
@@ -98,7 +98,7 @@ keys! {
         /// The label whose values share each class fairly.
         /// Without this, requests of a class are served first come, first served.
         pub fair_share: Option<Spanned<String>> = Example(r#""client""#),
-        /// Clients that get more or less than others, which have a weight of 1. Needs `fair_share`.
+        /// Clients that get more or less than the usual weight of 1. Needs `fair_share`.
         #[serde(default)]
         pub weights: BTreeMap<String, Spanned<f64>> = Example("{ team-a = 3 }"),
         /// The class of requests that name none. Without this: the first class.
@@ -118,13 +118,13 @@ keys! {
         /// How much is set aside in the store ahead of need, as the time in which limits refill it.
         /// A crash may cost as much.
         pub reservation: Option<Spanned<Duration>> = Default(r#""300ms""#) => reservation,
-        /// What happens when the store does not answer and what was set aside is used up:
+        /// What happens when the store does not answer and the grant budget is used up:
         /// "hold" grants nothing more, "ride" goes on for `ride_for`.
         pub on_kv_loss: Option<OnKvLoss> = Default(r#""hold""#),
         /// How long "ride" goes on. If the scheduler dies meanwhile, its successor may admit
         /// too much: at most what the limits refill in this time.
         pub ride_for: Option<Spanned<Duration>> = Default(r#""30s""#),
-        /// How long after its start a permit lapses that was not used.
+        /// How long after its start an unused permit lapses.
         pub validity: Option<Spanned<Duration>> = Default(r#""5s""#) => validity,
         /// How many requests wait at once. Beyond it, requests are refused.
         pub max_waiting: Option<Spanned<Bound>> = Default("100000") => bounds.max_waiting,
@@ -145,7 +145,7 @@ keys! {
     }
 }
 
-/// What happens to requests that no limit is for.
+/// What happens to requests that no limit applies to.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum UnmatchedTable {
@@ -195,9 +195,9 @@ keys! {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct ClassTable fills ClassSpec {
-        /// The name that requests ask by.
+        /// The name in requests.
         pub name: Spanned<String> = Given(r#""bulk""#),
-        /// The share of each limit's capacity that the class leaves to those above it.
+        /// The share of each limit's capacity that the class leaves to more urgent ones.
         pub headroom: Option<Spanned<f64>> = Default("0.0") => headroom,
         /// How long the oldest request of the class waits before it goes first.
         /// Without this, it never does.
@@ -212,9 +212,9 @@ keys! {
     pub(super) struct LimitTable fills LimitSpec {
         /// The name, unique in the resource: status, metrics and answers use it.
         pub name: Spanned<String> = Given(r#""requests-per-minute""#),
-        /// What is counted. Every call costs one of "requests" unless it says otherwise.
+        /// The unit that is counted. Every call costs one of "requests" unless it says otherwise.
         pub unit: Option<Spanned<Name>> = Default(r#""requests""#) => unit,
-        /// How it is counted:
+        /// How the limit counts:
         pub algorithm: Option<Spanned<String>> = Default(r#""token-bucket""#),
         /// What a full bucket or an empty window has room for.
         #[serde(alias = "limit")]
@@ -233,13 +233,13 @@ keys! {
         pub zone: Option<Spanned<String>> = Default(r#""UTC""#),
         /// When a "quota" is reset: as `aligned` says, or "never".
         pub resets: Option<Spanned<String>> = Default(r#""never""#),
-        /// How long a call may be in flight that is neither renewed nor settled. For "concurrency".
+        /// How long a call may be in flight without being renewed or settled. For "concurrency".
         pub time_to_live: Option<Spanned<Duration>> = Example(r#""60s""#),
         /// The stock that is held back against jitter, in tokens. "auto" is the rate times 50 ms
         /// plus 1, at most a tenth of the capacity.
         pub margin: Option<Spanned<MarginTable>> = Default(r#""auto""#),
-        /// Whether the limit follows what the upstream turns out to give, because others use
-        /// the account or because it refills more slowly than it says.
+        /// Whether the limit follows what the upstream really gives. It may give less because other
+        /// clients use the account, or because it refills more slowly than it says.
         pub learn: Option<bool> = Default("true"),
         /// The least part of the rate that the upstream is taken to give.
         pub floor: Option<Spanned<f64>> = Default("0.1"),
@@ -252,8 +252,8 @@ keys! {
         /// Requests without them are not limited by it. Without this: one bucket for all.
         #[serde(default)]
         pub key: Vec<Spanned<String>> = Example(r#"["client"]"#),
-        /// Of the limits of a group, only the most specific one applies to a request: `per-client`
-        /// for all, and another one for `match = { client = "vip" }`.
+        /// Only the most specific limit of a group applies to a request: `per-client` for all, and
+        /// another one for `match = { client = "vip" }`.
         pub group: Option<Spanned<String>> = Example(r#""clients""#),
         /// Whether the limit is only measured: status and metrics tell which requests
         /// it would hold up, and it holds up none.

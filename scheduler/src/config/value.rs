@@ -9,10 +9,10 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// None at all would shut everybody out, and the core counts them in 32 bits.
+/// A bound of 0 would shut out all clients, and the core counts in 32 bits.
 const BOUNDS: RangeInclusive<usize> = 1..=u32::MAX as usize;
 
-/// A duration as people write it.
+/// A duration in the file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Duration(Span);
@@ -37,7 +37,7 @@ impl From<Duration> for Option<Span> {
     }
 }
 
-/// How much of something is kept at once.
+/// The most of something that is kept at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "usize")]
 pub(super) struct Bound(usize);

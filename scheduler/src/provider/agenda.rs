@@ -1,15 +1,15 @@
-//! When to ask a provider what. Time is an argument, and so is chance.
+//! Decides when to ask a provider which question. Time and jitter are arguments.
 
 use super::ProviderSettings;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Pause after a first failure; it doubles with each that follows.
+/// The pause after the first failure. It doubles with every further failure.
 const FIRST_PAUSE: Span = Span::from_secs(1);
-/// Longest pause after failures. What comes back is noticed within a minute, and what is away is
-/// not stormed.
+/// The longest pause after failures. A provider that recovers is noticed within a minute, and one
+/// that is down is not flooded.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
-/// What there is to ask for.
+/// A question to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// The limits.
@@ -18,9 +18,8 @@ pub enum Topic {
     Levels,
 }
 
-/// When which question is due: each as often as the settings say, at first at once. After a failure
-/// nothing at all is asked for a while, since a provider that refuses one question is not helped by
-/// another.
+/// When each question is due: at the start, and then at the interval of the settings. After a
+/// failure every question waits, since another one would not help a failing provider.
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
@@ -39,9 +38,9 @@ pub enum Topic {
 pub struct Agenda {
     contract: Item,
     levels: Option<Item>,
-    /// Failures since all was well.
+    /// Failures since all questions were last answered.
     failures: u32,
-    /// Nothing is asked before.
+    /// No question is asked before this time.
     quiet_until: Time,
 }
 
@@ -53,7 +52,7 @@ struct Item {
 }
 
 impl Agenda {
-    /// Everything is due at `now`.
+    /// An agenda with every question due at `now`.
     #[must_use]
     pub fn new(settings: &ProviderSettings, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
@@ -65,7 +64,7 @@ impl Agenda {
         }
     }
 
-    /// What to ask next, and when. Of two that are due at once the contract goes first.
+    /// The next question and its time. If both are due at once, the contract comes first.
     #[must_use]
     pub fn next(&self) -> (Time, Topic) {
         let contract = self.contract.due.max(self.quiet_until);
@@ -75,7 +74,7 @@ impl Agenda {
         }
     }
 
-    /// `topic` was answered at `now`.
+    /// Records that `topic` was answered at `now`.
     pub fn succeeded(&mut self, now: Time, topic: Topic) {
         let item = self.item(topic);
         item.failing = false;
@@ -85,8 +84,8 @@ impl Agenda {
         }
     }
 
-    /// `topic` was not answered at `now`. With `jitter`, from a half to one, many resources don't
-    /// come back together.
+    /// Records that `topic` was not answered at `now`. The pause is multiplied by `jitter`, from
+    /// 0.5 to 1, so that many resources don't retry together.
     pub fn failed(&mut self, now: Time, topic: Topic, jitter: f64) {
         let doubled = FIRST_PAUSE.nanos() << self.failures.min(16);
         let pause = doubled.min(LONGEST_PAUSE.nanos()) as f64 * jitter.clamp(0.5, 1.0);
@@ -98,7 +97,7 @@ impl Agenda {
         item.due = quiet_until;
     }
 
-    /// Whether the last answer to everything was one.
+    /// Whether the last try of every question was answered.
     #[must_use]
     pub fn is_well(&self) -> bool {
         !self.contract.failing && !self.levels.as_ref().is_some_and(|levels| levels.failing)

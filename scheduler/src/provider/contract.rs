@@ -1,4 +1,4 @@
-//! Sentinel Hub's contract: from its JSON to limits that make sense.
+//! Reads Sentinel Hub's contract: JSON to plausible limits.
 
 use super::error::{FailureKind, ProviderError, Question};
 use super::{Contract, ProvidedLimit};
@@ -9,8 +9,8 @@ use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::{MAX_LIMITS, MAX_PERIOD};
 use serde::Deserialize;
 
-/// By how much `nanosBetweenRefills` may differ from `samplingPeriod / capacity`, as one in so
-/// many: it is rounded.
+/// `nanosBetweenRefills` is rounded: it may differ from `samplingPeriod / capacity` by one part in
+/// this many.
 const ROUNDING: u64 = 1000;
 
 #[derive(Deserialize)]
@@ -37,11 +37,11 @@ struct Policy {
     nanos_between_refills: Option<f64>,
 }
 
-/// Reads a contract. Whatever is wrong with any part of it, none of it is believed; parts that this
-/// version can't keep to are noted.
+/// Reads a contract. A fault in any part rejects the whole contract. A part that this version can't
+/// keep to becomes a note.
 ///
 /// # Errors
-/// If it is not of the documented form, or makes no sense.
+/// If the contract is not of the documented form, or is implausible.
 pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     let mut contract = Contract::default();
     for entry in parse(body)?.data {
@@ -60,7 +60,7 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     }
 }
 
-/// What a type of Sentinel Hub's counts.
+/// The unit that a type of Sentinel Hub counts.
 pub(super) fn unit_of(type_name: &str) -> Option<Name> {
     let unit = match type_name {
         "REQUESTS" => "requests",
@@ -72,7 +72,7 @@ pub(super) fn unit_of(type_name: &str) -> Option<Name> {
 
 fn parse(body: &[u8]) -> Result<Body, ProviderError> {
     let json = &mut serde_json::Deserializer::from_slice(body);
-    // Where, not what: the path has no other names than ours.
+    // The message has only the path, which consists of known names, and not the received value.
     serde_path_to_error::deserialize(json).map_err(|error| {
         let reason = format!("not of the documented form at `{}`", error.path());
         ProviderError::new(Question::Contract, FailureKind::Malformed, reason)
@@ -106,15 +106,14 @@ fn capacity(unit: &Name, units: f64) -> Result<Amount, ProviderError> {
     }
 }
 
-/// Rounded so that nobody gets more than there is.
+/// Rounds down, so that the limit is never above the account's real one.
 pub(super) fn round_down(units: f64) -> Result<Amount, AmountError> {
     let above = Amount::round_up(units)?;
     let below = Amount::from_micros(above.micros().saturating_sub(1))?;
     Ok(if above.units() > units { below } else { above })
 }
 
-/// A refill interval that says something else than capacity and period do: nobody knows which of
-/// them is true.
+/// Refuses a refill interval that contradicts capacity and period: either could be wrong.
 fn check_interval(unit: &Name, capacity: Amount, period: Span, nanos: Option<f64>) -> Result<(), ProviderError> {
     let Some(nanos) = nanos else { return Ok(()) };
     let expected = period.nanos() as f64 / capacity.units();
@@ -126,7 +125,8 @@ fn check_interval(unit: &Name, capacity: Amount, period: Span, nanos: Option<f64
     Err(implausible(reason))
 }
 
-/// A name of ours is shown; anything else may be anything.
+/// A note on a type that this version does not know. It shows the type only if it is a valid name,
+/// since the text was received.
 fn unknown(type_name: &str) -> String {
     match Name::new(type_name) {
         Ok(name) => format!("limits of the unknown type `{name}` are ignored"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_contract_is_told_apart() {
+    fn faulty_contracts_are_malformed_or_implausible() {
         use FailureKind::{Implausible, Malformed};
         let policy = |capacity: &str, period: &str| {
             requests(&format!(r#"{{"capacity":{capacity},"samplingPeriod":"{period}"}}"#))
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_there_is() {
+    fn amounts_are_never_rounded_up() {
         for (units, micros) in [(0.0, 0), (1.0, 1_000_000), (0.1, 100_000), (2.5, 2_500_000), (1.0 / 3.0, 333_333)] {
             assert_eq!(round_down(units).map(Amount::micros), Ok(micros), "{units}");
         }

@@ -1,31 +1,31 @@
-//! What can go wrong when a provider is asked.
+//! The failures of a question to a provider.
 
 use std::fmt;
 
-/// Why a question has no answer, or none that is believed.
+/// Why a question has no answer, or no plausible one.
 ///
-/// Its text goes to logs, metrics, status and people. It is made of our own words, numbers and the
-/// system's errors: nothing that was received is repeated, since whoever answers may send a secret
-/// back.
+/// Its text appears in logs, metrics and status. It consists of the scheduler's own words, numbers
+/// and the system's errors. It repeats nothing that was received, since an answer may contain a
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{question}: {reason}")]
 pub struct ProviderError {
-    /// What was asked.
+    /// The question.
     pub question: Question,
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// What happened.
     pub reason: String,
 }
 
 impl ProviderError {
-    /// A failure.
+    /// A failure of `question`.
     pub(super) fn new(question: Question, kind: FailureKind, reason: impl Into<String>) -> Self {
         ProviderError { question, kind, reason: reason.into() }
     }
 }
 
-/// What a provider is asked.
+/// A question to a provider or its token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// For an access token.
@@ -46,31 +46,31 @@ impl fmt::Display for Question {
     }
 }
 
-/// A kind of failure, as metrics have it.
+/// A kind of failure, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Client id or secret can't be read here.
+    /// The client id or secret can't be read on this machine.
     Credentials,
     /// There is no connection.
     Unreachable,
     /// There was no answer in time.
     Timeout,
-    /// 400, 401 or 403: client id, secret or token are not accepted.
+    /// 400, 401 or 403: the client id, secret or token is not accepted.
     Unauthorized,
     /// 404 or 410: the endpoint is gone.
     Missing,
-    /// 429: asked too often.
+    /// 429: the scheduler asks too often.
     RateLimited,
     /// Any other status that is no success.
     Status,
     /// The answer is not of the documented form, or too long.
     Malformed,
-    /// The answer is of the form, and makes no sense.
+    /// The answer has the documented form, and makes no sense.
     Implausible,
 }
 
 impl FailureKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [FailureKind; 9] = [
         FailureKind::Credentials,
         FailureKind::Unreachable,
@@ -83,7 +83,7 @@ impl FailureKind {
         FailureKind::Implausible,
     ];
 
-    /// As the label of a metric.
+    /// The label in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

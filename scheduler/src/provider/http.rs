@@ -1,4 +1,4 @@
-//! One request, one bounded answer, over HTTPS.
+//! A client for single requests with bounded answers, over HTTPS.
 
 use super::error::{FailureKind, ProviderError, Question};
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rampmeter_protocol::time::Span;
 
-/// Longest answer that is read, in bytes. A contract has about one thousand.
+/// The longest answer that is read, in bytes. A contract has about one thousand.
 const MAX_BODY: usize = 1 << 20;
 
-/// Asks with a deadline for everything from connecting to the last byte. Redirects are not
-/// followed: what is asked of one host is no other's to know.
+/// A client with one deadline for everything from connecting to the last byte. It follows no
+/// redirect, since another host must not learn the request.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     client: AnyClient,
@@ -24,16 +24,16 @@ pub(super) struct Http {
 #[derive(Clone, Debug)]
 enum AnyClient {
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
-    /// For a trial on one machine, which may have no certificates.
+    /// For `http://` addresses, on machines that may have no certificates.
     Plain(Client<HttpConnector, Full<Bytes>>),
 }
 
 impl Http {
-    /// A client that trusts whom the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`). Without
-    /// `tls` it speaks `http://` only.
+    /// A client with the certificates of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    /// Without `tls` it accepts `http://` only.
     ///
     /// # Errors
-    /// If the system trusts nobody.
+    /// If the system has no certificates.
     pub(super) fn new(timeout: Span, tls: bool) -> std::io::Result<Self> {
         let client = Client::builder(TokioExecutor::new());
         if !tls {
@@ -46,7 +46,7 @@ impl Http {
     /// The body of a successful answer.
     ///
     /// # Errors
-    /// Everything else, by kind.
+    /// Any other outcome, by its kind.
     pub(super) async fn send(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
         match tokio::time::timeout(self.timeout.duration(), self.answer(question, request)).await {
             Ok(answer) => answer,
@@ -77,10 +77,10 @@ impl Http {
     }
 }
 
-/// What a status that is no success means.
+/// The failure that a status means.
 fn refused(question: Question, status: StatusCode) -> ProviderError {
     let (kind, meaning) = match status.as_u16() {
-        // OAuth's word for a client that is not known.
+        // OAuth answers 400 to an unknown client.
         400 if question == Question::Token => (FailureKind::Unauthorized, "client id or secret are not accepted"),
         401 | 403 => (FailureKind::Unauthorized, "client id, secret or token are not accepted"),
         404 | 410 => (FailureKind::Missing, "there is no such endpoint any more"),

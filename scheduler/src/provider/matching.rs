@@ -1,4 +1,4 @@
-//! Which of a resource's limits a provider speaks of: those of the same unit and period.
+//! Matches a provider's limits with those of a resource, by unit and period.
 
 use super::{Contract, ProvidedLevel, ProvidedLimit};
 use rampmeter_protocol::amount::Amount;
@@ -8,7 +8,7 @@ use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use std::fmt;
 
-/// Periods that have a name of their own; a month of Sentinel Hub's has 31 days.
+/// Periods with a name. A month of Sentinel Hub has 31 days.
 const NAMED: [(Span, &str); 5] = [
     (Span::from_secs(1), "second"),
     (Span::from_secs(60), "minute"),
@@ -17,16 +17,16 @@ const NAMED: [(Span, &str); 5] = [
     (Span::from_secs(744 * 3600), "month"),
 ];
 
-/// A limit that the provider gives another capacity than it has.
+/// A limit for which the provider states another capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLimit {
     /// Its name in the resource.
     pub name: Name,
-    /// What it has.
+    /// The capacity that counts now.
     pub known: Amount,
-    /// What the provider gives.
+    /// The capacity that the provider states.
     pub capacity: Amount,
-    /// In which time an empty bucket fills, which is the same.
+    /// The time in which an empty bucket fills. The provider states the same.
     pub period: Span,
 }
 
@@ -36,20 +36,20 @@ impl fmt::Display for NewLimit {
     }
 }
 
-/// What a provider says of the level of a limit.
+/// The level that a provider states for a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLevel {
     /// The limit's name in the resource.
     pub name: Name,
-    /// What its bucket holds there.
+    /// What the provider's bucket holds.
     pub remaining: Amount,
 }
 
-/// Where a contract gives another capacity than `limits` have.
+/// The limits for which a contract states another capacity.
 #[must_use]
 pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
     let changed = limits.iter().map(Limit::spec).filter_map(|limit| {
-        let provided = contract.limits.iter().find(|provided| speaks_of(provided, limit))?;
+        let provided = contract.limits.iter().find(|provided| is_same_limit(provided, limit))?;
         (provided.capacity != limit.capacity).then(|| NewLimit {
             name: limit.name.clone(),
             known: limit.capacity,
@@ -60,30 +60,30 @@ pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
     changed.collect()
 }
 
-/// What a contract has and `limits` have not.
+/// The limits of a contract that `limits` does not have.
 #[must_use]
 pub fn unmatched<'a>(limits: &[Limit], contract: &'a Contract) -> Vec<&'a ProvidedLimit> {
-    let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| speaks_of(provided, limit.spec()));
+    let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| is_same_limit(provided, limit.spec()));
     contract.limits.iter().filter(|provided| !is_matched(provided)).collect()
 }
 
-/// The levels of those `limits` of which the provider tells one.
+/// The levels that a provider states for some of `limits`.
 #[must_use]
 pub fn new_levels(limits: &[Limit], levels: &[ProvidedLevel]) -> Vec<NewLevel> {
-    let told = limits.iter().map(Limit::spec).filter_map(|limit| {
+    let levels = limits.iter().map(Limit::spec).filter_map(|limit| {
         let level = levels
             .iter()
             .find(|level| limit.applies.is_everything() && level.unit == limit.unit && level.period == limit.period)?;
         Some(NewLevel { name: limit.name.clone(), remaining: level.remaining })
     });
-    told.collect()
+    levels.collect()
 }
 
-fn speaks_of(provided: &ProvidedLimit, limit: &LimitSpec) -> bool {
+fn is_same_limit(provided: &ProvidedLimit, limit: &LimitSpec) -> bool {
     limit.applies.is_everything() && provided.unit == limit.unit && provided.period == limit.period
 }
 
-/// The limits of a resource that has none of its own, with names like `requests-per-minute`.
+/// The limits of a resource without configured ones, with names such as `requests-per-minute`.
 #[must_use]
 pub fn limits_of(contract: &Contract) -> Vec<LimitSpec> {
     contract.limits.iter().map(spec).collect()
@@ -94,8 +94,8 @@ fn spec(provided: &ProvidedLimit) -> LimitSpec {
     LimitSpec::new(name(&unit, period), unit, capacity, period)
 }
 
-/// A unit that leaves no room for its period keeps its name: a resource that gets two of them is
-/// refused.
+/// The name of a limit. If the name would be too long, it is the unit alone; a resource with two
+/// such limits is refused.
 fn name(unit: &Name, period: Span) -> Name {
     let named = NAMED.iter().find(|(known, _)| *known == period).map(|(_, name)| (*name).to_owned());
     let period = named.unwrap_or_else(|| match period.nanos().is_multiple_of(1_000_000_000) {

@@ -1,21 +1,19 @@
-//! Who knows an account's limits: the configuration, or a service of the upstream's.
+//! The source of an account's limits: the configuration, or a service of the upstream.
 //!
-//! A third kind of provider is a type that implements [`Provider`], a variant of [`Kind`] with its
-//! settings and of [`ProviderSource`], and what its table needs in `config/provider.rs`. When it is
-//! asked, how it is left alone after failures, who hears of it and what is made of its answers are
-//! the same for all.
+//! A new kind of provider is a type that implements [`Provider`]. It needs a variant of [`Kind`]
+//! with its settings, a variant of [`ProviderSource`], and its keys in `config/provider.rs`. All
+//! kinds share the times of questions, the pauses after failures, and the use of the answers.
 //!
-//! * After a failure a provider is left alone for 1 s, doubled up to 60 s, with jitter. The access
-//!   token outlives the term.
+//! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
+//!   The access token outlives the term.
 //! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or
-//!   contradicts itself is a failure like a 500. A part that no token bucket can keep (`PT0S`) is a
+//!   contradictory is a failure like a 500. A part that no token bucket can keep (`PT0S`) is a
 //!   note.
 //! * A secret is read when a token is needed, and no structure that is printed holds it. An error
-//!   about a provider consists of our own words and repeats nothing that was received. Libraries
-//!   that see headers log at `debug` at most. `tests/tests/system/secrets.rs` looks for secrets in
-//!   all output.
+//!   about a provider repeats nothing that was received. Libraries that see headers never log below
+//!   `debug`. `tests/tests/system/secrets.rs` looks for secrets in all output.
 //! * The signature of an access token is not checked: the token comes straight from the token
-//!   endpoint, and its `sub` only makes a path.
+//!   endpoint. Its `sub` only becomes part of a path.
 
 pub mod agenda;
 mod contract;
@@ -37,28 +35,28 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use sentinel_hub::SentinelHub;
 
-/// Which provider to ask, and when.
+/// The provider to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
-    /// Which.
+    /// The kind of provider.
     pub kind: Kind,
-    /// How often to ask for the limits.
+    /// The interval of questions for the limits.
     pub contract_every: Span,
-    /// How often to ask for levels, if at all.
+    /// The interval of questions for levels; none if they are not asked for.
     pub levels_every: Option<Span>,
 }
 
-/// A kind of provider with what it needs.
+/// A kind of provider with its settings.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// The configuration file, which gives these limits.
+    /// The configuration file, with these limits.
     Static(Contract),
-    /// Sentinel Hub's or Copernicus' own service.
+    /// The service of Sentinel Hub or Copernicus.
     SentinelHub(sentinel_hub::SentinelHubSettings),
 }
 
 impl Kind {
-    /// As configuration and status write it.
+    /// The name in configuration and status.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -67,11 +65,10 @@ impl Kind {
         }
     }
 
-    /// Makes the provider ready to be asked. Nothing is asked yet.
+    /// Opens the provider. It asks no question yet.
     ///
     /// # Errors
-    /// If its secrets can't be read, or the system gives no certificates to check an upstream's
-    /// with.
+    /// If its secrets can't be read, or the system has no certificates for TLS.
     pub fn open(&self, clock: Clock) -> anyhow::Result<ProviderSource> {
         match self {
             Kind::Static(contract) => Ok(ProviderSource::Static(Static(contract.clone()))),
@@ -82,12 +79,12 @@ impl Kind {
     }
 }
 
-/// A provider of any kind.
+/// An open provider of any kind.
 #[derive(Debug)]
 pub enum ProviderSource {
     /// The configuration file.
     Static(Static),
-    /// Sentinel Hub's or Copernicus' own service.
+    /// The service of Sentinel Hub or Copernicus.
     SentinelHub(Box<SentinelHub>),
 }
 
@@ -107,7 +104,7 @@ impl Provider for ProviderSource {
     }
 }
 
-/// The configuration file as a provider: its limits are what they are.
+/// The configuration file as a provider: its limits never change, and it knows no levels.
 #[derive(Clone, Debug)]
 pub struct Static(Contract);
 

@@ -1,4 +1,4 @@
-//! An access token for client credentials, kept for as long as it is good.
+//! Gets an access token for client credentials, and keeps it while it is valid.
 
 use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
@@ -12,32 +12,32 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Who asks, and where for a token.
+/// The client's credentials, and the endpoint that takes them.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The token endpoint.
     pub token_url: Uri,
-    /// Where the client's id is.
+    /// Where the client id is kept.
     pub client_id: SecretPlace,
-    /// Where its secret is.
+    /// Where the client secret is kept.
     pub client_secret: SecretPlace,
 }
 
 impl Credentials {
-    /// Looks whether both can be read, and who else may.
+    /// Checks that both can be read, and warns if every user of the machine can read the secret.
     ///
     /// # Errors
-    /// Why not.
+    /// Why one of them can't be read.
     pub(super) fn check(&self) -> Result<(), String> {
         self.client_id.read()?;
         self.client_secret.read()?;
         if self.client_secret.is_open_to_all() {
-            tracing::warn!("everybody may read {}; `chmod o-r` it", self.client_secret);
+            tracing::warn!("every user of this machine may read {}; run `chmod o-r` on it", self.client_secret);
         }
         Ok(())
     }
 
-    /// OAuth's form of a request by client credentials (RFC 6749, 4.4.2).
+    /// The form for a token by client credentials (RFC 6749, 4.4.2).
     fn form(&self) -> Result<SecretString, String> {
         let (id, secret) = (self.client_id.read()?, self.client_secret.read()?);
         let [id, secret] =
@@ -46,7 +46,7 @@ impl Credentials {
     }
 }
 
-/// Gives the token that is good now. There is one owner, so that no two ask at once.
+/// Provides a valid token. It has one owner, so that two tasks never request a token at once.
 #[derive(Debug)]
 pub(super) struct OAuth {
     http: Http,
@@ -60,10 +60,10 @@ impl OAuth {
         OAuth { http, clock, credentials, token: None }
     }
 
-    /// The token in hand, or a new one shortly before its end.
+    /// The current token, or a new one if the current one ends soon.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no token.
     pub(super) async fn token(&mut self) -> Result<AccessToken, ProviderError> {
         let now = self.clock.now();
         if let Some(token) = self.token.as_ref().filter(|token| now < token.refresh_at) {
@@ -77,7 +77,7 @@ impl OAuth {
         Ok(token)
     }
 
-    /// The API does not accept the token in hand.
+    /// Drops the current token, which the API does not accept.
     pub(super) fn forget(&mut self) {
         self.token = None;
     }

@@ -1,23 +1,22 @@
-//! What a provider is asked, and what it tells.
+//! The interface of a provider, and its answers.
 
 use super::error::ProviderError;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
-/// Tells an account's limits, and where it can also what their buckets hold.
+/// Knows an account's limits, and perhaps the levels of their buckets.
 ///
-/// A provider is asked one question at a time, by whoever leads the resource, and keeps between
-/// questions what it needs to ask, such as an access token. A question may be given up at any
-/// await. An error says what went wrong, and neither a secret nor anything else that the other side
-/// sent; everything that is believed was checked, so that limits which make no sense are an error
-/// too. Whoever asks keeps the limits that were known before, and asks again later.
+/// The leader of the resource asks one question at a time. The provider keeps what it needs between
+/// questions, such as an access token. A question may be dropped at any await. An error contains no
+/// secret and nothing that the other side sent. Every answer is checked, and implausible limits are
+/// an error too. After an error the leader keeps the known limits and asks again later.
 ///
 /// ```
 /// use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
 /// use rampmeter_scheduler::provider::{Contract, ProvidedLevel, ProvidedLimit, Provider, ProviderError};
 ///
-/// /// An upstream that allows everybody the same.
+/// /// An upstream with the same limit for all accounts.
 /// struct SameForAll;
 ///
 /// impl Provider for SameForAll {
@@ -33,40 +32,40 @@ use rampmeter_protocol::time::Span;
 /// }
 /// ```
 pub trait Provider: Send {
-    /// All limits of the account, at least one, none twice.
+    /// All limits of the account: at least one, and none twice.
     fn limits(&mut self) -> impl Future<Output = Result<Contract, ProviderError>> + Send;
 
-    /// What the account's buckets hold now; nothing where the provider does not tell.
+    /// The present levels of the account's buckets; nothing if the provider does not tell them.
     fn levels(&mut self) -> impl Future<Output = Result<Option<Vec<ProvidedLevel>>, ProviderError>> + Send;
 }
 
-/// What an account may do.
+/// The limits of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contract {
-    /// Its limits, as token buckets.
+    /// The limits, as token buckets.
     pub limits: Vec<ProvidedLimit>,
-    /// What it has beside them that this version can't keep to, for people.
+    /// Further limits that this version can't keep to, as text for people.
     pub notes: Vec<String>,
 }
 
 /// One limit of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvidedLimit {
-    /// What it counts.
+    /// The unit that the limit counts.
     pub unit: Name,
-    /// What a full bucket holds.
+    /// The capacity of the bucket.
     pub capacity: Amount,
-    /// In which time an empty bucket fills.
+    /// The time in which an empty bucket fills.
     pub period: Span,
 }
 
-/// What one bucket of an account holds.
+/// The level of one bucket of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvidedLevel {
-    /// What it counts.
+    /// The unit that the limit counts.
     pub unit: Name,
-    /// In which time it fills: with the unit, what tells it from the others.
+    /// The time in which an empty bucket fills. Unit and period together identify the bucket.
     pub period: Span,
-    /// What is left, rounded down.
+    /// The level, rounded down.
     pub remaining: Amount,
 }

@@ -1,15 +1,15 @@
-//! Where secrets are kept, and reading them.
+//! The places of secrets, and their reading.
 
 use secrecy::SecretString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Longest secret that is read, in bytes: a key in PEM fits many times over, a file that was named
-/// by mistake does not.
+/// The longest secret that is read, in bytes. A PEM key fits many times over; a file named by
+/// mistake often does not.
 const MAX_SECRET: u64 = 64 * 1024;
 
-/// Where a secret is kept. It is read when it is needed, so that one which is replaced is taken
-/// without a restart, and no part of the configuration ever holds it.
+/// Where a secret is kept. The secret is read when it is needed, so that a replaced one counts
+/// without a restart. No part of the configuration ever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretPlace {
     /// In the environment variable of this name.
@@ -22,7 +22,7 @@ impl SecretPlace {
     /// The secret, without the newline that ends a file.
     ///
     /// # Errors
-    /// Why there is none, without any of it.
+    /// Why there is no secret. The text contains no part of it.
     pub(crate) fn read(&self) -> Result<SecretString, String> {
         let text = match self {
             SecretPlace::Env(name) => std::env::var(name).map_err(|error| match error {
@@ -47,7 +47,7 @@ impl SecretPlace {
         std::fs::read_to_string(path).map_err(cannot)
     }
 
-    /// Whether everybody on this machine may read it.
+    /// Whether every user of this machine may read the secret.
     #[cfg(unix)]
     pub(crate) fn is_open_to_all(&self) -> bool {
         use std::os::unix::fs::PermissionsExt;
@@ -57,7 +57,7 @@ impl SecretPlace {
         }
     }
 
-    /// Whether everybody on this machine may read it; this system does not tell.
+    /// Whether every user of this machine may read the secret. This system does not tell.
     #[cfg(not(unix))]
     pub(crate) fn is_open_to_all(&self) -> bool {
         false
@@ -112,16 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn a_missing_secret_is_named() {
         let nowhere = SecretPlace::File("/nowhere/secret".into());
         assert!(nowhere.read().unwrap_err().starts_with("the file /nowhere/secret can't be read: "));
-        let unset = SecretPlace::Env("RAMPMETER_NOBODY_SETS_THIS".to_owned());
-        let expected = "the environment variable `RAMPMETER_NOBODY_SETS_THIS` is not set";
+        let unset = SecretPlace::Env("RAMPMETER_NEVER_SET".to_owned());
+        let expected = "the environment variable `RAMPMETER_NEVER_SET` is not set";
         assert_eq!(unset.read().unwrap_err(), expected);
     }
 
     #[test]
-    fn a_file_that_everybody_may_read_is_noticed() {
+    fn a_file_that_every_user_may_read_is_noticed() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let place = SecretPlace::File(file.path().to_owned());
         for (mode, open) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {

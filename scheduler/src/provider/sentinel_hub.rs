@@ -1,7 +1,7 @@
-//! Sentinel Hub, and Copernicus Data Space, which runs the same software.
+//! The service of Sentinel Hub, and of Copernicus Data Space, which runs the same software.
 //!
-//! Both endpoints were announced to go away, so that nothing depends on them: what they don't tell
-//! is in the configuration.
+//! The removal of both endpoints has been announced, so nothing depends on them. What they don't
+//! tell comes from the configuration.
 
 use super::contract;
 use super::error::{FailureKind, ProviderError, Question};
@@ -20,21 +20,21 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 
-/// What stays as it is in a user's id; nothing that would end a path or a query's value does.
+/// Characters to escape in a user's id: all that could end a path or a query value.
 const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// Where the service is, and who asks.
+/// The address of the service, and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct SentinelHubSettings {
-    /// What comes before `/aux/ratelimit`: a URL without a slash at its end.
+    /// The URL in front of `/aux/ratelimit`, without a slash at its end.
     pub base_url: String,
-    /// Who asks.
+    /// The credentials of the client.
     pub credentials: Credentials,
-    /// How long an answer may take.
+    /// The longest time that an answer may take.
     pub timeout: Span,
 }
 
-/// Sentinel Hub's service of rate limits.
+/// A client of Sentinel Hub's rate limit endpoints.
 #[derive(Debug)]
 pub struct SentinelHub {
     http: Http,
@@ -52,8 +52,8 @@ impl SentinelHub {
         Ok(SentinelHub { http, oauth, base_url: settings.base_url.clone() })
     }
 
-    /// Asks, and once more with a new token if the one in hand is not accepted: it may have been
-    /// revoked.
+    /// Asks, and asks once more with a new token if the current one is not accepted: it may have
+    /// been revoked.
     async fn get(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
         match self.get_once(question, path).await {
             Err(error) if error.kind == FailureKind::Unauthorized && error.question == question => {

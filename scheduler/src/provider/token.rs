@@ -1,4 +1,4 @@
-//! An access token and what is read from it.
+//! An access token and its claims.
 
 use super::error::{FailureKind, ProviderError, Question};
 use base64::Engine;
@@ -8,22 +8,22 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A token is replaced this long before its end, or when nine tenths of its life have passed: no
-/// question may meet its end.
+/// A token is replaced this long before its end, or after nine tenths of its life if that is later.
+/// No question may outlive its token.
 const BEFORE_END: Span = Span::from_secs(60);
-/// How long a token counts that does not say.
+/// The life of a token that does not state one.
 const DEFAULT_LIFE: Span = Span::from_secs(60);
-/// No token counts for longer, whatever it says: what was revoked is found out within a day.
+/// The longest life of a token, whatever it states: a revoked token is replaced within a day.
 const MAX_LIFE: Span = Span::from_secs(86_400);
 
-/// An access token. Its `Debug` does not show it.
+/// An access token. Its `Debug` output hides the token.
 #[derive(Clone, Debug)]
 pub(super) struct AccessToken {
-    /// The header that shows it to the API.
+    /// The header that carries the token.
     pub(super) authorization: HeaderValue,
-    /// Whose it is, for the paths of the API.
+    /// The owner of the token, for the paths of the API.
     pub(super) subject: String,
-    /// When to ask for another one.
+    /// The time to request another token.
     pub(super) refresh_at: Time,
 }
 
@@ -34,7 +34,7 @@ struct TokenAnswer {
     expires_in: Option<f64>,
 }
 
-/// The claims that are of use.
+/// The claims that are used.
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
@@ -42,10 +42,10 @@ struct Claims {
 }
 
 impl AccessToken {
-    /// Reads the answer to a question that was asked at `asked`, when wall time was `unix_ms`.
+    /// Reads the answer to a request that was sent at `asked`, when wall time was `unix_ms`.
     ///
     /// # Errors
-    /// If it has no token, or the token does not say whose it is.
+    /// If the answer has no token, or the token does not state its owner.
     pub(super) fn read(body: &[u8], asked: Time, unix_ms: u64) -> Result<Self, ProviderError> {
         let answer: TokenAnswer = parse(body).ok_or_else(|| malformed("it is not JSON with an `access_token`"))?;
         let claims = claims(&answer.access_token).ok_or_else(|| malformed("the token is not a JWT"))?;
@@ -62,23 +62,24 @@ impl AccessToken {
     }
 }
 
-/// For how long to use a token of which is said that it lives for so many seconds.
+/// How long to use a token with a stated life of `secs` seconds.
 fn useful_life(secs: Option<f64>) -> Span {
-    let told = secs.filter(|secs| secs.is_finite()).map(|secs| Span::from_millis((secs * 1e3).max(0.0) as u64));
-    let life = told.unwrap_or(DEFAULT_LIFE).min(MAX_LIFE);
+    let stated = secs.filter(|secs| secs.is_finite()).map(|secs| Span::from_millis((secs * 1e3).max(0.0) as u64));
+    let life = stated.unwrap_or(DEFAULT_LIFE).min(MAX_LIFE);
     let tenth = Span::from_nanos(life.nanos() / 10);
     life.saturating_sub(tenth.min(BEFORE_END))
 }
 
-/// The claims of a JWT. Its signature is not checked: the token came straight from the token
-/// endpoint, whose certificate was, and nothing is allowed on the strength of what it says; `sub`
-/// merely goes into the path of a question that the API itself accepts or refuses.
+/// The claims of a JWT. Its signature is not checked: the token comes straight from the token
+/// endpoint, whose certificate was checked, and no claim permits anything. `sub` only becomes part
+/// of a path, and the API decides about that request.
 fn claims(token: &str) -> Option<Claims> {
     let payload = token.split('.').nth(1)?;
     parse(&URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?)
 }
 
-/// Serde's errors show what they could not read, and here that may be a secret.
+/// Serde's errors quote the text that they could not read, which may be a secret here, so they are
+/// dropped.
 fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::from_slice(text).ok()
 }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_shown() {
+    fn an_invalid_token_is_not_shown() {
         let bodies = [
             String::new(),
             "canary".to_owned(),

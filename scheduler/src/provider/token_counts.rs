@@ -1,4 +1,4 @@
-//! Sentinel Hub's token counts: what an account's buckets hold now.
+//! Reads Sentinel Hub's token counts: the present levels of an account's buckets.
 
 use super::ProvidedLevel;
 use super::contract::{round_down, unit_of};
@@ -7,16 +7,16 @@ use crate::config::parse_duration;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Amounts by type and sampling period.
+/// Levels by type and sampling period.
 #[derive(Deserialize)]
 struct Body {
     data: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// Reads token counts; those of unknown types are passed over.
+/// Reads token counts. Counts of unknown types are skipped.
 ///
 /// # Errors
-/// If they are not of the documented form, or make no sense.
+/// If they are not of the documented form, or are implausible.
 pub(super) fn read(body: &[u8]) -> Result<Vec<ProvidedLevel>, ProviderError> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|_| ProviderError::new(Question::Levels, FailureKind::Malformed, "not of the documented form"))?;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_are_no_token_counts_is_told_apart() {
+    fn faulty_token_counts_are_malformed_or_implausible() {
         use FailureKind::{Implausible, Malformed};
         #[rustfmt::skip]
         let table = [

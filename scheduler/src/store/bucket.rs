@@ -1,4 +1,4 @@
-//! Finding a bucket, and making it.
+//! Finds a KV bucket, or makes it.
 
 use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::context::{
@@ -10,38 +10,38 @@ use rampmeter_protocol::time::Span;
 use std::error::Error;
 use std::time::Duration;
 
-/// How long a bucket is waited for: the nodes of a cluster take seconds to elect a leader, and to
-/// learn of each other.
-const PATIENCE: Span = Span::from_secs(30);
-/// The pause before it is asked for again.
-const PAUSE: Duration = Duration::from_millis(250);
+/// How long to wait for a bucket: the nodes of a cluster take seconds to find each other and elect
+/// a leader.
+const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
+/// The pause between two tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Why there is no bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The server keeps nothing, in general or for this account.
+    /// The server has no `JetStream`, in general or for this account.
     #[error("`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account")]
     Off,
-    /// More replicas than a single server has.
+    /// The configuration asks for more replicas than a single server has.
     #[error("a NATS server alone keeps no {0} replicas; set `nats.replicas = 1`, or run a cluster of nats-servers")]
     Alone(usize),
-    /// It may be there later.
+    /// The store does not answer now, and may later.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The bucket of this configuration, made if it does not exist. Waits while the servers are not
+/// The bucket of this configuration, made if it does not exist. It waits for servers that are not
 /// ready.
 pub(super) async fn wait_for(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
     let clock = Clock::start();
     loop {
         match open(jetstream, config).await {
-            Err(OpenError::Store(error)) if clock.now().since(Clock::START) < PATIENCE => {
+            Err(OpenError::Store(error)) if clock.now().since(Clock::START) < WAIT_FOR_SERVERS => {
                 tracing::warn!(bucket = config.bucket, %error, "waiting for JetStream");
             }
             done => return done,
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
@@ -64,8 +64,8 @@ pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<k
     within(jetstream.get_key_value(name)).await.map(Some)
 }
 
-/// Whether the server itself says that there is no such bucket. During an election of its leader it
-/// says nothing.
+/// Whether the server itself says that the bucket does not exist. While the stream elects a leader,
+/// the server does not answer.
 pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
     match tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{name}"))).await {
         Ok(Err(error)) => match error.kind() {
@@ -86,7 +86,7 @@ fn explained(error: &CreateKeyValueError, config: &kv::Config) -> OpenError {
     }
 }
 
-/// `JetStream`'s reason for a refusal. If nothing answers for `JetStream`, it counts as off.
+/// `JetStream`'s reason for a refusal. A `JetStream` without any responder counts as off.
 fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
     let source = error.source()?;
     if let Some(account) = source.downcast_ref::<AccountError>() {

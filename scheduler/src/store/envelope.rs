@@ -1,10 +1,10 @@
-//! A value that notices damage: magic, version, length and checksum in front of the content.
+//! An envelope that reveals damage: magic, version, length and checksum stand before the content.
 
-/// Tells our values from others.
+/// The first word of every value of Rampmeter.
 const MAGIC: &str = "rampmeter";
 /// The version of content that every build reads.
 pub(super) const FIRST: u32 = 1;
-/// The version of a record that names pages of keys, which earlier builds would not look for.
+/// The version of a record that names pages of keys. Earlier builds would not look for the pages.
 pub(super) const WITH_PAGES: u32 = 2;
 /// The latest version that this build reads.
 const VERSION: u32 = WITH_PAGES;
@@ -12,21 +12,21 @@ const VERSION: u32 = WITH_PAGES;
 /// Why a value can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It does not begin as our values do.
-    #[error("not a value of rampmeter's")]
+    /// It does not begin like a value of Rampmeter.
+    #[error("not a value of Rampmeter")]
     Foreign,
     /// It was deleted.
-    #[error("somebody has deleted it")]
+    #[error("it was deleted")]
     Deleted,
     /// It is of a later version.
     #[error("written in format {0}, this build reads {VERSION}")]
     Newer(u32),
-    /// It is shorter or longer than it was.
+    /// It is shorter or longer than its header says.
     #[error("{found} bytes long instead of {expected}")]
     Length {
-        /// What the value says.
+        /// The length in the header.
         expected: usize,
-        /// What there is.
+        /// The real length.
         found: usize,
     },
     /// Bits have changed.
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_can_be_opened() {
+    fn a_sealed_value_can_be_opened() {
         assert_eq!(open(&seal(FIRST, b"content")), Ok(&b"content"[..]));
     }
 

@@ -1,4 +1,4 @@
-//! Reading and writing the records.
+//! Reads and writes the records of resources.
 
 use super::bucket::{self, OpenError, is_missing};
 use super::envelope::{self, Damage};
@@ -13,25 +13,25 @@ use rampmeter_protocol::time::Span;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Permits in one value: 500 bytes each at most, well below a server's 1 MiB payload.
+/// Permits in one value. With 500 bytes each at most, the value stays well below a server's 1 MiB.
 const PERMITS_PER_PART: usize = 1000;
-/// Most values with permits of one resource: 250 000 permits, the latest starts first. Permits
-/// beyond that stay paid, but can't be taken back.
+/// The most values with permits of one resource: 250 000 permits, those that start last. Permits
+/// beyond that stay paid, but can't be returned.
 const MAX_PARTS: usize = 250;
-/// Most permits that a record remembers.
+/// The most permits that a record remembers.
 pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
-/// Parts that are written or read at a time, which keeps a handover short.
+/// Parts that are written or read at the same time, which keeps a hand-over short.
 pub(super) const PARTS_AT_ONCE: usize = 16;
-/// Values of each key that are kept: the present one, and one to fall back to.
+/// Values that are kept for each key: the present one, and one to fall back to.
 const HISTORY: i64 = 2;
-/// How keys of state records begin.
+/// The prefix of the keys of state records.
 const STATE_KEYS: &str = "state.";
-/// Written and read back to learn the store's time.
+/// The key that is written and read back to learn the store's time.
 pub(crate) const CLOCK_KEY: &str = "clock";
-/// How often the clock is read at most, to have a short round trip.
+/// The most readings of the store's clock, to get one with a short round trip.
 const CLOCK_TRIES: usize = 4;
-/// A round trip that shows the time well enough: a small part of how far starts stay away from the
-/// ends of windows.
+/// A round trip that is short enough: a small part of the distance that starts keep from the ends
+/// of windows.
 const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 
 /// The KV bucket with the state of all resources.
@@ -44,7 +44,7 @@ pub struct Store {
 /// The revision of a resource's state record; 0 if there never was one.
 pub type Revision = u64;
 
-/// What the store knows of a resource.
+/// What the store holds for a resource.
 #[derive(Debug)]
 pub struct Found {
     /// The revision that the next write has to name.
@@ -53,21 +53,22 @@ pub struct Found {
     pub state: FoundState,
 }
 
-/// The state of a resource, as far as it can be read.
+/// The state of a resource, if it can be read.
 #[derive(Debug)]
 pub enum FoundState {
-    /// Nothing: the store never knew it.
+    /// The store never had a record.
     Nothing,
     /// A record.
     Record(Box<StateRecord>),
-    /// A record that can't be used, and the record before it, if that can.
+    /// A record that can't be used, and the record before it if that one can.
     Damaged(Damage, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
 }
 
 impl Store {
-    /// The bucket called `prefix`, made if it does not exist. Waits for servers that are not ready.
+    /// The bucket called `prefix`, made if it does not exist. It waits for servers that are not
+    /// ready.
     ///
     /// # Errors
     /// If `JetStream` is off, or the bucket can't be made.
@@ -92,16 +93,15 @@ impl Store {
         Ok(bucket.map(|bucket| Store { client: client.clone(), bucket }))
     }
 
-    /// The server that holds the bucket, by an id that is new with every start of it. Nothing in a
-    /// cluster: its servers come and go, and each knows what another one held.
+    /// The server that holds the bucket, by an id that changes with every start. Nothing in a
+    /// cluster: its servers come and go, and share their data.
     #[must_use]
     pub fn server(&self) -> Option<String> {
         let info = self.client.server_info();
         info.cluster.is_none().then_some(info.server_id)
     }
 
-    /// Why nothing can be written, as far as a look at the server tells; nothing if the bucket is
-    /// there.
+    /// Why nothing can be written, if the server says that the bucket is gone.
     pub async fn trouble(client: &async_nats::Client, prefix: &Name) -> Option<String> {
         let missing = is_missing(&jetstream::new(client.clone()), prefix).await;
         missing.then(|| format!("the KV bucket `{prefix}` is gone; `rampmeter state init` makes a new one"))
@@ -142,7 +142,7 @@ impl Store {
         within(self.bucket.watch_with_history(state_key(resource))).await
     }
 
-    /// Writes the record if it is still the one of `revision`.
+    /// Writes the record if the stored one still has `revision`.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another record was written.
@@ -161,7 +161,7 @@ impl Store {
         }
     }
 
-    /// How long ago the record at `revision` was written, by the clock of the store.
+    /// The age of the record at `revision`, by the clock of the store.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -174,9 +174,8 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// What the wall clock of the store showed when `clock` was at the origin of time, in
-    /// nanoseconds since 1970. It is off by half a round trip at most; of a few round trips the
-    /// shortest counts.
+    /// The store's wall time at the origin of `clock`, in nanoseconds since 1970. The error is half
+    /// a round trip at most, and the shortest of a few round trips counts.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -200,8 +199,8 @@ impl Store {
         best.map(|(_, at_origin)| at_origin).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
-    /// Writes remembered permits, the first of them if there are too many, and says into how many
-    /// values. They count once a record names that number.
+    /// Writes remembered permits, and returns the number of values. Of too many permits it writes
+    /// the first. They count once a record names that number.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -215,7 +214,8 @@ impl Store {
         let count = parts.len();
         let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
-            // Encoded when its turn comes: encoding all at once would delay other tasks.
+            // Each part is encoded when its turn comes: encoding all at once would delay other
+            // tasks.
             let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
             writes.push(write.boxed());
         }
@@ -223,8 +223,8 @@ impl Store {
         Ok(count)
     }
 
-    /// The permits that `state` remembers. A part that is missing or damaged is left out: its
-    /// permits stay paid.
+    /// The permits that `state` remembers. A missing or damaged part is left out, and its permits
+    /// stay paid.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -246,7 +246,7 @@ impl Store {
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 
-    /// The last record of the key before `entry` that can be read.
+    /// The last readable record of the key before `entry`.
     async fn record_before(&self, entry: &Entry) -> Option<Box<StateRecord>> {
         let mut history = within(self.bucket.history(&entry.key)).await.ok()?;
         let mut before = None;

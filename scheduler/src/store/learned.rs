@@ -1,4 +1,4 @@
-//! What was learned of a limit, as it is written.
+//! The stored form of what was learned about a limit.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -7,7 +7,7 @@ use rampmeter_scheduler_core::durability::snapshot::{LearnedSnapshot, LimitPolic
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
-/// What was learned of a limit, and the policy that it was learned of. Amounts are in millionths,
+/// What was learned about a limit, and the policy that the limit had. Amounts are in millionths,
 /// lengths of time in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LearnedRecord {
@@ -17,9 +17,9 @@ pub(super) struct LearnedRecord {
     period: u64,
     /// In millionths of the policy's rate.
     loss: u64,
-    /// How long before the writing the loss was estimated.
+    /// The age of the estimated loss at the writing.
     estimated: u64,
-    /// How long before the writing the upstream's level was known.
+    /// The age of the last known level of the upstream at the writing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     known: Option<u64>,
     kept_back: u64,
@@ -43,7 +43,7 @@ impl LearnedRecord {
         }
     }
 
-    /// Nothing if it was learned of a policy that this build learns nothing of.
+    /// The core's form; nothing for an algorithm about which this build does not learn.
     pub(super) fn snapshot(&self) -> Option<LearnedSnapshot> {
         let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
         let policy = LimitPolicy {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_in_a_way_that_is_not_known_teaches_nothing() {
+    fn an_unknown_algorithm_leaves_nothing_learned() {
         let record = LearnedRecord { algorithm: "thimble".to_owned(), ..LearnedRecord::of(&learned()) };
         assert_eq!(record.snapshot(), None);
     }

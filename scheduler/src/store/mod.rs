@@ -1,9 +1,9 @@
 //! The state of resources in JetStream KV.
 //!
-//! One value per resource says who leads it, and what a successor has to count as spent. It is
-//! written by compare-and-set, so that of two schedulers only one goes on. Remembered permits are
-//! written beside it on a graceful stop. Rules that are applied while schedulers run have a bucket
-//! of their own.
+//! One value per resource names its leader, and tells a successor what to count as spent. It is
+//! written by compare-and-set, so that of two schedulers only one goes on. A graceful stop also
+//! writes the remembered permits. Rules that are applied while schedulers run have a bucket of
+//! their own.
 
 mod bucket;
 mod envelope;

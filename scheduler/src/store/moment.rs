@@ -1,4 +1,4 @@
-//! When a record was written, for a reader that may have another clock.
+//! The time of a record, for a reader that may have another clock.
 
 use nix::time::{ClockId, clock_gettime};
 use rampmeter_protocol::clock::unix_ms;
@@ -6,12 +6,12 @@ use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Where Linux names the present boot of a machine.
+/// The file in which Linux names the present boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// How far the clocks of two machines may be apart.
+/// The largest difference that the clocks of two machines may have.
 const CLOCK_SKEW: Span = Span::from_millis(100);
 
-/// An instant by wall time, and by the machine's own clock, which is never set.
+/// An instant by wall time, and by the machine's boot clock, which is never set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Milliseconds since 1970, rounded up.
@@ -24,23 +24,23 @@ pub struct Moment {
 /// Time since a machine was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootTime {
-    /// Which machine, and which of its starts.
+    /// The id of this boot of this machine.
     pub id: String,
-    /// Milliseconds since then.
+    /// Milliseconds since the start.
     pub ms: u64,
 }
 
 impl Moment {
-    /// Now.
+    /// The present instant.
     #[must_use]
     pub fn now() -> Self {
         Moment { unix_ms: unix_ms() + 1, boot: BootTime::now() }
     }
 
-    /// For how long this moment has certainly been past at `now`. On one machine, its own clock
-    /// tells. On another one, the shorter of two times counts: by the machines' wall clocks, and by
-    /// the clock of the store, on which `store` has passed. A clock that was set, or differs a
-    /// little, never makes it longer than it was.
+    /// The time that has certainly passed from this moment to `now`. On the same boot of a machine,
+    /// its boot clock counts. Otherwise the shorter of two times counts: by the wall clocks, and
+    /// `store` by the clock of the store. A clock that was set, or differs a little, never makes
+    /// the result too long.
     #[must_use]
     pub fn certainly_past(&self, now: &Moment, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)
@@ -54,7 +54,7 @@ impl Moment {
 }
 
 impl BootTime {
-    /// Now; nothing if the system does not tell.
+    /// The present time; nothing if the system does not tell.
     fn now() -> Option<Self> {
         static ID: OnceLock<Option<String>> = OnceLock::new();
         let read = || Some(std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned());
@@ -89,11 +89,11 @@ mod tests {
     fn no_clock_that_is_set_makes_more_time_pass() {
         let here = |ms| Some(("here", ms));
         let there = Some(("there", 77));
-        // On one machine its own clock counts, whatever the wall clock shows.
+        // On one machine the boot clock counts, whatever the wall clock shows.
         check(moment(DAY, here(500)), moment(DAY + 1001, here(1501)), None, 1000);
         check(moment(DAY, here(500)), moment(9 * DAY, here(1501)), Some(8 * DAY), 1000);
         check(moment(DAY, here(500)), moment(0, here(1501)), None, 1000);
-        // On another one the shorter of wall clock and store counts, less what clocks may be apart.
+        // On another machine the shorter of wall clock and store counts, less the skew of clocks.
         check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(5000), 4900);
         check(moment(DAY, here(500)), moment(DAY + 5001, there), Some(3000), 3000);
         check(moment(DAY, here(500)), moment(9 * DAY, there), Some(5000), 5000);

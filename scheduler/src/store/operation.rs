@@ -1,17 +1,18 @@
-//! One operation of the store, with a bound of time.
+//! One operation of the store, with a timeout.
 
 use std::time::Duration;
 
-/// How long one operation may take. An election of the store's leader takes longer, and is retried.
+/// The longest time of one operation. An election of the stream's leader takes longer, and the
+/// operation is retried.
 pub(super) const OPERATION: Duration = Duration::from_secs(2);
 
-/// Why the store did not do what it was asked to.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another scheduler has written the record, and leads the resource now.
     #[error("another scheduler has taken the resource over")]
     Superseded,
-    /// The store can't be reached, or refuses.
+    /// The store can't be reached, or refuses the operation.
     #[error("the KV store does not answer: {0}")]
     Unavailable(String),
 }

@@ -1,18 +1,18 @@
-//! How a record names pages of keys.
+//! The stored form of a reference to a page of keys.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeySnapshot, PageId};
 use serde::{Deserialize, Serialize};
 
-/// A page, as a record names it.
+/// A reference to a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PageRecord {
     epoch: u64,
     place: u32,
     serial: u64,
-    /// How many nanoseconds before the writing of the record it was taken.
+    /// The age of the page in nanoseconds at the writing of the record.
     age: u64,
-    /// What each key may have been granted since, in millionths by limit.
+    /// The most that each key may have been granted since, in millionths by limit.
     spent: Vec<(Name, u64)>,
 }
 
@@ -22,7 +22,7 @@ impl PageRecord {
         PageRecord { epoch, place, serial, age: page.age_nanos, spent: page.spent.clone() }
     }
 
-    /// The core's page, with its keys as far as they are at hand.
+    /// The core's page with these keys; without them if the page could not be read.
     pub(super) fn page(&self, keys: Option<Vec<KeySnapshot>>) -> KeyPage {
         KeyPage { id: self.id(), age_nanos: self.age, spent: self.spent.clone(), keys }
     }
@@ -32,6 +32,6 @@ impl PageRecord {
     }
 }
 
-/// The keys of each page that a record names, in its order; `None` for a page that is missing or
-/// damaged.
+/// The keys of each page that a record names, in the record's order; `None` for a missing or
+/// damaged page.
 pub type StoredPages = Vec<Option<Vec<KeySnapshot>>>;

@@ -1,4 +1,4 @@
-//! Pages of keys, beside the record that names them.
+//! Reads and writes the pages of keys that a record names.
 
 use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
 use super::operation::{StoreError, unavailable, within};
@@ -45,8 +45,8 @@ impl Store {
         Ok(page)
     }
 
-    /// Deletes the pages of former terms of `resource` that `state`, the first record of this one,
-    /// does not name.
+    /// Deletes the pages of former terms that `state`, the first record of this term, does not
+    /// name.
     ///
     /// # Errors
     /// If the store can't be read or written.

@@ -1,4 +1,4 @@
-//! The records as they are written, apart from the core's types, so that each can change alone.
+//! The stored form of records. It is separate from the core's types, so that each can change alone.
 
 use super::envelope;
 use super::learned::LearnedRecord;
@@ -14,40 +14,41 @@ use rampmeter_scheduler_core::durability::snapshot::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The state of a resource, with everything that its writer may still grant counted as spent.
+/// The state of a resource. Everything that its writer may still grant counts as spent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
     /// Grows with every change of leader.
     pub epoch: u64,
-    /// The scheduler that has written this.
+    /// The scheduler that wrote the record.
     pub leader: String,
-    /// Drawn anew for each term: after a power loss a revision can come twice, and the nonce tells
-    /// the terms apart.
+    /// A random number for each term. After a power loss a revision can occur twice, and the nonce
+    /// tells the terms apart.
     pub nonce: u64,
-    /// The number of the checkpoint that this is, within the term.
-    pub mark: u64,
-    /// Whether its writer grants nothing any more: any scheduler may go on.
+    /// The number of this checkpoint within the term.
+    #[serde(rename = "mark")]
+    pub checkpoint: u64,
+    /// Whether its writer has stopped granting, so that any scheduler may take over.
     pub released: bool,
-    /// The scheduler that is to go on first, if the writer knows one.
+    /// The scheduler that takes over first, if the writer knows one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub successor: Option<String>,
-    /// When it was written.
+    /// The time of the writing.
     pub saved: Moment,
-    /// How many values hold remembered permits; they count only with the epoch of this record.
+    /// The number of values with remembered permits. They count only with the epoch of this record.
     pub permit_parts: usize,
-    /// All buckets without keys.
+    /// The buckets of limits without keys.
     pub levels: Vec<LevelRecord>,
     /// The buckets of keys.
     #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
     pub keys: KeysRecord,
-    /// Freezes of the upstream: limit, key, end in nanoseconds from the writing on, and whether it
-    /// is a spent quota.
+    /// Frozen limits: limit, key, end in nanoseconds after the writing, and whether a quota is
+    /// spent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<(Name, Option<String>, u64, bool)>,
-    /// The edition of the rules under which it was written; 0 if there were none.
+    /// The edition of the rules that counted at the writing; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
-    /// The server that held the store at the writing, by an id that is new with every start of it.
+    /// The server that held the store at the writing, by an id that changes with every start.
     /// Unknown in a cluster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
@@ -56,19 +57,18 @@ pub struct StateRecord {
 /// The buckets of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeysRecord {
-    /// Limit, key and level in millionths, everything promised paid.
+    /// Limit, key and level in millionths, after all promised permits are paid.
     listed: Vec<(Name, String, i64)>,
-    /// By limit and key, what is taken of limits that count something else than tokens.
+    /// Limit, key and usage, for limits that are no token buckets.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    taken: Vec<(Name, String, TakenRecord)>,
-    /// For limits all of whose keys are known: the level of each key that is not listed, and what
-    /// is taken of it.
+    taken: Vec<(Name, String, UsageRecord)>,
+    /// For limits with only known keys: the level and usage of each key that is not listed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    known: Vec<(Name, i64, Option<TakenRecord>)>,
-    /// In how many nanoseconds from the writing on all other keys are empty. They are full if this
-    /// is left out.
+    known: Vec<(Name, i64, Option<UsageRecord>)>,
+    /// The time in nanoseconds after the writing at which all other keys are empty. Without it they
+    /// are full.
     others_empty_in: Option<i64>,
-    /// Where more keys are known.
+    /// The pages with further known keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pages: Vec<PageRecord>,
 }
@@ -77,38 +77,38 @@ pub struct KeysRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelRecord {
     limit: Name,
-    /// In millionths, every promise paid, and what may still be granted.
+    /// In millionths, after all promised permits and all that may still be granted are paid.
     micros: i64,
     /// What may still be granted, in millionths.
     budget: u64,
-    /// How many millionths are withheld for promises, and until when, in nanoseconds from the
-    /// writing on.
+    /// Pending debits for promised permits: the end in nanoseconds after the writing, and the
+    /// amount in millionths.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     withheld: Vec<(u64, u64)>,
-    /// What is taken, if the limit counts something else than tokens.
+    /// The usage, if the limit is no token bucket.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    taken: Option<TakenRecord>,
-    /// What was learned of the upstream's side of this limit, if anything.
+    taken: Option<UsageRecord>,
+    /// What was learned about the upstream's side of this limit, if anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     learned: Option<LearnedRecord>,
 }
 
-/// What is taken of a limit that counts something else than tokens.
+/// The usage of a limit that is no token bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct TakenRecord {
-    /// Wall time of the writing, by the writer's clock.
+struct UsageRecord {
+    /// Wall time at the writing, by the writer's clock.
     unix_nanos: u64,
-    /// Beginning and end in nanoseconds from the writing on, and how many millionths.
+    /// Beginning and end in nanoseconds after the writing, and the amount in millionths.
     spans: Vec<(i64, i64, u64)>,
 }
 
-impl TakenRecord {
+impl UsageRecord {
     fn of(taken: &Usage) -> Self {
         let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
-        TakenRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
+        UsageRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
     }
 
-    fn taken(&self) -> Usage {
+    fn usage(&self) -> Usage {
         let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
         Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
     }
@@ -121,10 +121,10 @@ pub struct PermitRecord {
     start_nanos: i64,
     class: Name,
     bill: Vec<(Name, u64)>,
-    /// By limit and key.
+    /// Charges to keys: limit, key and amount in millionths.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     keyed: Vec<(Name, String, u64)>,
-    /// By limit, the end of the lease of the call in flight, in nanoseconds from the writing on.
+    /// For each limit, the end of the in-flight call's lease, in nanoseconds after the writing.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     held_until: Vec<(Name, i64)>,
     fate: FateRecord,
@@ -144,12 +144,12 @@ impl StateRecord {
         &self.keys.pages
     }
 
-    /// The version of its format.
+    /// The version of the record's format.
     pub(super) fn format(&self) -> u32 {
         if self.keys.pages.is_empty() { envelope::FIRST } else { envelope::WITH_PAGES }
     }
 
-    /// The core's snapshot of this record, these permits, and the keys of the pages that it names.
+    /// The core's snapshot of this record, with these permits and the keys of these pages.
     #[must_use]
     pub fn snapshot(&self, permits: &[PermitRecord], pages: StoredPages) -> Snapshot {
         let levels = self.levels.iter().map(|level| level.snapshot(i128::from(level.micros)));
@@ -162,9 +162,8 @@ impl StateRecord {
         }
     }
 
-    /// A snapshot for a successor that knows only that there were later records. Debts are
-    /// remembered and stock is not. What could be granted under this record counts as granted once
-    /// more.
+    /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. What
+    /// could be granted under this record counts as granted once more.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
@@ -191,7 +190,7 @@ impl StateRecord {
     }
 }
 
-/// How freezes are written.
+/// The stored form of freezes.
 #[must_use]
 pub fn freezes_of(snapshots: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
     snapshots
@@ -201,7 +200,7 @@ pub fn freezes_of(snapshots: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u6
 }
 
 impl KeysRecord {
-    /// How they are written.
+    /// The stored form of the buckets of keys.
     #[must_use]
     pub fn of(snapshots: &KeysSnapshot) -> Self {
         let listed = snapshots
@@ -210,10 +209,10 @@ impl KeysRecord {
             .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), saturated(snapshot.micros)));
         let taken = snapshots.listed.iter().filter_map(|snapshot| {
             let taken = snapshot.taken.as_ref()?;
-            Some((snapshot.limit.clone(), snapshot.key.clone(), TakenRecord::of(taken)))
+            Some((snapshot.limit.clone(), snapshot.key.clone(), UsageRecord::of(taken)))
         });
         let known = snapshots.known.iter().map(|others| {
-            let taken = others.taken.as_ref().map(TakenRecord::of);
+            let taken = others.taken.as_ref().map(UsageRecord::of);
             (others.limit.clone(), saturated(others.micros), taken)
         });
         KeysRecord {
@@ -225,7 +224,7 @@ impl KeysRecord {
         }
     }
 
-    /// How the keys of a page are written.
+    /// The stored form of the keys of a page.
     pub(super) fn listing(keys: &[KeySnapshot]) -> Self {
         KeysRecord::of(&KeysSnapshot { listed: keys.to_vec(), ..KeysSnapshot::default() })
     }
@@ -235,7 +234,7 @@ impl KeysRecord {
         self.snapshot(StoredPages::new()).listed
     }
 
-    /// Limits, keys and levels in millionths, as far as they are listed.
+    /// Limit, key and level in millionths of each listed key.
     #[must_use]
     pub fn listed(&self) -> &[(Name, String, i64)] {
         &self.listed
@@ -245,7 +244,7 @@ impl KeysRecord {
         *self == KeysRecord::default()
     }
 
-    /// Debts are remembered, stock is not.
+    /// A snapshot that keeps debts and drops stock.
     fn cautious(&self, pages: StoredPages) -> KeysSnapshot {
         let mut snapshots = self.snapshot(pages);
         let on_pages = snapshots.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
@@ -257,18 +256,18 @@ impl KeysRecord {
 
     fn snapshot(&self, pages: StoredPages) -> KeysSnapshot {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
-        let taken: BTreeMap<(&Name, &str), &TakenRecord> =
+        let taken: BTreeMap<(&Name, &str), &UsageRecord> =
             self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
         let snapshot = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
-            taken: taken.get(&(limit, key.as_str())).map(|taken| taken.taken()),
+            taken: taken.get(&(limit, key.as_str())).map(|taken| taken.usage()),
         };
-        let known = |(limit, micros, taken): &(Name, i64, Option<TakenRecord>)| LevelSnapshot {
+        let known = |(limit, micros, taken): &(Name, i64, Option<UsageRecord>)| LevelSnapshot {
             limit: limit.clone(),
             micros: i128::from(*micros),
-            taken: taken.as_ref().map(TakenRecord::taken),
+            taken: taken.as_ref().map(UsageRecord::usage),
             learned: None,
             pending_debits: Vec::new(),
         };
@@ -281,17 +280,17 @@ impl KeysRecord {
     }
 }
 
-/// An unknown leader may have taken more.
+/// The same usage, with the note that an unknown leader may have used more.
 fn doubted(taken: Usage) -> Usage {
     Usage { doubted: true, ..taken }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(revision: &u64) -> bool {
     *revision == 0
 }
 
-/// A value that is too low for 64 bits is as low as can be.
+/// The level in 64 bits. A level below that range becomes the lowest one.
 fn saturated(micros: i128) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MIN)
 }
@@ -309,14 +308,13 @@ impl LevelRecord {
         self.micros
     }
 
-    /// What its writer may still grant, in millionths: the level would be higher by this otherwise.
+    /// What the writer may still grant, in millionths. The level is lower by this amount.
     #[must_use]
     pub fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// The core's levels as they are written, with what may still be granted by limit, if anything
-    /// may.
+    /// The stored form of the core's levels. `budget` is what may still be granted, by limit.
     #[must_use]
     pub fn all_of(snapshots: &[LevelSnapshot], budget: &[u64]) -> Vec<Self> {
         let budget = budget.iter().copied().chain(std::iter::repeat(0));
@@ -329,14 +327,14 @@ impl LevelRecord {
             micros: saturated(snapshot.micros),
             budget,
             withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
-            taken: snapshot.taken.as_ref().map(TakenRecord::of),
+            taken: snapshot.taken.as_ref().map(UsageRecord::of),
             learned: snapshot.learned.as_ref().map(LearnedRecord::of),
         }
     }
 
     fn snapshot(&self, micros: i128) -> LevelSnapshot {
         let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
-        let taken = self.taken.as_ref().map(TakenRecord::taken);
+        let taken = self.taken.as_ref().map(UsageRecord::usage);
         let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
         let pending_debits = self.withheld.iter().map(step).collect();
         LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
@@ -344,7 +342,7 @@ impl LevelRecord {
 }
 
 impl PermitRecord {
-    /// How a permit is written.
+    /// The stored form of a permit.
     #[must_use]
     pub fn of(snapshot: &PermitSnapshot) -> Self {
         PermitRecord {
@@ -392,7 +390,7 @@ mod tests {
     use super::*;
     use crate::store::moment::BootTime;
 
-    /// A record that is damaged or too old leaves debts and lessons to a successor, and no stock.
+    /// A damaged or old record leaves a successor its debts and what was learned, and no stock.
     #[test]
     fn a_successor_without_stock_has_learned_as_much() {
         let level = r#"{"limit":"per-minute","micros":9000000,"budget":300000,"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3,"kept_back":0,"stock":7500000,"burst":0}}"#;
@@ -403,7 +401,7 @@ mod tests {
             epoch: 1,
             leader,
             nonce: 0,
-            mark: 1,
+            checkpoint: 1,
             released: false,
             successor: None,
             saved,
@@ -428,7 +426,7 @@ mod tests {
             epoch: 7,
             leader: "host-1-2f".to_owned(),
             nonce: 99,
-            mark: 3,
+            checkpoint: 3,
             released: false,
             successor: None,
             saved: Moment { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },

@@ -1,5 +1,5 @@
-//! The KV bucket with the rules: one value for all resources, so that one write changes all of them
-//! or none.
+//! The KV bucket with the rules. One value holds the rules of all resources, so that one write
+//! changes all or none.
 
 use super::bucket::{self, OpenError};
 use super::kv::Revision;
@@ -9,23 +9,24 @@ use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 
-/// Editions that are kept: an invalid one leads back to the one before, and so on.
+/// Editions that are kept. If the latest is invalid, the last valid one before it counts.
 const HISTORY: i64 = 64;
-/// The one key that people write.
-const KEY: &str = "rules";
-/// The key where schedulers keep a copy of the edition that counts, with its revision in front. The
-/// copy outlives any number of invalid editions.
-const COPY: &str = "counts";
-/// The prefix of the copy. Nothing follows it if the rules were deleted.
-const COPY_OF: &str = "# revision ";
+/// The key of the editions that people write.
+const RULES_KEY: &str = "rules";
+/// The key of the schedulers' copy of the edition in force. The copy outlives any number of invalid
+/// editions.
+const COPY_KEY: &str = "counts";
+/// The prefix of the copy's first line, before the revision. No text follows that line if the rules
+/// were deleted.
+const COPY_PREFIX: &str = "# revision ";
 
-/// The rules as people have written them, edition by edition.
+/// The editions of the rules.
 #[derive(Clone, Debug)]
 pub struct RuleStore {
     bucket: kv::Store,
 }
 
-/// One edition, as it was written.
+/// One edition of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edition {
     /// Grows with every edition.
@@ -64,7 +65,7 @@ impl RuleStore {
     /// bucket of the state.
     ///
     /// # Errors
-    /// The same as of [`open`](RuleStore::open).
+    /// The errors of [`open`](RuleStore::open).
     pub async fn open_beside_state(client: &async_nats::Client, prefix: &Name) -> Result<Self, OpenError> {
         if let Some(existing) = Self::existing(client, prefix).await? {
             return Ok(existing);
@@ -73,15 +74,15 @@ impl RuleStore {
         Self::open(client, prefix, state.map_or(1, |stream| stream.cached_info().config.num_replicas)).await
     }
 
-    /// All editions that are kept, the latest first. The last one that [counted](RuleStore::keep)
-    /// follows behind later ones.
+    /// All kept editions, the latest first. They include the last edition [in
+    /// force](RuleStore::keep), even if many invalid ones followed it.
     ///
     /// # Errors
     /// If the store can't be read.
     pub async fn editions(&self) -> Result<Vec<Edition>, StoreError> {
-        let latest = within(self.bucket.entry(KEY)).await?;
+        let latest = within(self.bucket.entry(RULES_KEY)).await?;
         let Some(latest) = latest else { return Ok(Vec::new()) };
-        let mut history = within(self.bucket.history(KEY)).await?;
+        let mut history = within(self.bucket.history(RULES_KEY)).await?;
         let mut editions = vec![Edition::from(latest)];
         while let Some(entry) = within(async { history.next().await.transpose() }).await? {
             editions.push(Edition::from(entry));
@@ -93,8 +94,7 @@ impl RuleStore {
         Ok(editions)
     }
 
-    /// Keeps an edition that counts, so that it is found behind any number of later invalid
-    /// editions.
+    /// Keeps a copy of an edition in force, so that it is found after any number of invalid ones.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -103,38 +103,39 @@ impl RuleStore {
             return Ok(());
         }
         let copy = match &edition.text {
-            Some(text) => [format!("{COPY_OF}{}\n", edition.revision).as_bytes(), text].concat(),
-            None => format!("{COPY_OF}{}", edition.revision).into_bytes(),
+            Some(text) => [format!("{COPY_PREFIX}{}\n", edition.revision).as_bytes(), text].concat(),
+            None => format!("{COPY_PREFIX}{}", edition.revision).into_bytes(),
         };
-        within(self.bucket.put(COPY, copy.into())).await.map(drop)
+        within(self.bucket.put(COPY_KEY, copy.into())).await.map(drop)
     }
 
     async fn kept(&self) -> Result<Option<Edition>, StoreError> {
-        let copy = within(self.bucket.get(COPY)).await?;
+        let copy = within(self.bucket.get(COPY_KEY)).await?;
         let copy = copy.and_then(|copy| String::from_utf8(copy.to_vec()).ok());
         Ok(copy.and_then(|copy| {
-            let copy = copy.strip_prefix(COPY_OF)?;
+            let copy = copy.strip_prefix(COPY_PREFIX)?;
             let (revision, text) =
                 copy.split_once('\n').map_or((copy, None), |(revision, text)| (revision, Some(text)));
             Some(Edition { revision: revision.parse().ok()?, text: text.map(|text| text.as_bytes().to_vec()) })
         }))
     }
 
-    /// Every new edition from now on, the present one first.
+    /// The present edition, and every new one.
     ///
     /// # Errors
     /// If the store can't be read.
     pub async fn watch(&self) -> Result<kv::Watch, StoreError> {
-        within(self.bucket.watch_with_history(KEY)).await
+        within(self.bucket.watch_with_history(RULES_KEY)).await
     }
 
-    /// Deletes all rules if none were written since `revision`, and returns the revision of that.
+    /// Deletes all rules if no edition was written since `revision`, and returns the revision of
+    /// the deletion.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written, or if the store does not take it.
     pub async fn delete(&self, revision: Revision) -> Result<Revision, StoreError> {
-        let deleted = within(self.bucket.delete_expect_revision(KEY, Some(revision))).await;
-        let latest = within(self.bucket.entry(KEY)).await?.map(|entry| entry.revision);
+        let deleted = within(self.bucket.delete_expect_revision(RULES_KEY, Some(revision))).await;
+        let latest = within(self.bucket.entry(RULES_KEY)).await?.map(|entry| entry.revision);
         match (deleted, latest) {
             (Ok(()), Some(revision)) => Ok(revision),
             (Err(_), Some(latest)) if latest != revision => Err(StoreError::Superseded),
@@ -143,12 +144,13 @@ impl RuleStore {
         }
     }
 
-    /// Writes another edition if none was written since `revision`, which is 0 if there was none.
+    /// Writes another edition if none was written since `revision`, which is 0 if there never was
+    /// one.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written.
     pub async fn write(&self, text: &str, revision: Revision) -> Result<Revision, StoreError> {
-        let update = self.bucket.update(KEY, text.to_owned().into(), revision);
+        let update = self.bucket.update(RULES_KEY, text.to_owned().into(), revision);
         match tokio::time::timeout(OPERATION, update).await {
             Ok(Ok(revision)) => Ok(revision),
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),

@@ -80,7 +80,7 @@ async fn a_limit_that_is_raised_lets_those_who_wait_go() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[..2], ["resource `hub`", "  ~ few: period \"400h\" → \"1s\""]);
     assert!(lines[2].starts_with("written as revision ") && lines[2].ends_with(", in place of 1"), "{said}");
-    assert!(lines[3].starts_with("`hub` goes by it after ") && lines[3].contains(", led by scheduler-"), "{said}");
+    assert!(lines[3].starts_with("`hub` follows it after ") && lines[3].contains(", led by scheduler-"), "{said}");
     scheduler::stop(running).await;
 }
 
@@ -161,7 +161,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     assert_eq!(
         said,
         "resource `hub`: these rules in place of the configuration's limits\n  + few: capacity = 5, margin = 0, period = \"400h\"\n\
-         valid; nothing was written, and the rules of revision 0 go on to count\n"
+         valid; nothing was written, and the rules of revision 0 still count\n"
     );
     assert_eq!(capacities(&worker.status().await), [("few", 10.0)]);
     assert_eq!(limits(RAMPMETER, &nats, &["get"]).await.1.lines().next(), Some("# revision 0"));
@@ -169,8 +169,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--if-revision", "0"]).await;
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 6)]), &["--if-revision", "0"]).await;
-    let refused =
-        "rampmeter: the rules are of revision 1, not 0: somebody has changed them; look at the difference again\n";
+    let refused = "rampmeter: the rules have revision 1, not 0: they were changed; look at the difference again\n";
     assert_eq!((code, said.as_str()), (Some(1), refused));
     assert_eq!(capacities(&worker.status().await), [("few", 5.0)]);
     let said = applied(&nats, &rules(&[("few", 5)])).await;

@@ -57,7 +57,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\nresets = \"day\"", "13:10: `resets` is for `algorithm = \"quota\"`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"day\"\nzone = \"Berlin\"", "14:8: there is no time zone `Berlin`; zones are called like `Europe/Berlin` or `UTC`"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"", "14:10: `period` has no meaning beside a quota that is never reset (`resets` says when one is); leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nzone = \"UTC\"", "13:8: `zone` says whose days and months are meant; leave it out where there are none"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nzone = \"UTC\"", "13:8: `zone` is for windows of days and months; leave it out otherwise"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"token-bucket\"\ntime_to_live = \"1s\"", "13:16: `time_to_live` is for `algorithm = \"concurrency\"`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nrefill_interval = \"1s\"", "13:19: `refill_interval` is for buckets of tokens; give a `period`"),
@@ -87,7 +87,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("horizon = \"50ms\"",              "start = \"half\"",                             "8:9: unknown variant `half`, expected one of `full`, `unproven`, `empty`"),
         ("horizon = \"50ms\"",              "unmatched = \"drop\"",                         "8:13: unknown variant `drop`, expected `allow` or `refuse`"),
         ("horizon = \"50ms\"",              "fair_share = \"\"",                            "8:14: a label's key has 1 to 64 characters"),
-        ("horizon = \"50ms\"",              "weights = { a = 3 }",                          "8:17: weights need `fair_share`, the label whose values they are"),
+        ("horizon = \"50ms\"",              "weights = { a = 3 }",                          "8:17: weights need `fair_share`, the label that names clients"),
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = { a = 0 }",    "9:17: a weight is from 0.001 to 1e6, not 0"),
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = { a = nan }",  "9:17: a weight is from 0.001 to 1e6, not NaN"),
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = [3]",          "9:11: invalid type: sequence"),
@@ -204,7 +204,7 @@ fn what_is_wrong_with_a_provider_is_told_with_its_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
     let network = "client id, secret and token would go over the network for all to read; use https://, or say \
                    `allow_http = true` where the network is private";
-    let fixed = "`kind = \"static\"` means the limits of this file; nobody is asked for them";
+    let fixed = "`kind = \"static\"` means the limits of this file; leave out the keys of a service";
     #[rustfmt::skip]
     let table = [
         // instead of                           this,

@@ -94,7 +94,7 @@ async fn the_command_tells_people() {
             (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
         }
     };
-    assert_eq!(explain(&[]).await, (Some(0), "nobody waits\n".to_owned(), String::new()));
+    assert_eq!(explain(&[]).await, (Some(0), "no request waits\n".to_owned(), String::new()));
     wait(&worker, &[("h1", "heavy"), ("l1", "light")]).await;
 
     let (code, told, error) = explain(&["l1"]).await;

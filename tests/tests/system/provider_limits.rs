@@ -178,8 +178,8 @@ async fn status_shows_the_provider() {
         })
         .await;
     };
-    shown(&["provider sentinel-hub: ok; limits told ", " 500 "]).await;
+    shown(&["provider sentinel-hub: ok; limits received ", " 500 "]).await;
     upstream.set_fault(Endpoint::Contract, Some(Fault::Status(500)));
-    shown(&["provider sentinel-hub: failing, so that the known limits count: contract: answered 500, no success; limits told "]).await;
+    shown(&["provider sentinel-hub: failing, so that the known limits count: contract: answered 500, no success; limits received "]).await;
     process.stop().await;
 }

@@ -150,7 +150,7 @@ async fn a_secret_that_all_may_read_is_warned_of() {
         let provider = portal::provider(&upstream, &format!("client_secret_file = {:?}", file.path()));
         let hub = format!("[[resource]]\nname = \"hub\"\nprovider = {provider}\n");
         let process = portal::start(RAMPMETER, &nats, &hub).await;
-        assert_eq!(process.log().contains("everybody may read the file "), warned, "{mode:o}");
+        assert_eq!(process.log().contains("every user of this machine may read the file "), warned, "{mode:o}");
         process.stop().await;
     }
 }

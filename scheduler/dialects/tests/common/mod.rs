@@ -1,8 +1,8 @@
-//! Answers and what they tell, as texts.
+//! Answers and their readings, as texts.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
-use rampmeter_dialects::{Dialect, Heard, Reader};
+use rampmeter_dialects::{Dialect, DialectReading, Reader};
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
@@ -11,19 +11,19 @@ use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict}
 /// Wed, 21 Oct 2026 07:28:00 GMT
 pub(crate) const NOW: u64 = 1_792_567_680_000;
 
-/// Reads `answer`, a status and its headers, one in each line. What it tells is, in lines too: the
-/// verdict, each reading, each cost, and what could not be read.
-pub(crate) fn check(reader: Reader, answer: &str, told: &str) {
-    let expected: Vec<_> = told.lines().map(str::trim).collect();
+/// Reads `answer`, a status and its headers, one a line. `expected` has a line for the verdict,
+/// each bucket, each cost, and each unreadable header.
+pub(crate) fn check(reader: Reader, answer: &str, expected: &str) {
+    let expected: Vec<_> = expected.lines().map(str::trim).collect();
     assert_eq!(text(&reader.read(&response(answer), NOW)), expected, "{reader:?}\n{answer}");
 }
 
-/// The same in the dialect as it is.
-pub(crate) fn check_plainly(dialect: Dialect, answer: &str, told: &str) {
-    check(Reader::of(dialect), answer, told);
+/// The same with the default reader of `dialect`.
+pub(crate) fn check_plainly(dialect: Dialect, answer: &str, expected: &str) {
+    check(Reader::of(dialect), answer, expected);
 }
 
-/// The answer of an upstream, from a text: a status, which `quota spent` may follow, and headers.
+/// The answer in a text: a status, perhaps followed by `quota spent`, and headers.
 pub(crate) fn response(answer: &str) -> Response<'static> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     let status = lines.next().expect("an answer has a status");
@@ -36,11 +36,11 @@ pub(crate) fn response(answer: &str) -> Response<'static> {
     Response { status, headers: Headers::first_of(lines.map(header)), quota_spent: rest == "quota spent" }
 }
 
-fn text(heard: &Heard) -> Vec<String> {
-    let observation = &heard.observation;
+fn text(answer: &DialectReading) -> Vec<String> {
+    let observation = &answer.observation;
     let readings = observation.readings.iter().map(reading);
     let spent = observation.spent.iter().map(|(unit, amount)| format!("spent {amount} {unit}"));
-    let unreadable = heard.unreadable.iter().map(|header| format!("unreadable {header}"));
+    let unreadable = answer.unreadable.iter().map(|header| format!("unreadable {header}"));
     [verdict(&observation.verdict)].into_iter().chain(readings).chain(spent).chain(unreadable).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The cases that are measured.
 
 use super::round::{Round, median};
 use serde::Serialize;
@@ -7,24 +7,24 @@ use std::fmt;
 /// The prefix of the bench's subjects and of its KV bucket.
 pub(super) const PREFIX: &str = "rampmeter-bench";
 
-/// Who answers.
+/// The responder of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Path {
-    /// A responder that sends back what it gets.
+    /// A bare echo.
     Echo,
     /// The scheduler.
     Scheduler,
-    /// The scheduler, asked by the SDK.
+    /// The scheduler, called by the SDK.
     Sdk,
 }
 
-/// One load, put on an echo and on `path`.
+/// One load, applied to the echo and to `path`.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// What is compared with the echo.
+    /// The path that is compared with the echo.
     pub(super) path: Path,
-    /// Messages in flight; for the SDK, calls of `acquire`, 64 times as many where arrays are meant.
+    /// Messages in flight. For the SDK, calls of `acquire`: `array` times as many.
     pub(super) in_flight: usize,
     /// Requests in one message.
     pub(super) array: usize,
@@ -42,12 +42,12 @@ pub(super) const CASES: &[Case] = &[
     Case { path: Path::Sdk, in_flight: 16, array: 64 },
 ];
 
-/// The figures of one path in one case: medians over its rounds.
+/// The figures of one path in one case: medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measured {
-    /// Who answered.
+    /// The responder.
     pub(super) path: Path,
-    /// How it was asked: by one inbox for everything, by the client library's `request`, by the SDK.
+    /// The client: one inbox for everything, the client library's `request`, or the SDK.
     pub(super) client: &'static str,
     /// Messages in flight.
     pub(super) in_flight: usize,
@@ -59,17 +59,17 @@ pub(super) struct Measured {
     pub(super) p50_us: f64,
     /// Round trip that one in a hundred exceeds.
     pub(super) p99_us: f64,
-    /// `per_second` to that of the echo, round by round.
+    /// The median ratio of `per_second` to that of the echo in the same round.
     pub(super) ratio_to_echo: f64,
 }
 
 impl Case {
-    /// The resource that is asked.
+    /// The name of the case's resource.
     pub(super) fn resource(&self) -> String {
         format!("{self}").replace([' ', '×'], "-").replace(',', "")
     }
 
-    /// The medians of some rounds.
+    /// The medians over these rounds.
     pub(super) fn measured(&self, path: Path, rounds: &[Round], ratio_to_echo: f64) -> Measured {
         let over = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
         Measured {

@@ -1,4 +1,4 @@
-//! The bare echo: what NATS and the client library cost without us.
+//! The bare echo: the cost of NATS and the client library alone.
 
 use super::thread::alone;
 use crate::config::NatsTable;
@@ -7,10 +7,10 @@ use futures::StreamExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Where it listens.
+/// The subject of the echo.
 pub(super) const SUBJECT: &str = "rampmeter-bench-echo";
 
-/// A responder on a thread and a connection of its own, in a loop as tight as ours.
+/// A responder on a thread and a connection of its own, in a loop as tight as the scheduler's.
 #[derive(Debug)]
 pub(super) struct Echo {
     stop: oneshot::Sender<()>,
@@ -18,7 +18,7 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Starts it, and returns when it is subscribed.
+    /// Starts the echo, and returns once it is subscribed.
     pub(super) async fn start(url: &str) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = oneshot::channel();
@@ -28,7 +28,7 @@ impl Echo {
         Ok(Echo { stop, ended })
     }
 
-    /// Ends it.
+    /// Stops the echo.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.stop.send(()).ok();
         self.ended.await?

@@ -1,4 +1,4 @@
-//! The load generator: one connection, one inbox for everything, always as many in flight.
+//! The load generator: one connection, one inbox for all answers, and a constant number in flight.
 
 use super::case::{Case, Path};
 use super::round::{Round, RoundTrips};
@@ -14,7 +14,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::io::Write;
 use std::time::Duration;
 
-/// What every answer of the scheduler begins with.
+/// The beginning of every answer of the scheduler.
 const GRANTED: [&[u8]; 2] = [b"{\"status\":\"granted\"", b"[{\"status\":\"granted\""];
 
 /// Keeps `case.in_flight` messages in flight on `subject` for `length`.
@@ -41,7 +41,7 @@ struct Flood {
     inbox: String,
     answers: Subscriber,
     clock: Clock,
-    /// When the message in each place was sent.
+    /// For each place in flight, when its message was sent.
     sent: Vec<Time>,
     array: usize,
     requests: Requests,
@@ -88,7 +88,7 @@ impl Flood {
     }
 }
 
-/// Requests with ids that nobody has used.
+/// Writes requests with unused ids.
 struct Requests {
     prefix: String,
     count: u64,

@@ -1,9 +1,9 @@
 //! `rampmeter bench`: a bare echo, the scheduler and the SDK, side by side on one NATS server.
 //!
-//! Absolute figures say more about the machine than about us, so every figure comes with its
-//! ratio to the echo, measured in alternating rounds of the same run. The scheduler is compared
-//! with an echo under the same load generator, the SDK with an echo under the client library's
-//! plain `request`.
+//! Absolute figures depend on the machine, so every figure comes with its ratio to the echo,
+//! measured in alternating rounds of the same run. The scheduler is compared with an echo under the
+//! same load generator. The SDK is compared with an echo under the client library's plain
+//! `request`.
 
 mod case;
 mod echo;
@@ -28,13 +28,13 @@ use std::time::Duration;
 /// What `bench` takes.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
-    /// How long each path of each case is measured, in all its rounds.
+    /// The time to measure each path of each case, in all its rounds.
     #[arg(long, default_value_t = 1.5)]
     seconds: f64,
-    /// Alternating rounds; figures are medians over them.
+    /// The number of alternating rounds; figures are medians over them.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// Measure only cases whose name has this in it, such as `sdk` or `16×64`.
+    /// Measure only cases with this text in their name, such as `sdk` or `16×64`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Print one JSON object instead of a table.
@@ -48,7 +48,7 @@ pub struct BenchArgs {
 /// Measures all cases and prints them.
 ///
 /// # Errors
-/// If no NATS server can be had, or an answer is not a permit.
+/// If there is no NATS server, or an answer is not a permit.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let mut private = None;
@@ -83,7 +83,7 @@ async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured
     Ok(measured)
 }
 
-/// One case, the echo first in every round.
+/// Measures one case. The echo comes first in every round.
 async fn measure(url: &str, case: &Case, args: &BenchArgs, progress: &ProgressBar) -> anyhow::Result<Vec<Measured>> {
     let length = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
     let (mut echoes, mut ours) = (Vec::new(), Vec::new());
@@ -110,8 +110,9 @@ async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyh
     }
 }
 
-/// A resource for each case, with three limits that are never reached: permits of one case are
-/// remembered while the next one runs, as they are in life, but do not count against its bound.
+/// A configuration with a resource for each case and three limits that are never reached. As in
+/// production, permits of one case are remembered while the next one runs. With resources of their
+/// own they do not count against its bound.
 fn configuration(url: &str) -> String {
     let limit = |name: &str, unit: &str| {
         format!("[[resource.limit]]\nname = \"{name}\"\nunit = \"{unit}\"\ncapacity = 1000000000\nperiod = \"1s\"\n")

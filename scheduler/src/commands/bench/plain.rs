@@ -10,11 +10,11 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 
-/// What a worker would send.
+/// A request as a worker would send it.
 const REQUEST: &str =
     r#"{"id":"00000000000000000000000-00000","cost":{"requests":1,"processing-units":2.5},"mode":"wait"}"#;
 
-/// Keeps as many calls of `request` in flight as the case has calls of `acquire`, for `length`.
+/// Keeps as many calls of `request` in flight, for `length`, as the case has calls of `acquire`.
 pub(super) async fn round(url: &str, subject: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
     let (url, subject, calls) = (url.to_owned(), subject.to_owned(), case.in_flight * case.array);
     alone("load", move || async move {
@@ -30,7 +30,7 @@ pub(super) async fn round(url: &str, subject: &str, case: &Case, length: Duratio
     .await
 }
 
-/// Repeats `call`, which returns when it began, `calls` times at once, for `length`.
+/// Keeps `calls` calls in flight for `length`. Each call returns the time of its beginning.
 pub(super) async fn keep_in_flight<F>(
     calls: usize,
     length: Duration,

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// What one round showed.
+/// The figures of one path in one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// Requests answered in a second.
@@ -20,17 +20,17 @@ pub(super) struct Round {
 pub(super) struct RoundTrips(Histogram<u64>);
 
 impl RoundTrips {
-    /// None yet; kept to three digits, up to a minute.
+    /// An empty histogram with three digits, up to a minute.
     pub(super) fn new() -> Self {
         RoundTrips(Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds"))
     }
 
-    /// Notes one.
+    /// Adds one round trip.
     pub(super) fn note(&mut self, span: Span) {
         self.0.saturating_record(span.nanos());
     }
 
-    /// The figures, if each message held `array` requests.
+    /// The figures for messages with `array` requests each.
     pub(super) fn round(&self, length: Duration, array: usize) -> Round {
         let micros = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         let requests = self.0.len() as f64 * array as f64;
@@ -38,7 +38,7 @@ impl RoundTrips {
     }
 }
 
-/// The middle one.
+/// The median.
 pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]

@@ -8,8 +8,8 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_worker_sdk::{Client, Cost};
 use std::time::Duration;
 
-/// Keeps as many calls of `acquire` in flight as the case says, for `length`. Permits are used,
-/// and settled without a word, as in life.
+/// Keeps the case's number of `acquire` calls in flight for `length`. Permits are used and dropped,
+/// and the SDK settles them, as in production.
 pub(super) async fn round(url: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
     let (url, name, calls) = (url.to_owned(), case.resource(), case.in_flight * case.array);
     alone("load", move || async move {

@@ -1,4 +1,4 @@
-//! The figures for people.
+//! The table of figures for people.
 
 use super::case::{Measured, Path};
 use comfy_table::{CellAlignment, Table, presets};

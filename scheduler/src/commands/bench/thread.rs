@@ -1,12 +1,12 @@
-//! A thread with a runtime of its own, as a scheduler or a busy worker has one.
+//! A thread with a runtime of its own, like that of a scheduler or a busy worker.
 
 use anyhow::Context;
 use tokio::sync::oneshot;
 
-/// Runs `work` on a new thread, and returns what it returns.
+/// Runs `work` on a new thread, and returns its result.
 ///
 /// # Errors
-/// If there is no thread or runtime to be had, or the work fails.
+/// If the system gives no thread or runtime, or the work fails.
 pub(super) async fn alone<T, F, W>(name: &str, work: W) -> anyhow::Result<T>
 where
     T: Send + 'static,

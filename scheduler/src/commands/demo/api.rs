@@ -1,4 +1,4 @@
-//! The upstream as a worker sees it.
+//! A worker's client of the upstream.
 
 use super::class::Class;
 use super::scenario::PROCESSING_UNITS;
@@ -24,7 +24,7 @@ pub(super) struct Api {
     clock: Clock,
 }
 
-/// 200 or 429.
+/// An answer with 200 or 429.
 pub(super) struct Answer {
     /// When the call was sent.
     pub(super) sent: Time,
@@ -32,15 +32,15 @@ pub(super) struct Answer {
 }
 
 impl Api {
-    /// The upstream at `url`, without any proxy that the environment may name.
+    /// A client of the upstream at `url`. It ignores proxies of the environment.
     pub(super) fn new(url: &str, clock: Clock) -> Self {
         Api { client: Client::builder(TokioExecutor::new()).build_http(), url: url.to_owned(), clock }
     }
 
-    /// One call of this class.
+    /// Makes one call of this class.
     ///
     /// # Errors
-    /// Anything else than 200 or 429.
+    /// If the call fails, or the answer is neither 200 nor 429.
     pub(super) async fn call(&self, class: Class) -> anyhow::Result<Answer> {
         let url = format!("{}/process?{PROCESSING_UNITS}={}", self.url, class.processing_units());
         let request = Request::get(url).header("x-class", class.name()).body(Empty::new())?;
@@ -48,14 +48,14 @@ impl Api {
         let (head, body) = self.client.request(request).await?.into_parts();
         let expected = head.status.is_success() || head.status == StatusCode::TOO_MANY_REQUESTS;
         ensure!(expected, "the upstream answered {}", head.status);
-        // Only a connection whose answer was read to the end is used again.
+        // The client reuses a connection only after the answer was read to its end.
         body.collect().await?;
         Ok(Answer { sent, head: http::Response::from_parts(head, ()) })
     }
 }
 
 impl Answer {
-    /// How long to wait at least, of a 429. Sentinel Hub says it in milliseconds.
+    /// The shortest wait after a 429. Sentinel Hub states it in milliseconds.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let throttled = self.head.status() == StatusCode::TOO_MANY_REQUESTS;
         let header = || self.head.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_429_says_when_to_come_back() {
+    fn only_a_429_states_a_wait() {
         check(200, None, None);
         check(200, Some("1500"), None);
         check(429, Some("1500"), Some(1500));

@@ -1,4 +1,4 @@
-//! Who calls, and how.
+//! The classes of workers, and their calls.
 
 use serde::Serialize;
 use std::ops::{Index, IndexMut};
@@ -7,35 +7,36 @@ use std::time::Duration;
 /// A priority class, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Few, with small calls and pauses between them: people who wait for a picture.
+    /// A few workers with small calls and pauses: people who wait for a picture.
     Interactive,
-    /// More of them, with longer pauses.
+    /// More workers, with longer pauses.
     Standard,
-    /// All others, with large calls and no pause: what saturates the account.
+    /// All other workers, with large calls and no pause. They saturate the account.
     Bulk,
 }
 
-/// Something for each class.
+/// A value for each class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ByClass<T> {
-    /// That of [`Class::Interactive`].
+    /// The value of [`Class::Interactive`].
     pub interactive: T,
-    /// That of [`Class::Standard`].
+    /// The value of [`Class::Standard`].
     pub standard: T,
-    /// That of [`Class::Bulk`].
+    /// The value of [`Class::Bulk`].
     pub bulk: T,
 }
 
-/// Among so many workers the classes are mixed evenly …
+/// In each group of this many workers, the classes have fixed shares.
 const MIXED: u32 = 20;
-/// … up to this one. Who comes later is bulk, so that the headroom covers the urgent classes in a fleet of any size.
+/// The number of mixed workers. All further workers are bulk, so that the headroom covers the
+/// urgent classes in a fleet of any size.
 const LAST_MIXED: u32 = 200;
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Class; 3] = [Class::Interactive, Class::Standard, Class::Bulk];
 
-    /// Its name, in the configuration and in figures.
+    /// The name in the configuration and in figures.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +46,7 @@ impl Class {
         }
     }
 
-    /// The class of the worker of this number, from 0.
+    /// The class of the worker with this number, from 0.
     pub(super) fn of_worker(number: u32) -> Self {
         match number % MIXED {
             _ if number >= LAST_MIXED => Class::Bulk,
@@ -55,7 +56,7 @@ impl Class {
         }
     }
 
-    /// What one of its calls costs, beside one request.
+    /// The processing units of a call, beside one request.
     pub(super) fn processing_units(self) -> u32 {
         match self {
             Class::Interactive => 1,
@@ -64,7 +65,7 @@ impl Class {
         }
     }
 
-    /// How long its workers pause between a call and the next, on average.
+    /// The mean pause of its workers between two calls.
     pub(super) fn mean_pause(self) -> Duration {
         match self {
             Class::Interactive => Duration::from_secs(1),
@@ -75,7 +76,7 @@ impl Class {
 }
 
 impl<T> ByClass<T> {
-    /// Something made for each class.
+    /// Makes a value for each class.
     pub(super) fn from_fn(mut of: impl FnMut(Class) -> T) -> Self {
         ByClass { interactive: of(Class::Interactive), standard: of(Class::Standard), bulk: of(Class::Bulk) }
     }

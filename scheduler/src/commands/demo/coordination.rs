@@ -1,4 +1,4 @@
-//! What the second phase has and the first has not: NATS and a scheduler.
+//! NATS and the scheduler of the second phase.
 
 use super::scenario;
 use super::worker::Manner;
@@ -8,12 +8,13 @@ use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_worker_sdk::Client;
 use std::time::Duration;
 
-/// A scheduler leads within a second; this is for a machine under full load.
+/// The longest wait for the scheduler. It leads within a second; the bound is for a machine under
+/// full load.
 const READY: Duration = Duration::from_secs(20);
-/// Connections that the workers share, as if they ran in so many processes.
+/// The number of connections that the workers share, as if they ran in this many processes.
 const PROCESSES: usize = 8;
 
-/// A private nats-server and a scheduler on it, both gone when this is dropped.
+/// A private nats-server and a scheduler on it. Both end when this is dropped.
 pub(super) struct Coordination {
     scheduler: serve::Running,
     server: Server,
@@ -23,10 +24,10 @@ pub(super) struct Coordination {
 pub(super) struct Processes(Vec<Client>);
 
 impl Coordination {
-    /// Returns when permits are to be had.
+    /// Returns once the scheduler grants permits.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let binary = Binary::find().await?;
-        // Ctrl-C is for the demo, which stops the server itself.
+        // Ctrl-C ends the demo, which then stops the server itself.
         let options = Options { outlives_interrupt: true, ..Options::default() };
         let server = Server::start(&binary, options).await?;
         let scheduler = serve::start(scenario::configuration(server.url())?).await?;
@@ -49,13 +50,13 @@ impl Coordination {
 }
 
 impl Processes {
-    /// How workers of each process call.
+    /// The manner of each process's workers.
     pub(super) fn manners(&self) -> anyhow::Result<Vec<Manner>> {
         let manner = |client: &Client| Ok(Manner::WithPermits(client.resource(scenario::RESOURCE)?));
         self.0.iter().map(manner).collect()
     }
 
-    /// Gives back what is unused.
+    /// Returns unused permits.
     pub(super) async fn close(self) {
         for client in self.0 {
             client.close().await;

@@ -1,44 +1,47 @@
-//! What comes out.
+//! The figures of the demo.
 
 use super::class::ByClass;
 use serde::Serialize;
 
-/// Both phases.
+/// The figures of both phases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Each worker on its own: back-off with jitter, Retry-After honoured.
+    /// Each worker alone: it honours `Retry-After`, and backs off with jitter.
     pub uncoordinated: Figures,
-    /// With permits.
+    /// All workers with permits.
     pub coordinated: Figures,
 }
 
-/// One phase, as counted by the upstream up to the moment at which the phase ended, with all workers at work.
+/// The figures of one phase. The upstream counts up to the end of the phase, while all workers
+/// work.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// Calls that arrived.
     pub sent: u64,
-    /// Those admitted.
+    /// Calls that were admitted.
     pub ok: u64,
-    /// Those answered 429.
+    /// Calls that were answered 429.
     pub rate_limited: u64,
-    /// What calls took of the limit that was used most, as a share of what flowed into it, from the end of the first
-    /// burst to the end of the phase: 0 to 1. `None` when the burst lasted to the end.
+    /// The share, from 0 to 1, of the refill of the most used limit that calls spent. It counts
+    /// from the end of the first burst to the end of the phase. `None` if the burst lasted to the
+    /// end.
     ///
-    /// The first burst has ended when, after a fifth of a second in which more was spent of some limit than
-    /// flowed in, one has passed in which that was true of none. Stock that was left at that moment, such as the headroom
-    /// of urgent classes, did not flow in later: what is missing of it at the end is not counted as use.
+    /// In the first burst, calls spend some limit faster than it refills. The burst ends with the
+    /// first fifth of a second in which no limit is spent faster. Stock that is left then, such as
+    /// the headroom of urgent classes, is no later refill, so spending it does not count.
     pub utilisation: Option<f64>,
-    /// How long calls waited, in milliseconds, by class: from wanting to call to sending the call that succeeded. A
-    /// call that still waited at the end is left out; `None` when that is all.
+    /// The waits of calls in milliseconds, by class: from the wish to call until the successful
+    /// call was sent. Calls that still wait at the end are left out; `None` if no other call is
+    /// left.
     pub wait_ms: ByClass<Option<Wait>>,
 }
 
-/// Percentiles in milliseconds.
+/// Percentiles of waits in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Wait {
     /// The median.
     pub p50: f64,
-    /// Ninety-nine of a hundred are not above it.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
@@ -67,7 +70,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_json_is_what_it_was() {
+    fn the_json_format_stays() {
         let golden = concat!(
             r#"{"uncoordinated":{"sent":5000,"ok":1000,"rate_limited":4000,"utilisation":null,"#,
             r#""wait_ms":{"interactive":{"p50":812.5,"p99":12345.0},"standard":{"p50":0.0,"p99":1.0},"bulk":null}},"#,

@@ -1,4 +1,4 @@
-//! All workers of a phase.
+//! The workers of a phase.
 
 use super::Options;
 use super::api::Api;
@@ -12,11 +12,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Workers at work, until this is dropped.
+/// Running workers. They end when this is dropped.
 pub(super) struct Fleet(JoinSet<anyhow::Result<Infallible>>);
 
 impl Fleet {
-    /// Starts them all at once. `manners` are dealt out in turn.
+    /// Starts all workers at once, and assigns `manners` to them in turn.
     pub(super) fn start(options: Options, url: &str, manners: &[Manner], waits: &Arc<Waits>) -> Self {
         let clock = Clock::start();
         let api = Api::new(url, clock);
@@ -31,7 +31,7 @@ impl Fleet {
         Fleet(workers.map(Worker::work).collect())
     }
 
-    /// Returns what went wrong when a worker could not go on; otherwise never.
+    /// Returns the error of the first worker that fails. Never returns otherwise.
     pub(super) async fn failed(&mut self) -> anyhow::Error {
         match self.0.join_next().await {
             Some(Ok(Err(error))) => error,
@@ -41,7 +41,7 @@ impl Fleet {
         }
     }
 
-    /// Ends all workers where they stand.
+    /// Aborts all workers.
     pub(super) async fn stop(mut self) {
         self.0.shutdown().await;
     }

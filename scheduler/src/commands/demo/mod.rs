@@ -1,8 +1,8 @@
-//! `rampmeter demo`: the same workers against the same limits, each on its own and then with permits.
+//! `rampmeter demo`: the same workers against the same limits, first without and then with permits.
 //!
-//! [`compare`] is the whole of it. A `phase` runs a `fleet` of `worker`s against a fresh upstream and
-//! keeps an `observation` of it; `scenario` has the limits, `class` who calls how; `coordination` is NATS and the
-//! scheduler; `figures` is what comes out, `side_by_side` its table.
+//! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
+//! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
+//! `coordination` is NATS and the scheduler. `figures` is the result, and `side_by_side` its table.
 
 mod api;
 mod backoff;
@@ -41,10 +41,10 @@ pub struct DemoArgs {
     json: bool,
 }
 
-/// Shows both phases as they run, and then side by side.
+/// Shows the progress of both phases, and then their figures side by side.
 ///
 /// # Errors
-/// As [`compare`], and if a signal ends it early.
+/// The errors of [`compare`], and a signal that ends the demo early.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut progress = if args.json { Progress::silent() } else { Progress::live() };
     let comparison = tokio::select! {
@@ -65,17 +65,18 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs both phases, each against an upstream with full buckets. Takes about twice [`Options::seconds`].
+/// Runs both phases, each against an upstream with full buckets. It takes about twice
+/// [`Options::seconds`].
 ///
-/// Dropped before its end, it leaves nothing running.
+/// If the future is dropped before its end, nothing keeps running.
 ///
 /// # Errors
-/// If there is no nats-server to be had, something of the demo cannot be started, or a call fails with
-/// anything else than 429.
+/// If there is no nats-server, a part of the demo cannot be started, or a call fails with anything
+/// but 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
     allow_many_files();
     progress.say("starting NATS and a scheduler");
-    // Before the first phase, so that a missing nats-server shows at once.
+    // NATS starts before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;
     let uncoordinated = Phase { name: "uncoordinated", options }.run(&[Manner::Alone], progress).await?;
     let coordinated = with_permits(&coordination, options, progress).await?;

@@ -1,14 +1,14 @@
-//! What the upstream has seen of a phase.
+//! The upstream's snapshots of a phase.
 
 use rampmeter_upstream::{PolicyStats, Stats, Tally, Utilisation};
 
-/// Snapshots of one upstream, and among them the one at which its first burst was spent.
+/// The latest snapshot of an upstream, and the one at the end of its first burst.
 pub(super) struct Observation {
     last: Stats,
     burst: Burst,
 }
 
-/// The stock of full buckets, which is spent faster than it flows in.
+/// The first burst: calls spend the stock of full buckets faster than it refills.
 enum Burst {
     Ahead,
     Running,
@@ -16,12 +16,12 @@ enum Burst {
 }
 
 impl Observation {
-    /// Of an upstream that has seen nothing.
+    /// An observation of an upstream without calls.
     pub(super) fn new(start: Stats) -> Self {
         Observation { last: start, burst: Burst::Ahead }
     }
 
-    /// Takes the next snapshot. Those that show the burst come at a steady pace of a few per second.
+    /// Adds the next snapshot. To show the burst, snapshots need a steady pace of a few per second.
     pub(super) fn add(&mut self, now: Stats) {
         let draws_on_stock = now.utilisation_since(&self.last).iter().any(|used| used.spent > used.offered);
         match (&self.burst, draws_on_stock) {
@@ -32,12 +32,13 @@ impl Observation {
         self.last = now;
     }
 
-    /// All calls so far.
+    /// The counts of all calls so far.
     pub(super) fn total(&self) -> Tally {
         self.last.total
     }
 
-    /// As [`Figures::utilisation`](super::Figures::utilisation) says. The limit that is used most is the one that binds.
+    /// The value of [`Figures::utilisation`](super::Figures::utilisation). The most used limit is
+    /// the binding one.
     pub(super) fn utilisation(&self) -> Option<f64> {
         let Burst::Spent(spent) = &self.burst else { return None };
         let used = self.last.utilisation_since(spent).into_iter();
@@ -46,10 +47,10 @@ impl Observation {
     }
 }
 
-/// What came out of the stock that the burst had left did not flow in meanwhile.
+/// The utilisation without the spending of stock that was left after the burst.
 fn without_stock(used: Utilisation, then: &PolicyStats, now: &PolicyStats) -> Utilisation {
     let spent = used.spent.saturating_sub(then.level.saturating_sub(now.level));
-    // Levels are rounded.
+    // The cap is needed because levels are rounded.
     Utilisation { spent: spent.min(used.offered), ..used }
 }
 

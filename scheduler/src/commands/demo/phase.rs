@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Between two looks at the upstream.
+/// The interval of the upstream's snapshots.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What a phase is.
+/// A phase with its name and options.
 #[derive(Clone, Copy)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    /// Runs it against an upstream of its own.
+    /// Runs the phase against an upstream of its own.
     pub(super) async fn run(self, manners: &[Manner], progress: &mut Progress) -> anyhow::Result<Figures> {
         progress.say(self.name);
         let upstream = Upstream::start(scenario::upstream(self.options.seed)?).await?;
@@ -36,7 +36,7 @@ impl Phase {
             error = fleet.failed() => return Err(error).with_context(|| format!("a worker failed ({})", self.name)),
             ended = timeout(self.length(), watching) => drop(ended),
         }
-        // Before the workers stop, which is no part of the phase.
+        // The phase ends before the workers stop, so the last snapshot is taken now.
         observation.add(upstream.stats());
         let figures = figures(&observation, &waits);
         fleet.stop().await;
@@ -48,10 +48,10 @@ impl Phase {
         Duration::from_secs(self.options.seconds)
     }
 
-    /// Never returns.
+    /// Takes snapshots and shows progress. Never returns.
     async fn watch(self, upstream: &Upstream, waits: &Waits, observation: &mut Observation, progress: &mut Progress) {
         let mut ticks = interval(TICK);
-        // A look that comes right after the last tells nothing about a burst.
+        // A snapshot right after the last one would tell nothing about a burst.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {

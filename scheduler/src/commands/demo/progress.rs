@@ -1,4 +1,4 @@
-//! What people see while it runs, on standard error.
+//! The progress of the demo, on standard error.
 
 use super::class::Class;
 use super::figures::Figures;
@@ -7,22 +7,22 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// Between two lines where there is no terminal.
+/// The interval of lines if there is no terminal.
 const LINES: Duration = Duration::from_secs(5);
-/// With all below it no wider than 80 columns.
+/// The template of the bar. With the lines below it, it is at most 80 columns wide.
 const BAR: &str = "{prefix:<13} {bar:60}\n{msg}";
 
-/// A bar on a terminal, a line now and then elsewhere, or nothing.
+/// A bar on a terminal, a line every few seconds elsewhere, or nothing.
 pub struct Progress(Output);
 
 enum Output {
     Bar(ProgressBar),
-    /// When in the phase the next line is due.
+    /// The time in the phase at which the next line is due.
     Lines(Duration),
     Silent,
 }
 
-/// One moment of a phase.
+/// The figures at one moment of a phase.
 pub(super) struct View {
     pub(super) phase: &'static str,
     pub(super) elapsed: Duration,
@@ -31,19 +31,19 @@ pub(super) struct View {
 }
 
 impl Progress {
-    /// As standard error can show it.
+    /// A bar or lines, depending on standard error.
     #[must_use]
     pub fn live() -> Self {
         Progress(if std::io::stderr().is_terminal() { Output::Bar(bar()) } else { Output::Lines(LINES) })
     }
 
-    /// For machines.
+    /// No progress, for `--json`.
     #[must_use]
     pub fn silent() -> Self {
         Progress(Output::Silent)
     }
 
-    /// Says what begins, before there are figures.
+    /// Shows what begins, before there are figures.
     pub(super) fn say(&mut self, text: &'static str) {
         match &mut self.0 {
             Output::Bar(bar) => bar.set_message(text),
@@ -96,7 +96,8 @@ fn bar() -> ProgressBar {
     ProgressBar::new(1).with_style(style).with_finish(ProgressFinish::AndClear)
 }
 
-/// On standard error, as standard output is for the table; nobody need read it.
+/// Writes a line to standard error, since standard output is for the table. A missing reader is no
+/// failure.
 fn line(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -1,4 +1,5 @@
-//! The account: its limits, told to the upstream that enforces them and to the scheduler that keeps them.
+//! The account and its limits, for the upstream that enforces them and the scheduler that keeps to
+//! them.
 
 use super::class::Class;
 use crate::config::{self, Config};
@@ -6,9 +7,9 @@ use rampmeter_upstream::{Policy, ResponseTime};
 use std::path::Path;
 use std::time::Duration;
 
-/// What the scheduler calls the account.
+/// The name of the account's resource.
 pub(super) const RESOURCE: &str = "demo";
-/// The unit in which calls differ.
+/// The unit of which calls take different amounts.
 pub(super) const PROCESSING_UNITS: &str = "processing-units";
 
 /// One limit of the account.
@@ -18,14 +19,14 @@ struct Limit {
     period: &'static str,
 }
 
-/// Sentinel Hub's kinds of limits. The urgent classes want about 20 requests and 30 processing units a second, so that
-/// bulk saturates the second limit, and the first burst is over in a moment.
+/// Limits of Sentinel Hub's kinds. The urgent classes need about 20 requests and 30 processing
+/// units a second. Bulk therefore saturates the second limit, and the first burst ends soon.
 const LIMITS: [Limit; 2] = [
     Limit { unit: "requests", capacity: 250, period: "5s" },
     Limit { unit: PROCESSING_UNITS, capacity: 500, period: "5s" },
 ];
 
-/// The shares of the capacities that classes leave to those above them.
+/// The share of each capacity that a class leaves to more urgent classes.
 fn headroom(class: Class) -> f64 {
     match class {
         Class::Interactive => 0.0,
@@ -34,7 +35,7 @@ fn headroom(class: Class) -> f64 {
     }
 }
 
-/// The upstream, with full buckets.
+/// The configuration of the upstream, with full buckets.
 pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> {
     let policy = |limit: &Limit| format!("{}={}/{}", limit.unit, limit.capacity, limit.period).parse();
     let policies = LIMITS.iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
@@ -42,7 +43,7 @@ pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> 
     Ok(rampmeter_upstream::Config::new(policies).response_time(response_time))
 }
 
-/// The scheduler's configuration, as a user would write it.
+/// The scheduler's configuration, in the form that a user would write.
 pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
     let text = format!(
         "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"\"\n\
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upstream_and_scheduler_are_told_the_same() {
+    fn upstream_and_scheduler_have_the_same_limits() {
         assert!(upstream(1).is_ok());
         let config = configuration("nats://127.0.0.1:1").unwrap();
         let resource = config.resources[0].resource().unwrap();

@@ -1,4 +1,4 @@
-//! The table at the end.
+//! The table at the end of the demo.
 
 use super::class::Class;
 use super::figures::{Comparison, Figures};

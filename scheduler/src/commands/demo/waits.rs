@@ -1,4 +1,4 @@
-//! How long calls waited.
+//! The waits of calls.
 
 use super::class::{ByClass, Class};
 use super::figures::Wait;
@@ -6,18 +6,18 @@ use hdrhistogram::Histogram;
 use rampmeter_protocol::time::Span;
 use std::sync::Mutex;
 
-/// The longest wait that is told from longer ones: no phase is longer.
+/// The longest wait in the histogram: no phase is longer.
 const LONGEST_US: u64 = 3_600_000_000;
-/// Significant digits of a wait.
+/// The significant digits of a wait.
 const DIGITS: u8 = 3;
 const NANOS_PER_MICRO: u64 = 1000;
 const MICROS_PER_MILLI: f64 = 1e3;
 
-/// Waits by class, from wanting to call to sending the call that succeeded.
+/// Waits by class, from the wish to call until the successful call was sent.
 ///
-/// A call that is still waiting when its phase ends is not among them.
+/// A call that still waits at the end of its phase is not included.
 pub(super) struct Waits {
-    /// Microseconds. Held for one entry or one reading, never across an await.
+    /// In microseconds. The lock is held for one entry or one reading, never across an await.
     histograms: Mutex<ByClass<Histogram<u64>>>,
 }
 
@@ -28,13 +28,13 @@ impl Waits {
     }
 
     pub(super) fn add(&self, class: Class, wait: Span) {
-        let mut histograms = self.histograms.lock().expect("nobody panics with the waits in hand");
+        let mut histograms = self.histograms.lock().expect("no panic while the lock is held");
         histograms[class].saturating_record(wait.nanos() / NANOS_PER_MICRO);
     }
 
-    /// The percentiles so far, of classes that have had a call.
+    /// The percentiles so far; `None` for a class without calls.
     pub(super) fn percentiles(&self) -> ByClass<Option<Wait>> {
-        let histograms = self.histograms.lock().expect("nobody panics with the waits in hand");
+        let histograms = self.histograms.lock().expect("no panic while the lock is held");
         ByClass::from_fn(|class| percentiles(&histograms[class]))
     }
 }

@@ -1,4 +1,4 @@
-//! One worker.
+//! A worker of the demo.
 
 use super::api::{Answer, Api};
 use super::backoff::Backoff;
@@ -14,16 +14,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a worker comes to its calls.
+/// How a worker makes its calls.
 #[derive(Clone, Debug)]
 pub(super) enum Manner {
-    /// It calls, and tries again after a 429.
+    /// The worker calls, and tries again after a 429.
     Alone,
-    /// It asks for a permit first.
+    /// The worker acquires a permit first.
     WithPermits(Resource),
 }
 
-/// Calls, one call after the other, for ever.
+/// Makes one call after the other, without end.
 pub(super) struct Worker {
     pub(super) class: Class,
     pub(super) manner: Manner,
@@ -46,7 +46,7 @@ impl Worker {
         }
     }
 
-    /// Uniform, so that thinking workers do not march in step.
+    /// A uniformly random pause, so that workers do not synchronise.
     fn pause(&mut self) -> Duration {
         self.class.mean_pause().mul_f64(self.dice.random_range(0.0..2.0))
     }
@@ -55,8 +55,8 @@ impl Worker {
         let mut backoff = Backoff::default();
         loop {
             let answer = self.api.call(self.class).await?;
-            let Some(told) = answer.retry_after() else { return Ok(answer) };
-            tokio::time::sleep(backoff.after(told, self.dice.random())).await;
+            let Some(retry_after) = answer.retry_after() else { return Ok(answer) };
+            tokio::time::sleep(backoff.after(retry_after, self.dice.random())).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Writing fresh state.
+//! Writes fresh state.
 
 use crate::commands::rules_edit::Present;
 use crate::config::{self, Configured, Rules};
@@ -15,9 +15,9 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who the records say wrote them.
+/// The writer that the records name.
 const WRITER: &str = "rampmeter-state-init";
-/// How long a leader has to answer.
+/// The longest wait for a leader's answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -27,10 +27,10 @@ pub(super) struct InitArgs {
     /// The configuration with the limits.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
-    /// How full every bucket is: `empty` is safe whatever happened, `full` admits a whole burst.
+    /// The level of every bucket: `empty` is always safe, `full` admits a whole burst.
     #[arg(long, value_enum)]
     level: Level,
-    /// Even if a scheduler leads the resource: it steps down and goes on from the new state.
+    /// Write even if a scheduler leads the resource: it steps down and goes on from the new state.
     #[arg(long)]
     force: bool,
     /// The NATS server, in place of `nats.url`.
@@ -40,13 +40,13 @@ pub(super) struct InitArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Level {
-    /// Nothing can be spent before it has come in.
+    /// Empty buckets: calls wait for the refill.
     Empty,
-    /// Everything can be spent at once.
+    /// Full buckets: a whole burst can start at once.
     Full,
 }
 
-/// Writes what resources start with.
+/// Writes the state that resources start with.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     let mut config = config::load(&args.config)?;
@@ -73,12 +73,16 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Resources with the limits that count: those that were applied, where there are some.
+/// The resources with the limits in force: the applied ones, or else those of the configuration.
 fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Result<Vec<Resource>> {
     let chosen = all.iter().filter(|configured| name.is_none_or(|name| configured.name() == name));
     let chosen = chosen.map(|configured| {
-        let no_limits =
-            || format!("the limits of `{}` are its provider's; write them to be able to set levels", configured.name());
+        let no_limits = || {
+            format!(
+                "the limits of `{}` come from its provider; write them into the configuration to set levels",
+                configured.name()
+            )
+        };
         match rules.of(configured.name()) {
             Some(own) => Ok(Resource::new(&ResourceSpec { limits: own.limits.clone(), ..configured.spec.clone() })?),
             None => configured.resource().with_context(no_limits),
@@ -92,18 +96,19 @@ fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Res
     }
 }
 
-/// Nobody's state is taken from under them unless they are told to let go.
+/// Checks that no scheduler leads the resource: `--force` is needed to replace its state.
 async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyhow::Result<()> {
     let answer = client.request(subjects.status(name), "".into());
     match tokio::time::timeout(ANSWER, answer).await {
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Ok(()),
         Ok(Ok(_)) => bail!("a scheduler leads `{name}`; stop it first, or use --force"),
-        Ok(Err(error)) => Err(error).with_context(|| format!("nobody knows whether `{name}` is led")),
+        Ok(Err(error)) => Err(error).with_context(|| format!("it is unknown whether a scheduler leads `{name}`")),
         Err(_) => bail!("a scheduler of `{name}` is there and does not answer; stop it first, or use --force"),
     }
 }
 
-/// Nobody has led in a higher epoch than the wall clock's; whoever did in a lower one is shown to be of the past.
+/// Writes the record, and returns its epoch. The epoch is at least the wall clock in milliseconds,
+/// which no leader's epoch exceeds. A leader with a lower epoch steps down.
 async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<u64> {
     let Found { revision, state } = store.read(resource.name()).await?;
     let known = if let FoundState::Record(record) = &state { record.epoch } else { 0 };
@@ -119,7 +124,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         epoch,
         leader: WRITER.to_owned(),
         nonce: rand::random(),
-        mark: 0,
+        checkpoint: 0,
         released: true,
         successor: None,
         saved: Moment::now(),

@@ -18,14 +18,16 @@ pub struct StateArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Write fresh state for resources: after it was lost on purpose, or when the upstream's own levels are known.
+    /// Write fresh state for resources: after a deliberate loss, or when the upstream's own levels
+    /// are known.
     Init(InitArgs),
 }
 
-/// Shows what the store holds, or writes it anew.
+/// Shows the stored state, or writes fresh state.
 ///
 /// # Errors
-/// If NATS can't be reached, the store does not answer, or somebody leads what is to be written.
+/// If NATS can't be reached, the store does not answer, or a scheduler leads a resource to be
+/// written.
 pub async fn run(args: StateArgs) -> anyhow::Result<()> {
     match args.action {
         None => show::run(args.show).await,

@@ -1,4 +1,4 @@
-//! What the store holds.
+//! Shows the stored state.
 
 use super::super::table::{right_aligned, table};
 use crate::commands::nats_arg::NatsArg;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(super) struct ShowArgs {
     /// The resource; all in the store, if none is named.
     resource: Option<Name>,
-    /// Print an array of what the store holds.
+    /// Print the stored records as a JSON array.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-state").await?;
     let store = Store::existing(&client, &args.nats.prefix).await?.with_context(|| {
         format!(
-            "there is no KV bucket `{}`: no scheduler has run on this server, or somebody has deleted it; \
+            "there is no KV bucket `{}`: no scheduler has run on this server, or the bucket was deleted; \
              `rampmeter state init` makes a new one",
             args.nats.prefix
         )
@@ -68,19 +68,19 @@ fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
 }
 
 fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
-    let who = if record.released { "handed over by" } else { "led by" };
+    let by = if record.released { "handed over by" } else { "led by" };
     let age = Moment::now().unix_ms.saturating_sub(record.saved.unix_ms);
     format!(
-        "{name} · epoch {} · {who} {} · mark {} at revision {revision}, written {:.1} s ago",
+        "{name} · epoch {} · {by} {} · checkpoint {} at revision {revision}, written {:.1} s ago",
         record.epoch,
         record.leader,
-        record.mark,
+        record.checkpoint,
         age as f64 / 1e3
     )
 }
 
 fn levels(record: &StateRecord) -> Table {
-    let mut table = table(&["limit", "level for a successor", "set aside in it"]);
+    let mut table = table(&["limit", "level for a successor", "grant budget"]);
     for level in &record.levels {
         let units = |micros: i128| format!("{:.2}", micros as f64 / 1e6);
         let budget = units(i128::from(level.budget()));
@@ -91,7 +91,7 @@ fn levels(record: &StateRecord) -> Table {
 
 fn trouble(state: &FoundState) -> String {
     match state {
-        FoundState::Nothing => "the store does not know it".to_owned(),
+        FoundState::Nothing => "the store has no record of it".to_owned(),
         FoundState::Newer(version) => format!("in format {version}, which a newer build wrote"),
         FoundState::Damaged(damage, None) => format!("damaged: {damage}; a scheduler starts with empty buckets"),
         FoundState::Damaged(damage, Some(_)) => {

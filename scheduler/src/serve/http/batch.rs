@@ -36,7 +36,7 @@ struct Slot<A> {
 }
 
 impl<A: Ask> Batch<A> {
-    /// A batch of the asks that could be read, and of refusals of the others. An ask without an id
+    /// A batch of the requests that could be read. All others are refused. An ask without an id
     /// gets one from `make`: it would be charged twice when it is asked again.
     pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
@@ -74,8 +74,8 @@ impl<A: Ask> Batch<A> {
         written.expect("messages are plain data")
     }
 
-    /// Takes the answers of one message that came at `now`, and notices that others will come.
-    /// Permits that came too late, measured by earlier answers, are not passed on.
+    /// Takes the answers of one message that came at `now`, and notes which answers are still to
+    /// come. Permits that came too late, measured by earlier answers, are not passed on.
     pub(super) fn take(&mut self, now: Time, words: Vec<Word>, base_delay: &mut BaseDelay) {
         self.cursor = 0;
         words.into_iter().for_each(|word| self.take_one(now, word, base_delay));

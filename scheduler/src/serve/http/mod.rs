@@ -5,6 +5,26 @@
 //! (`front_client`, `conversation`, `batch`): over NATS, so that they work on every scheduler, or
 //! directly if this process leads. `connection_limiter`, `reading` and `token` decide which
 //! requests get that far.
+//!
+//! # How it works
+//!
+//! * The front is an ordinary NATS client with a connection of its own. A conversation asks until
+//!   every element of a batch is answered. It asks again after 0.4 s of silence, after *no
+//!   responders* and after `unavailable`, under the same ids and with the age. It ends after a
+//!   second of silence.
+//! * Every permit therefore needs an id, and the front makes one if the client gives none. Only the
+//!   front asks for progress while a request waits. The progress tells a living scheduler from a
+//!   dead one.
+//! * A client that hangs up drops its conversation. The front then returns all permits of the
+//!   conversation, including those that are granted later.
+//! * A connection is either owed an answer or not. If all places are taken, the oldest connection
+//!   that is owed none is closed: an idle, slow or still reading one. Requests are therefore read
+//!   to their end first.
+//! * A client may speak for another one only if it is configured as a proxy. A request that
+//!   contradicts itself is refused.
+//! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and
+//!   sends it with the permit. `RateLimit-Policy` hardly ever changes, and the front reads it from
+//!   the status.
 
 mod batch;
 mod check;

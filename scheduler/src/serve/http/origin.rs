@@ -38,11 +38,11 @@ impl<'a> Origin<'a> {
         Origin { asked, peer, trusted }
     }
 
-    /// The labels as configured. A label whose header is missing is missing too. Values beyond the
-    /// protocol's length are cut.
+    /// The labels as configured. Without the header there is no label. Values beyond the protocol's
+    /// length are cut.
     ///
     /// # Errors
-    /// If it can't be told what the original request was.
+    /// If the original request is ambiguous.
     pub(super) fn labels(&self, settings: &CheckSettings) -> Result<Labels<'static>, Contradiction> {
         let mut labels = Labels::new();
         for (key, source) in &settings.labels {
@@ -67,15 +67,15 @@ impl<'a> Origin<'a> {
 
     /// The path of the original request, as it was written, without its query.
     fn path(&self) -> Result<&str, Contradiction> {
-        let told = self.told(PATHS)?.map(|uri| uri.split(['?', '#']).next().unwrap_or(uri));
-        match (told, appended(&self.asked.uri)) {
-            (Some(told), Some(appended)) if told != appended => Err(Contradiction(PATHS[0], "/check/…")),
-            (told, appended) => Ok(told.or(appended).unwrap_or("/")),
+        let forwarded = self.forwarded(PATHS)?.map(|uri| uri.split(['?', '#']).next().unwrap_or(uri));
+        match (forwarded, appended(&self.asked.uri)) {
+            (Some(forwarded), Some(appended)) if forwarded != appended => Err(Contradiction(PATHS[0], "/check/…")),
+            (forwarded, appended) => Ok(forwarded.or(appended).unwrap_or("/")),
         }
     }
 
     fn method(&self) -> Result<&str, Contradiction> {
-        Ok(self.told(METHODS)?.unwrap_or(self.asked.method.as_str()))
+        Ok(self.forwarded(METHODS)?.unwrap_or(self.asked.method.as_str()))
     }
 
     /// The address in front of all trusted proxies. Each proxy appends the address that it was
@@ -94,7 +94,7 @@ impl<'a> Origin<'a> {
     }
 
     /// The value of the one header of `names` that is there, if the peer is believed.
-    fn told(&self, names: [&'static str; 2]) -> Result<Option<&str>, Contradiction> {
+    fn forwarded(&self, names: [&'static str; 2]) -> Result<Option<&str>, Contradiction> {
         if !self.trusts(self.peer) {
             return Ok(None);
         }
@@ -168,12 +168,12 @@ mod tests {
 
     #[test]
     fn only_trusted_proxies_are_believed() {
-        let told = "x-original-uri: /a?b=c\nx-original-method: PUT\nx-forwarded-for: 9.9.9.9";
+        let forwarded = "x-original-uri: /a?b=c\nx-original-method: PUT\nx-forwarded-for: 9.9.9.9";
         #[rustfmt::skip]
         let table = [
-            // who asks     what                    with these headers                                          it is about
-            (NGINX,         "GET /check",           told,                                                       "9.9.9.9 PUT /a"),
-            ("8.8.8.8",     "GET /check",           told,                                                       "8.8.8.8 GET /"),
+            // the peer, its request, its headers, and the origin that counts
+            (NGINX,         "GET /check",           forwarded,                                                       "9.9.9.9 PUT /a"),
+            ("8.8.8.8",     "GET /check",           forwarded,                                                       "8.8.8.8 GET /"),
             ("8.8.8.8",     "POST /check/a/b?c",    "",                                                         "8.8.8.8 POST /a/b"),
             (NGINX,         "POST /check/a/b?c",    "",                                                         "10.0.0.1 POST /a/b"),
             (NGINX,         "GET /check",           "x-forwarded-uri: /a%2Fb\nx-forwarded-method: DELETE",      "10.0.0.1 DELETE /a%2Fb"),

@@ -52,7 +52,7 @@ impl Guard {
             bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {LEAST_TOKEN} or more");
         }
         if place.is_open_to_all() {
-            tracing::warn!("everybody may read {place}; `chmod o-r` it");
+            tracing::warn!("every user of this machine may read {place}; run `chmod o-r` on it");
         }
         Ok(Guard(Some(Arc::new(token))))
     }

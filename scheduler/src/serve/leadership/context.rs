@@ -24,7 +24,7 @@ pub struct LeaderContext {
     pub permits: PermitThreads,
     /// Where to subscribe.
     pub subjects: Subjects,
-    /// What others see.
+    /// The parts that status, metrics and health show.
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,

@@ -129,7 +129,7 @@ impl<'a> Failover<'a> {
     /// Whether the present leader must have subscribed by now, if it ever did.
     fn has_subscribed(&self) -> bool {
         let by_now =
-            |seen: &LastSeenRecord| seen.record.mark > 1 || self.state.now().since(seen.led_since) >= SUBSCRIBING;
+            |seen: &LastSeenRecord| seen.record.checkpoint > 1 || self.state.now().since(seen.led_since) >= SUBSCRIBING;
         self.state.seen().is_some_and(by_now)
     }
 

@@ -33,7 +33,7 @@ impl LastSeenRecord {
     pub fn sequel(&self, record: &StateRecord, revision: Revision) -> Sequel {
         let same_term = record.nonce == self.record.nonce;
         let order = match record.epoch.cmp(&self.record.epoch) {
-            Ordering::Equal if same_term => record.mark.cmp(&self.record.mark),
+            Ordering::Equal if same_term => record.checkpoint.cmp(&self.record.checkpoint),
             Ordering::Equal => revision.cmp(&self.revision),
             Ordering::Less | Ordering::Greater => record.epoch.cmp(&self.record.epoch),
         };
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
     use crate::store::KeysRecord;
 
-    fn record(epoch: u64, nonce: u64, mark: u64) -> StateRecord {
+    fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
         let saved = Moment { unix_ms: 0, boot: None };
         let leader = format!("leader-{nonce}");
         StateRecord {
             epoch,
             leader,
             nonce,
-            mark,
+            checkpoint,
             released: false,
             successor: None,
             saved,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_has_lasted_since_its_first_mark() {
+    fn a_term_has_lasted_since_its_first_checkpoint() {
         let mut seen = None;
         assert!(note(&mut seen, at(0), record(1, 1, 1), 10));
         assert!(note(&mut seen, at(250), record(1, 1, 2), 11));

@@ -97,8 +97,8 @@ impl Legacy {
         Ok(Legacy::Doubtful(inherited))
     }
 
-    /// The core as its predecessor left it, in the next epoch. If the last epoch is not known for
-    /// sure, the next one is the wall time, which is above any epoch that was counted up.
+    /// The core as its predecessor left it, in the next epoch. If the last epoch is uncertain, the
+    /// next one is the wall time, which is above any counted epoch.
     pub(crate) fn restore(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
         let core = match self {
             Legacy::None => {
@@ -150,7 +150,7 @@ async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Legacy,
 pub(crate) fn is_fresh(found: &Found) -> bool {
     match &found.state {
         FoundState::Nothing => true,
-        FoundState::Record(record) => record.epoch == 1 && record.mark == 1,
+        FoundState::Record(record) => record.epoch == 1 && record.checkpoint == 1,
         FoundState::Damaged(..) | FoundState::Newer(_) => false,
     }
 }

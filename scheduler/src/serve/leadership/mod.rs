@@ -1,7 +1,40 @@
-//! Who leads a resource, and what one leader leaves to the next.
+//! Decides which scheduler leads a resource, and passes state from one leader to the next.
 //!
-//! Only the compare-and-set on a resource's state record decides who leads. Everything else here
-//! decides who tries, and when.
+//! Only the compare-and-set on a resource's state record decides which scheduler leads. Everything
+//! else here decides which scheduler tries, and when.
+//!
+//! # How it works
+//!
+//! * **Failover.** A standby probes the leader's private subject every 80 ms. *No responders* means
+//!   that the leader is gone. A silence of 0.7 s means that it hangs or is stopped. A leader that
+//!   answers but has not renewed its checkpoint for 12 s cannot reach the store. A released record
+//!   is taken at once, first by the scheduler that the record names.
+//! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s, or if a
+//!   worker reports a higher epoch. A sleep of the machine counts as a standstill. The leader
+//!   answers nothing until the store has taken another checkpoint. If another scheduler leads, it
+//!   steps down silently. Otherwise it tells the requests that came in meanwhile to ask again.
+//! * **Spread.** Schedulers find each other by the discovery of NATS. A scheduler that leads two
+//!   resources more than another hands one over. A scheduler that leads more waits longer for a
+//!   vacant resource.
+//! * **Listening.** A leader that finds nothing in the store listens for 0.4 s before it grants. It
+//!   announces itself first, so that workers of a former term ask again within a quarter of a
+//!   second. They send the epoch that they know. Such an epoch shows that the store has lost the
+//!   state.
+//! * **A store that went back.** Each process remembers what it has seen. If the store then shows
+//!   an older epoch, revision or checkpoint, the memory counts and the store does not. Without a
+//!   memory, buckets start empty. A damaged record leaves the debts of the record before it and no
+//!   stock. A higher epoch from a worker shows that stock may be spent; it counts once a term.
+//! * **A server that restarted.** A record names the server that held the store when it was
+//!   written. A server has a new id after each start. The record may be old if a single server
+//!   restarted and no process has watched the store since before. Limits of less than ten minutes
+//!   then start empty, in an epoch above all known ones. A cluster has no such id, and needs none
+//!   while one server keeps its data.
+//! * **A lost connection.** A revision may occur twice after a power loss. After a lost connection
+//!   the record is therefore read again, and has to carry the nonce of this term.
+//! * **A store without writes.** The leader keeps granting within its checkpoint. `on_kv_loss =
+//!   "hold"` stops at the checkpoint's end. `"ride"` goes on for `ride_for`, and risks that much if
+//!   the scheduler dies. A leader never makes a deleted KV bucket anew; `rampmeter state init`
+//!   does.
 
 pub mod context;
 pub(crate) mod failover;

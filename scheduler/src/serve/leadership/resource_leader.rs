@@ -1,6 +1,6 @@
 //! Leading one resource: from standing by to handing over.
 //!
-//! Only the compare-and-set on the resource's state record decides who leads. What
+//! Only the compare-and-set on the resource's state record decides which scheduler leads. What
 //! [`failover`](super::failover) sees merely decides which scheduler tries.
 
 use crate::serve::health::Duty;
@@ -254,7 +254,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Takes the rules that are known now. What they change, if they are others than before.
+    /// Takes the rules that are known now. The change, if they differ from the limits before.
     fn take_rules(&mut self) -> Option<NewRules> {
         let new = self.limits.take(&self.resource)?;
         if let Some(resource) = &new.resource {

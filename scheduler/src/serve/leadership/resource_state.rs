@@ -74,18 +74,18 @@ impl ResourceState {
         note(&mut self.seen, self.context.clock.now(), record, revision)
     }
 
-    /// Whether the record is certainly the latest that was written. Either the server that held it
-    /// at the writing still runs, or this process has watched the store since before that server
-    /// was started anew. In a cluster the other servers know.
+    /// Whether the record is certainly the latest that was written. It is if the server at the
+    /// writing still runs, or if this process has watched the store since before the last restart.
+    /// In a cluster the other servers keep the latest.
     pub(crate) fn is_latest(&self, record: &StateRecord) -> bool {
         let server = self.context.store.server();
         is_latest(server.as_deref(), record.server.as_deref(), self.first_server.as_deref())
     }
 }
 
-/// Whether the store of this `server` has lost no successor of a record: by the server at the
-/// writing, and the server when this process began to watch. A record that names no server was
-/// written under another one.
+/// Whether the store has lost no later record. It compares the present `server` with the server at
+/// the writing, and with the first one that this process saw. A record without a server was written
+/// under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }

@@ -1,4 +1,4 @@
-//! Everything for one resource, from its first limits to its last handover.
+//! Everything for one resource, from its first limits to its last hand-over.
 
 use crate::config::Configured;
 use crate::provider::ProviderSource;

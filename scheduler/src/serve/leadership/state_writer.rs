@@ -23,8 +23,9 @@ pub(crate) struct StateWriter {
 }
 
 impl StateWriter {
-    /// Writes the first record of a term over the one at `revision`. This write decides who leads:
-    /// what was read before is true if the store takes it, even from a replica that lags behind.
+    /// Writes the first record of a term over the one at `revision`. This write decides which
+    /// scheduler leads. If the store takes it, the record read before was current, even from a
+    /// lagging replica.
     pub(crate) async fn begin(
         state: &mut ResourceState,
         first: &PendingCheckpoint,
@@ -75,7 +76,7 @@ impl StateWriter {
             epoch: handover.epoch,
             leader: state.context().leader.clone(),
             nonce: self.nonce,
-            mark: u64::MAX,
+            checkpoint: u64::MAX,
             released: true,
             successor,
             saved: handover.moment,
@@ -148,7 +149,7 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
         epoch: *epoch,
         leader: state.context().leader.clone(),
         nonce,
-        mark: checkpoint.number.0,
+        checkpoint: checkpoint.number.0,
         released: false,
         successor: None,
         saved: moment.clone(),

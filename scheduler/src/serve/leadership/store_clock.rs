@@ -28,8 +28,8 @@ struct WallClocks {
     read: Time,
 }
 
-/// Tells the loop when the store's clock has shown something else than `unix` at the origin of
-/// time, for as long as the loop takes orders.
+/// Tells the loop whenever the store's clock at the origin of time no longer equals `unix`. Ends
+/// when the loop takes no more orders.
 pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::WeakSender<Order>, unix: u64) {
     let mut clocks = WallClocks { store: unix, own: unix_nanos_at_origin(clock.now()), read: clock.now() };
     let mut news = true;

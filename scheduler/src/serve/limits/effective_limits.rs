@@ -13,7 +13,7 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// Other rules, for the loop.
 #[derive(Debug)]
 pub struct NewRules {
-    /// The resource under them, if its limits are others.
+    /// The resource under these limits, if they differ from its present ones.
     pub(crate) resource: Option<Box<Resource>>,
     pub(crate) in_force: InForce,
 }
@@ -33,7 +33,7 @@ pub struct EffectiveLimits {
     spec: ResourceSpec,
     /// Its limits by the configuration or the provider, if they are known.
     own: Option<Vec<LimitSpec>>,
-    /// Those of the rules, while they count.
+    /// The limits of the rules, while they count.
     ruled: Option<Vec<LimitSpec>>,
     in_force: InForce,
 }

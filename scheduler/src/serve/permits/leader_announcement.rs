@@ -1,4 +1,4 @@
-//! What a permit loop tells of its term: who leads, and that permits are granted.
+//! A permit loop's announcements of its term: the leader's name, and the beginning of grants.
 
 use rampmeter_protocol::event::Event as News;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ impl LeaderAnnouncement {
         }
     }
 
-    /// What workers hear: those that wait ask again.
+    /// The announcement to workers. Workers that wait ask again.
     pub(crate) fn news(&self, epoch: u64) -> News {
         News::Leader { epoch, leader: self.leader.clone() }
     }

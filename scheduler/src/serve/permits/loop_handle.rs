@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Orders that may be under way: a report or two, a checkpoint, and the handover.
 const ORDERS: usize = 16;
-/// Messages from this process that may be under way. All others go over NATS.
+/// Messages from this process that may be under way. All other requests go over NATS.
 const INBOUND: usize = 1024;
 
 /// Publishes the handle of a resource's loop, while this process leads the resource.

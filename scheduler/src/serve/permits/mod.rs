@@ -1,8 +1,8 @@
 //! Answering requests for permits: one loop for each resource that this process leads.
 //!
-//! [`permit_loop`] runs the parts: `incoming` reads messages, `answers` drives the core and writes
-//! answers, `watch` tells whether this loop still leads, and `term_guard` keeps answers back if
-//! not.
+//! [`permit_loop`] runs the parts: `incoming` reads messages, and `answers` drives the core and
+//! writes answers. `watch` tells whether this loop still leads, and `term_guard` keeps answers back
+//! if not.
 
 pub(crate) mod alarm;
 pub mod answers;

@@ -267,8 +267,8 @@ impl PermitLoop {
         }
     }
 
-    /// The store has taken a checkpoint. Clients whose requests were left unread may have given up,
-    /// or have asked another leader: they are to ask again.
+    /// The store has taken a checkpoint. Clients with unread requests may have given up or asked
+    /// another leader, so they are told to ask again.
     fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.note_checkpoint(now, number) {
             for inbound in self.intake.backlog() {
@@ -314,8 +314,8 @@ impl PermitLoop {
         core.announce(&event);
     }
 
-    /// Does what is due. A start that no worker can be told of in time is not committed: its answer
-    /// would be sent after the reconnect, and all calls of the pause would come at once.
+    /// Does what is due. While answers can't go out, no start is committed. Its answer would go out
+    /// after the reconnect, and all calls of the pause would come at once.
     fn keep_time(&mut self) {
         if !self.term.may_answer() {
             return;

@@ -142,8 +142,8 @@ impl TermGuard {
     pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
         self.checkpoints.note_written();
         self.core.tally().checkpoints += 1;
-        // This scheduler leads alone, but a worker has seen another leader: the first state of this
-        // term was not the last one that was written.
+        // This scheduler leads alone, but a worker has seen a higher epoch. This term therefore
+        // began with a state that was not the last one written.
         if self.core.settles_doubt(number)
             && let Some(epoch) = self.leadership.settle()
         {

@@ -25,8 +25,8 @@ const SLICE: usize = 512;
 
 /// The core of one resource, and what becomes of its commands.
 ///
-/// After each call but those for a handover the core holds no command: each was counted, and its
-/// answer is in the outbox.
+/// After each call, except those for a hand-over, the core holds no command: each was counted, and
+/// its answer is in the outbox.
 #[derive(Debug)]
 pub(crate) struct CoreDriver {
     core: Scheduler<ReplyTo>,

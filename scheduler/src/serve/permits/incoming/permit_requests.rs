@@ -46,7 +46,7 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    /// Requests of an array that wait are answered one by one, all others together.
+    /// Waiting requests of an array are answered one by one, all other requests together.
     fn place(
         &mut self,
         reply: &Address,

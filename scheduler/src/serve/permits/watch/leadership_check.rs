@@ -142,7 +142,7 @@ impl LeadershipCheck {
     ///
     /// A worker that has seen a higher epoch has seen another leader: our successor, or a leader
     /// from before our store went back. Epochs count changes of leader, or begin at the wall clock
-    /// if the count was lost; no leader has had an epoch beyond the wall clock.
+    /// if the count was lost. No leader has had an epoch beyond the wall clock.
     pub(crate) fn note_epoch(&mut self, own: u64, seen: Option<u64>) -> bool {
         let unknown = if self.is_listening() { 1 } else { own + 1 };
         let possible = unknown..=epoch_bound();
