@@ -1,4 +1,4 @@
-//! What a worker has to pass before its call.
+//! The way in which workers get leave to call.
 
 use crate::plain_rule::PlainRule;
 use crate::simulated_scheduler::SimulatedScheduler;
@@ -7,20 +7,20 @@ use crate::world::World;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::resource::Resource;
 
-/// What a worker has to pass before its call.
+/// The way in which workers get leave to call.
 pub(crate) enum Gate {
-    /// Nothing.
+    /// Every call may start at once.
     Open,
-    /// Buckets of its own.
+    /// Each worker has buckets of its own.
     Shares(Vec<PlainRule>),
-    /// A counter for everybody.
+    /// All workers share one counter.
     Counter(PlainRule),
     /// The real core.
     Scheduler(Box<SimulatedScheduler>),
 }
 
 impl Gate {
-    /// In front of a world's workers; strangers have no part in it.
+    /// The gate of a world's workers; strangers bypass it.
     pub(crate) fn new(world: &World, resource: Resource) -> Self {
         let (fleets, limits) = (&world.fleets, &world.resource.limits);
         let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
@@ -34,17 +34,17 @@ impl Gate {
         }
     }
 
-    /// When it has something to do by itself.
+    /// The next time at which the gate itself acts.
     pub(crate) fn next_wakeup(&self) -> Time {
         self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
     }
 
-    /// How many wait in front of it.
+    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.scheduler().map_or(0, SimulatedScheduler::waiting)
     }
 
-    /// The scheduler, where there is one.
+    /// The scheduler, if this gate is one.
     pub(crate) fn scheduler(&self) -> Option<&SimulatedScheduler> {
         match self {
             Gate::Scheduler(scheduler) => Some(scheduler),
@@ -52,7 +52,7 @@ impl Gate {
         }
     }
 
-    /// The scheduler, where there is one.
+    /// The scheduler, if this gate is one.
     pub(crate) fn scheduler_mut(&mut self) -> Option<&mut SimulatedScheduler> {
         match self {
             Gate::Scheduler(scheduler) => Some(scheduler),

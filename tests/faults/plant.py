@@ -157,14 +157,14 @@ def copy_tree():
 
 def run_tests(tests):
     """Whether they fail, and the first line that says which."""
-    target = COPY.parent / "build"
-    command = ["cargo", "test", "--quiet", "--target-dir", str(target), *tests]
+    command = ["cargo", "test", "--quiet", "--target-dir", str(COPY.parent / "build"), *tests]
+    build = subprocess.run([*command, "--no-run"], cwd=COPY, capture_output=True, text=True)
+    if build.returncode != 0:
+        sys.exit("it does not even compile:\n" + build.stderr)
     try:
         run = subprocess.run(command, cwd=COPY, capture_output=True, text=True, timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         return True, f"no end within {PATIENCE_S} s"
-    if "could not compile" in run.stderr:
-        sys.exit("it does not even compile:\n" + run.stderr)
     failures = [line for line in run.stdout.splitlines() if line.startswith("---- ")]
     return run.returncode != 0, failures[0].strip("- ").removesuffix(" stdout") if failures else ""
 

@@ -1,4 +1,4 @@
-//! How workers get leave to call.
+//! How workers get permission to call.
 
 use super::Run;
 use crate::gate::Gate;
@@ -28,7 +28,7 @@ impl Run<'_> {
         }
     }
 
-    /// Does what has to be done before the call.
+    /// Starts what has to precede a call.
     pub(super) fn pursue(&mut self, now: Time, number: usize, wish: Wish) {
         let price = Arc::clone(&wish.price);
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
@@ -50,7 +50,7 @@ impl Run<'_> {
         self.be_permitted(now, address, ask, delay);
     }
 
-    /// Does what a worker's session wants done.
+    /// Carries out the actions that a worker's session asks for.
     pub(super) fn poll(&mut self, now: Time, number: usize) {
         while let Some(command) = self.workers[number].session.as_mut().and_then(|session| session.poll(now)) {
             self.obey(now, number, command);
@@ -99,7 +99,7 @@ impl Run<'_> {
         self.hear(now, |scheduler| scheduler.wake(now));
     }
 
-    /// Has the scheduler do something, and sends what it answers.
+    /// Lets the scheduler handle something, and sends its answers.
     pub(super) fn hear(&mut self, now: Time, what: impl FnOnce(&mut SimulatedScheduler)) {
         let Some(scheduler) = self.gate.scheduler_mut() else { return };
         what(scheduler);
@@ -114,7 +114,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sends news to everybody who asks the scheduler.
+    /// Sends a broadcast to every worker that uses the scheduler.
     fn spread(&mut self, now: Time, payload: &Arc<[u8]>) {
         for worker in self.workers.iter_mut().filter(|worker| worker.session.is_some()) {
             for at in self.world.network.carry(&mut self.dice, now, &mut worker.back) {
@@ -156,7 +156,7 @@ impl Run<'_> {
         }
     }
 
-    /// Comes back when a quota is reset that is spent, and gives the call up where that is never.
+    /// Asks again when the spent quota resets. Without a reset the worker gives the call up.
     pub(super) fn be_refused(&mut self, now: Time, number: usize, denial: &Denial) {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;

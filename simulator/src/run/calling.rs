@@ -1,4 +1,4 @@
-//! Calls, and what follows from them.
+//! Calls and their responses.
 
 use super::Run;
 use crate::fleet::Arrivals;
@@ -42,7 +42,7 @@ impl Run<'_> {
         self.agenda.note(answered, Happening::Answered { to: by, ask, reply });
     }
 
-    /// Settles; after a 429 the same is wanted still.
+    /// Settles the call. After a 429 the worker still wants the same call.
     pub(super) fn be_answered(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
         let verdict = reply.verdict;
         if verdict.is_ok() {
@@ -58,7 +58,7 @@ impl Run<'_> {
         }
     }
 
-    /// Of the calls that it is to make there is one less.
+    /// Counts one call of the worker as made.
     pub(super) fn be_done(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
@@ -67,14 +67,14 @@ impl Run<'_> {
 
     pub(super) fn pause(&mut self, now: Time, address: Address, wish: Wish, retry_after: Option<Span>) {
         let attempts = wish.attempts + 1;
-        // Strangers know of nobody.
+        // Strangers know of no scheduler.
         let strategy = if self.fleet(address.worker).foreign { Strategy::BackOff } else { self.world.strategy };
         let pause = strategy.pause(attempts, retry_after, &mut self.dice);
         self.workers[address.worker].pause(Wish { attempts, ..wish });
         self.agenda.note(now + pause, Happening::Paused(address));
     }
 
-    /// One call is done with.
+    /// Finishes one call, and goes on to the next.
     pub(super) fn go_on(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
@@ -88,7 +88,7 @@ impl Run<'_> {
     }
 }
 
-/// Tells the scheduler how a call went.
+/// Reports the result of a call to the scheduler.
 fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
     let status = if reply.verdict.is_ok() { 200 } else { 429 };

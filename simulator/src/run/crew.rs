@@ -1,4 +1,4 @@
-//! Workers who come, go and die.
+//! Workers that begin, stop and die.
 
 use super::Run;
 use crate::backlog::Backlog;
@@ -17,7 +17,7 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let labels = self.world.labels_of(worker);
-            // Whatever the strategy, everybody wants the same.
+            // Under every strategy all workers want the same calls.
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
@@ -33,7 +33,7 @@ impl Run<'_> {
         self.backlogs.push(backlog);
     }
 
-    /// Gives a worker all that it needs to live.
+    /// Starts a worker.
     pub(super) fn begin(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
@@ -61,7 +61,7 @@ impl Run<'_> {
         self.hand_out(now, fleet);
     }
 
-    /// Gives what waits to those who are free.
+    /// Gives waiting work to free workers.
     fn hand_out(&mut self, now: Time, fleet: usize) {
         for worker in self.backlogs[fleet].workers.clone() {
             if self.workers[worker].is_free() && !self.take_work(now, worker) {
@@ -70,7 +70,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether there was some.
+    /// Gives a worker the next waiting work, and returns whether there was some.
     pub(super) fn take_work(&mut self, now: Time, worker: usize) -> bool {
         let fleet = self.workers[worker].fleet;
         let Some(wish) = self.backlogs[fleet].waiting.pop_front() else { return false };
@@ -78,7 +78,7 @@ impl Run<'_> {
         true
     }
 
-    /// It finishes a call that it is at, and cancels what it waits for.
+    /// Stops a worker: it finishes its current call and cancels its waiting request.
     pub(super) fn stop(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = Some(0);

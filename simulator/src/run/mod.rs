@@ -21,7 +21,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 
-/// How much happens between two looks at the clock.
+/// The number of events between two reports of progress.
 const WATCHED: u64 = 20_000;
 
 /// A world as it runs.
@@ -39,7 +39,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl World {
-    /// Whether it can run.
+    /// Checks that the world can run.
     ///
     /// # Errors
     /// As [`World::run`].
@@ -47,7 +47,7 @@ impl World {
         Run::new(self).map(|_| ())
     }
 
-    /// Lets it run.
+    /// Runs the world.
     ///
     /// # Errors
     /// If the resource, its upstream or a fleet is not valid, or the world would never end.
@@ -55,7 +55,7 @@ impl World {
         self.run_watched(|_| ())
     }
 
-    /// Lets it run, and tells `watch` what time it is in it, now and then.
+    /// Runs the world, and tells `watch` its time now and then.
     ///
     /// # Errors
     /// As [`World::run`].
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Takes what happens next, until nothing does.
+    /// Handles events until none is left.
     pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
         self.plan_upstream();
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether there was something.
+    /// Handles the next event, and returns whether there was one.
     fn take_next(&mut self) -> bool {
         let planned = self.agenda.next_at().unwrap_or(Time::NEVER);
         let wakeup = self.gate.next_wakeup();
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
             return false;
         }
         self.observe(planned.min(wakeup));
-        // The scheduler's own wake-ups come first: nothing that is later can have been heard.
+        // The scheduler's own wake-ups come first: no message with a later time can have arrived.
         if wakeup <= planned {
             self.wake_scheduler(wakeup);
         } else if let Some((now, happening)) = self.agenda.pop() {
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Writes down how the upstream stands, as often as is wanted, until `now`.
+    /// Records the upstream's levels at every interval until `now`.
     fn observe(&mut self, now: Time) {
         let Some(interval) = self.world.observed else { return };
         while self.next_observation <= now && self.next_observation <= self.world.until {

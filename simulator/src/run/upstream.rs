@@ -1,4 +1,4 @@
-//! What the upstream does by itself, and is asked beside calls.
+//! Changes of the upstream's policies, and questions for its levels.
 
 use super::Run;
 use crate::happening::Happening;

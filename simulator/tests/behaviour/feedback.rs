@@ -1,5 +1,5 @@
-//! Upstreams that are not what is configured, and a scheduler that learns of it from their answers
-//! alone.
+//! Upstreams that differ from the configuration. The scheduler learns the difference from their
+//! answers alone.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
@@ -14,11 +14,11 @@ use rampmeter_simulator::world::World;
 use std::ops::Range;
 
 const CAPACITY: f64 = 1000.0;
-/// Of a thousand requests a minute.
+/// The rate of a thousand requests a minute.
 const RATE: f64 = CAPACITY / 60.0;
 const TEN_MINUTES: u64 = 600;
 
-/// Buckets that should be full, which nobody has seen.
+/// Buckets that should be full; no answer has shown it.
 fn api(limit: LimitSpec) -> ResourceSpec {
     ResourceSpec { start: StartPolicy::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
 }
@@ -33,12 +33,12 @@ fn upstream(policy: &str) -> Behaviour {
     Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() }
 }
 
-/// What the workers got.
+/// The results of the workers.
 struct Fared {
     rejected: usize,
-    /// Of their calls from some time on, the part that was rejected, in percent.
+    /// The share of their calls from some time on that was rejected, in percent.
     late: f64,
-    /// Of what there was for them, in percent.
+    /// The used share of the available calls, in percent.
     used: f64,
 }
 
@@ -50,7 +50,8 @@ fn percent(part: usize, whole: f64) -> f64 {
     100.0 * part as f64 / whole
 }
 
-/// How workers fared of whom `available` calls could have been served, but for those of strangers.
+/// The results of workers if `available` calls could have been served. Strangers' calls do not
+/// count.
 fn fare(what: &str, world: &World, settled: u64, available: f64) -> Fared {
     let outcome = world.run().unwrap();
     let strangers: usize = outcome.fleets[1..].iter().map(|fleet| fleet.ok()).sum();
@@ -69,7 +70,7 @@ fn fare(what: &str, world: &World, settled: u64, available: f64) -> Fared {
 
 #[test]
 fn strangers_on_the_account() {
-    // their share of it, workers, most 429s and least use in percent
+    // the strangers' share, workers, most 429s and least use in percent
     for (share, workers, most, least) in
         [(0.2, 50, 1.0, 97.0), (0.2, 200, 1.0, 97.0), (0.02, 50, 0.1, 99.0), (0.02, 200, 0.1, 99.0)]
     {
@@ -99,7 +100,8 @@ fn a_rate_that_is_a_hundredth_lower() {
     assert!(fared.late <= 0.06);
 }
 
-/// As the guard's own mock refills: 600 calls, of which an ideal scheduler needs 110 s.
+/// A refill in ticks, as in the guard's own mock: 600 calls, for which an ideal scheduler needs 110
+/// s.
 #[test]
 fn a_refill_that_comes_in_ticks() {
     let ticking = || upstream("requests=50/10s;tick=1s");
@@ -116,14 +118,14 @@ fn a_refill_that_comes_in_ticks() {
     assert!(fared.late == 0.0 && fared.used >= 99.5);
 }
 
-/// The fraction that every arrival costs is gone: how much that is depends on who arrives when.
+/// The fraction that every arrival costs is lost; how much that is depends on the times of arrival.
 #[test]
 fn a_refill_that_drops_fractions() {
     let world = world(50).against(upstream("requests=1000/1m;whole")).observed_every(Span::from_secs(1));
     let outcome = world.run().unwrap();
     let late: Vec<_> = calls(&outcome, secs(30)..Time::NEVER).collect();
     let rejected = percent(late.iter().filter(|call| !call.ok).count(), late.len() as f64);
-    // Whatever was not used is there still.
+    // All unused capacity is still there.
     let left = outcome.levels.last().unwrap().micros["requests"] / 1_000_000;
     let used = percent(outcome.ok(), (outcome.ok() as u64 + left) as f64);
     println!("fractions: {rejected:.3} % from 30 s on, {} served, {left} left, {used:.2} % used", outcome.ok());
@@ -151,8 +153,8 @@ fn an_upstream_that_counts_what_it_rejects() {
     assert!(fared.late <= 1.0 && fared.used >= 97.0);
 }
 
-/// Who holds a promise that falls into a freeze gives it back and asks anew, as the SDK does. This
-/// upstream counts in windows: once it rejects, it does so until the next one.
+/// A worker whose promise falls into a freeze returns it and asks again, as the SDK does. This
+/// upstream counts in windows: after a rejection it rejects until the next window.
 #[test]
 fn promised_starts_that_fall_into_a_freeze_are_not_used() {
     let spec = api(limit("requests", 50.0, Span::from_secs(10)));
@@ -180,7 +182,7 @@ fn promised_starts_that_fall_into_a_freeze_are_not_used() {
 
 #[test]
 fn levels_that_are_asked_for_while_promises_are_out() {
-    // What is read of a level is some milliseconds old: one call in ten thousand may meet that.
+    // A level is some milliseconds old when it is read: one call in ten thousand may meet that.
     let (mut calls, mut rejected) = (0.0, 0);
     for seed in 1..=5 {
         let limit = limit("requests", CAPACITY, Span::from_secs(60));

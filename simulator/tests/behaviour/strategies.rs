@@ -1,4 +1,4 @@
-//! The same world, in which workers keep to the limits in different ways.
+//! One world under different strategies.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
@@ -8,7 +8,7 @@ use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::world::World;
 
-/// 400 heavy calls and 460 light ones, by workers who never pause.
+/// 400 heavy calls and 460 light ones, by workers that never pause.
 fn fare(strategy: Strategy) -> Outcome {
     let heavy = Fleet { calls: Some(10), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
     let light = Fleet { calls: Some(11), ..Fleet::new("light", 60) };

@@ -1,5 +1,4 @@
-//! Upstreams that are not what is configured, and what becomes of workers who keep to the
-//! configuration and learn nothing.
+//! Upstreams that differ from the configuration, and workers that learn nothing of it.
 
 #![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
 
@@ -37,7 +36,7 @@ fn run(what: &str, world: &World) -> Outcome {
     outcome
 }
 
-/// Of 3050 calls that the configured bucket would serve.
+/// How many of 3050 calls, which the configured bucket would serve, are served.
 #[test]
 fn models_differ_from_what_is_configured_as_they_should() {
     #[rustfmt::skip]
@@ -47,7 +46,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
         ("requests=50/10s;start=0",         2990..=3005, 20..=60),
         ("requests=50/10s;burst=40",        3030..=3040, 5..=15),
         ("requests=50/10s;tick=1s",         3040..=3050, 1..=10),
-        // The fraction that every arrival costs.
+        // Every arrival costs a fraction.
         ("requests=50/10s;whole",           1400..=1700, 1000..=2000),
         ("requests=50/10s;fixed-window",    2990..=3000, 40..=60),
         ("requests=50/10s;sliding-window",  2900..=3000, 40..=150),
@@ -75,7 +74,7 @@ fn calls_in_flight_are_bounded() {
     };
     assert!(run("sixty", &world(60)).rejected() <= 5);
     let outcome = run("two", &world(2));
-    // Two at a time are one in a second, if somebody is always there.
+    // Two at a time are one in a second, if a worker is always ready.
     assert!(
         (500..=600).contains(&outcome.ok()) && outcome.rejected() > 1000,
         "{} {}",
@@ -91,7 +90,7 @@ fn waits_are_stated_as_the_upstream_does() {
         run(&format!("{retry_after:?}"), &world().against(behaviour).by(Strategy::RetryAfter))
     };
     let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(fared);
-    // Whole seconds are longer, and without any the workers back off.
+    // Whole seconds are longer waits, and without any wait the workers back off.
     assert!(millis.rejected() > 2 * seconds.rejected() && seconds.rejected() > 2 * missing.rejected());
     let back_off = run("back-off", &world().by(Strategy::BackOff));
     assert_eq!(missing.rejected(), back_off.rejected());

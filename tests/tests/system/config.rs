@@ -1,11 +1,11 @@
-//! The configuration: what is wrong with it is told with its place, and what is shipped is right.
+//! The configuration: faults are reported with their place, and shipped files are valid.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use rampmeter_scheduler::config;
 use std::path::Path;
 
-/// A valid configuration; its lines are counted from 1.
+/// A valid configuration; its lines count from 1.
 const VALID: &str = r#"[nats]
 prefix = "rampmeter"
 replicas = 1
@@ -128,7 +128,7 @@ fn what_a_limit_can_not_be_for_is_told_with_its_place() {
     check_faults(&table);
 }
 
-/// Everything of `[http]`; its lines are counted from 1.
+/// All keys of `[http]`; the lines count from 1.
 const HTTP: &str = r#"[http]
 listen = "127.0.0.1:0"
 token_env = "TOKEN"
@@ -188,7 +188,7 @@ fn check_faults(table: &[(&str, &str, &str)]) {
     }
 }
 
-/// A resource with a provider; its lines are counted from 1.
+/// A resource with a provider; its lines count from 1.
 const PROVIDED: &str = r#"[[resource]]
 name = "hub"
 [resource.provider]
@@ -292,7 +292,7 @@ fn a_dialect_that_there_is_not_is_told_with_those_that_there_are() {
     check_faults(&table);
 }
 
-/// What is wrong instead of what is right, and the place and reason that are told.
+/// Replaces `right` by `wrong`, and expects this place and reason.
 fn check_wrong(right: &str, wrong: &str, told: &str) {
     assert!(VALID.contains(right), "{right}");
     let text = VALID.replacen(right, wrong, 1);

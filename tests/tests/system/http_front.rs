@@ -21,7 +21,7 @@ period = "400h"
 margin = 0
 "#;
 
-/// One call a quarter of a second.
+/// One call in a quarter of a second.
 const SLOW: &str = "[[resource]]\nname = \"slow\"\n[[resource.limit]]\nname = \"pace\"\ncapacity = 1\nperiod = \"250ms\"\nmargin = 0\n";
 
 #[tokio::test]
@@ -31,8 +31,7 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
     let retry_after = Some((100 * 3600).to_string());
     #[rustfmt::skip]
     let table = [
-        // path                     body                                                    status
-        // what the answer has at least
+        // path, body, status, and the least that the answer has
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a", "delay_ms": 0.0, "epoch": 1})),
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a"})),
         ("/v1/permit/hub",          "",                                                     200,    json!({"status": "granted", "delay_ms": 0.0})),

@@ -7,7 +7,7 @@ use rampmeter_tests::process;
 use serde_json::Value;
 use std::process::Command;
 
-/// A body that the calculator's own tests have.
+/// A body of the calculator's own tests.
 fn body(name: &str) -> String {
     format!("{}/../worker-sdk/processing-units/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"))
 }

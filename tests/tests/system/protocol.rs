@@ -1,4 +1,4 @@
-//! The wire protocol, subject by subject, as any NATS client sees it.
+//! The wire protocol, subject by subject, for any NATS client.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -12,8 +12,8 @@ use rampmeter_tests::worker::{Answers, Worker, body};
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// Four requests and a hundred units, and one more request every 100 hours: tests are over before
-/// anything flows back.
+/// Four requests and a hundred units, and one more request every 100 hours: tests end before
+/// anything refills.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -34,7 +34,7 @@ period = "400h"
 margin = 0
 "#;
 
-/// What a worker and the scheduler that it asks need to live.
+/// The servers of a worker.
 struct Stage {
     worker: Worker,
     _scheduler: Running,
@@ -48,15 +48,15 @@ async fn stage(resources: &str) -> Stage {
     Stage { worker, _scheduler: scheduler, nats }
 }
 
-/// The same with no request left.
+/// The same without a request left.
 async fn exhausted() -> Stage {
     let stage = stage(HUB).await;
     assert_eq!(stage.worker.ask(json!({"cost": {"requests": 4}})).await["delay_ms"], 0.0);
     stage
 }
 
-/// `answer` with what differs from run to run made the same: durations in whole 100 hours, levels
-/// in hundredths.
+/// `answer` without what differs from run to run: durations in whole 100 hours, levels in
+/// hundredths.
 fn rounded(mut answer: Value) -> Value {
     const HUNDRED_HOURS_MS: f64 = 360_000_000.0;
     for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms"] {
@@ -73,7 +73,7 @@ fn rounded(mut answer: Value) -> Value {
     answer
 }
 
-/// A refusal, its headers checked and its message taken out.
+/// A refusal without its message, which is returned beside it; the headers are checked.
 fn refusal(message: &Message) -> (Value, String) {
     let mut refusal = body(message);
     let text = refusal.as_object_mut().unwrap().remove("message").unwrap().as_str().unwrap().to_owned();
@@ -93,7 +93,7 @@ fn refusal(message: &Message) -> (Value, String) {
 
 // ---- rampmeter.permit.<resource>
 
-/// What an answer says of limits, with the time until they are full in whole 100 hours.
+/// The limits in an answer, with the time until they are full in whole 100 hours.
 fn left(answer: &Value) -> Vec<String> {
     let limits = answer["left"].as_array().into_iter().flatten();
     let told = limits.map(|left| {
@@ -119,7 +119,7 @@ async fn a_permit_says_what_is_left_to_who_asks() {
     let answers = stage.worker.ask(json!([{"left": true}])).await;
     assert_eq!(left(&answers[0]), ["0 of few requests, all in 400 h"]);
     stage.worker.ask(json!({})).await;
-    // Otherwise it would have lapsed on a slow machine.
+    // Otherwise it could lapse on a slow machine.
     stage.worker.settle(json!({"id": "a"})).await;
     let again = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
     assert_eq!(
@@ -227,8 +227,7 @@ async fn a_refusal_is_an_answer() {
     let not_in_time = json!({"code": "not_in_time", "limited_by": "few", "retry_after_ms": "100 h"});
     #[rustfmt::skip]
     let table = [
-        // request                                       refusal beside status, id and epoch,
-        // message
+        // request, the refusal's fields beside status, id and epoch, and its message
         (json!({"mode": "allow"}),                       not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"max_wait_ms": 30_000}),                 not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"mode": "wait", "max_wait_ms": 0}),      not_in_time,                                         "`few`: the earliest start is in"),
@@ -310,7 +309,7 @@ async fn a_worker_that_has_seen_a_higher_epoch_shows_that_the_store_went_back() 
     let epoch = first["epoch"].as_u64().unwrap();
     assert!(epoch > before, "nobody has seen a higher one: {epoch}");
     assert_eq!(rounded(first)["delay_ms"], "100 h", "whoever led in epoch 41 may have emptied the bucket");
-    // No worker can do that again and again.
+    // No worker can do that repeatedly.
     for seen in [7, epoch - 1, epoch + 1] {
         assert_eq!(worker.ask(json!({"epoch": seen, "cost": {"requests": 0}})).await["epoch"], epoch);
     }
@@ -392,7 +391,7 @@ async fn an_array_has_at_most_1024_elements() {
     assert_eq!(worker.status().await.counters.granted, 1025);
 }
 
-/// Whatever was asked so far has no answer beyond those that were taken.
+/// Checks that earlier requests have no answers but those that were taken.
 async fn nothing_more(worker: &Worker, answers: &mut Answers) {
     worker.send_also(answers, "permit", r#"{"id": "last", "class": "none"}"#).await;
     assert_eq!(answers.body().await["id"], "last");

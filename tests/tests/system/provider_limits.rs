@@ -1,4 +1,4 @@
-//! What schedulers make of the limits that a provider tells.
+//! The limits that schedulers make from a provider's answers.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,7 +13,7 @@ use rampmeter_tests::{nats, portal, scheduler};
 use rampmeter_upstream::{Endpoint, Fault, Upstream};
 use serde_json::json;
 
-/// A resource that has no limits but its provider's.
+/// A resource that has only its provider's limits.
 fn without_limits(upstream: &Upstream) -> String {
     let provider = portal::provider(upstream, "client_secret_env = \"HUB_CLIENT_SECRET\"");
     format!("[[resource]]\nname = \"hub\"\nprovider = {provider}\n")
@@ -124,7 +124,7 @@ async fn levels_are_asked_for_where_there_are_some() {
     process.stop().await;
 }
 
-/// Exit code and all that `rampmeter check --ask-provider` prints.
+/// The exit code and the output of `rampmeter check --ask-provider`.
 async fn check(resources: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration("nats://127.0.0.1:1", resources)).unwrap();

@@ -1,4 +1,4 @@
-//! `rampmeter simulate`, and the scenarios that ship with it.
+//! `rampmeter simulate`, and the shipped scenarios.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,8 +21,8 @@ fn scenarios() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
 }
 
-/// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not
-/// what is configured.
+/// Scenarios in which exact starts are not enough, because upstream, network or strangers differ
+/// from the configuration.
 const STRANGE: [&str; 10] = [
     "bad-network",
     "calls-in-flight",
