@@ -3,7 +3,7 @@
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
 use crate::price::Prices;
-use crate::worker::Wish;
+use crate::worker::WantedCall;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,7 @@ const SECOND: f64 = 1e9;
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pub(crate) workers: Range<usize>,
-    pub(crate) waiting: VecDeque<Wish>,
+    pub(crate) waiting: VecDeque<WantedCall>,
     fleet: usize,
     dice: Dice,
     arrivals: Arrivals,
@@ -49,15 +49,15 @@ impl Backlog {
         self.to_come = self.to_come.map(|left| left - pieces);
         for _ in 0..pieces {
             let price = prices.draw(self.fleet, now, &mut self.dice);
-            self.waiting.push_back(Wish { since: now, price, attempts: 0 });
+            self.waiting.push_back(WantedCall { since: now, price, attempts: 0 });
         }
         self.next(now)
     }
 
     /// Puts the work of a dead worker back. A worker in a loop of its own asks again instead.
-    pub(crate) fn take_back(&mut self, unfinished: Option<Wish>) {
+    pub(crate) fn take_back(&mut self, unfinished: Option<WantedCall>) {
         if self.arrivals != Arrivals::Loop {
-            unfinished.into_iter().for_each(|wish| self.waiting.push_front(wish));
+            unfinished.into_iter().for_each(|wanted| self.waiting.push_front(wanted));
         }
     }
 

@@ -92,7 +92,7 @@ pub struct Call {
     pub at: Time,
     /// Its cost, even if it was not admitted.
     pub cost: Arc<Cost<'static>>,
-    /// From the worker's first wish until the call was made. Calls that were answered 429 are
+    /// From the worker's first wanted until the call was made. Calls that were answered 429 are
     /// included.
     pub wait: Span,
     /// Its request, if the scheduler heard of it.

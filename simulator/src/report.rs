@@ -78,7 +78,7 @@ impl Report {
         let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
         let (binding, used) = most_used(world, outcome, length);
         let fleets = fleets(world, outcome);
-        let own: Vec<Fared<'_>> = fleets.iter().filter(|fared| !fared.fleet.foreign).copied().collect();
+        let own: Vec<FleetResult<'_>> = fleets.iter().filter(|result| !result.fleet.foreign).copied().collect();
         let clients = clients(&own);
         let shares: Vec<f64> = clients.iter().map(|(name, client)| client.share(world, name)).collect();
         let all = Group::new("", own.iter().copied());
@@ -92,7 +92,7 @@ impl Report {
             jain: jain(&shares),
             unfinished: all.unfinished,
             starved: shares.iter().filter(|served| **served == 0.0).count(),
-            fleets: fleets.iter().map(|fared| Group::new(&fared.fleet.name, [*fared])).collect(),
+            fleets: fleets.iter().map(|result| Group::new(&result.fleet.name, [*result])).collect(),
             classes: classes(world, &own),
             clients: clients.iter().map(|(name, client)| client.group(name)).collect(),
         }
@@ -100,10 +100,11 @@ impl Report {
 }
 
 impl Group {
-    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = Fared<'a>>) -> Self {
-        let fleets: Vec<Fared<'_>> = fleets.into_iter().collect();
-        let unfinished = fleets.iter().map(|fared| fared.outcome.unfinished.len() + fared.outcome.backlog.len()).sum();
-        Group::of_calls(name, fleets.iter().flat_map(|fared| &fared.outcome.calls), unfinished)
+    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = FleetResult<'a>>) -> Self {
+        let fleets: Vec<FleetResult<'_>> = fleets.into_iter().collect();
+        let unfinished =
+            fleets.iter().map(|result| result.outcome.unfinished.len() + result.outcome.backlog.len()).sum();
+        Group::of_calls(name, fleets.iter().flat_map(|result| &result.outcome.calls), unfinished)
     }
 
     fn of_calls<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>, unfinished: usize) -> Self {
@@ -123,20 +124,20 @@ impl Waits {
 
 /// A fleet and its outcome.
 #[derive(Clone, Copy)]
-struct Fared<'a> {
+struct FleetResult<'a> {
     fleet: &'a Fleet,
     outcome: &'a FleetOutcome,
 }
 
-fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<Fared<'a>> {
-    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| Fared { fleet, outcome }).collect()
+fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<FleetResult<'a>> {
+    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| FleetResult { fleet, outcome }).collect()
 }
 
-fn classes(world: &World, fleets: &[Fared<'_>]) -> Vec<Group> {
+fn classes(world: &World, fleets: &[FleetResult<'_>]) -> Vec<Group> {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let default = resource.classes()[resource.default_class().index()].name.clone();
     let of_class = |name: &str| {
-        let fleets = fleets.iter().filter(|fared| fared.fleet.class.as_deref().unwrap_or(&default) == name);
+        let fleets = fleets.iter().filter(|result| result.fleet.class.as_deref().unwrap_or(&default) == name);
         Group::new(name, fleets.copied())
     };
     resource.classes().iter().map(|class| of_class(&class.name)).collect()
@@ -161,9 +162,9 @@ impl Client<'_> {
     }
 }
 
-fn clients<'a>(fleets: &[Fared<'a>]) -> BTreeMap<String, Client<'a>> {
+fn clients<'a>(fleets: &[FleetResult<'a>]) -> BTreeMap<String, Client<'a>> {
     let mut clients: BTreeMap<String, Client<'_>> = BTreeMap::new();
-    for Fared { fleet, outcome } in fleets {
+    for FleetResult { fleet, outcome } in fleets {
         let name = |worker| fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string());
         for call in &outcome.calls {
             clients.entry(name(call.worker)).or_default().calls.push(call);

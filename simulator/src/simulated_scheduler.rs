@@ -85,7 +85,7 @@ impl SimulatedScheduler {
     }
 
     /// The broadcasts that are due.
-    pub(crate) fn take_news(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn take_broadcasts(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.news)
     }
 
@@ -98,7 +98,7 @@ impl SimulatedScheduler {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             match wire::ask(self.core.resource(), to, &request) {
                 Ok(ask) => {
-                    self.hear(now, to, ask.class, &request);
+                    self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
                 }
                 Err((to, refusal)) => self.answer(now, Command::Refuse { to, id: request.id, refusal }),
@@ -141,7 +141,7 @@ impl SimulatedScheduler {
         }
     }
 
-    fn hear(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
+    fn record(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
         let Some(id) = &request.id else { return };
         // A refused request is judged anew.
         if self.request(id).is_some_and(|known| self.requests[known].spent.is_none()) {

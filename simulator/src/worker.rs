@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     pub(crate) stage: Stage,
     /// The last permit that it asked for.
     pub(crate) ask: AskNumber,
-    wish: Option<Wish>,
+    wanted: Option<WantedCall>,
     /// Its permit, if a scheduler granted one.
     grant: Option<Grant>,
     /// Its session, if it uses a scheduler.
@@ -44,15 +44,15 @@ pub(crate) struct Worker {
     /// The last wake-up that was planned for its session.
     pub(crate) wakes: Option<Time>,
     /// Messages to the scheduler.
-    pub(crate) there: Way,
+    pub(crate) to_scheduler: Way,
     /// Messages from the scheduler.
-    pub(crate) back: Way,
+    pub(crate) from_scheduler: Way,
     pub(crate) labels: Labels<'static>,
 }
 
 /// A call that a worker wants.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct WantedCall {
     /// Since when it wants the call.
     pub(crate) since: Time,
     pub(crate) price: Arc<Price>,
@@ -95,37 +95,37 @@ impl Worker {
             calls_left: config.calls,
             stage: Stage::Idle,
             ask: AskNumber(0),
-            wish: None,
+            wanted: None,
             grant: None,
             session: None,
             wakes: None,
-            there: Way::new(network.request),
-            back: Way::new(network.grant),
+            to_scheduler: Way::new(network.request),
+            from_scheduler: Way::new(network.grant),
             labels,
         }
     }
 
     /// Begins to wait for a permit.
-    pub(crate) fn wait(&mut self, wish: Wish) {
+    pub(crate) fn wait(&mut self, wanted: WantedCall) {
         self.ask = AskNumber(self.ask.0 + 1);
-        self.wish = Some(wish);
+        self.wanted = Some(wanted);
         self.stage = Stage::Waiting;
     }
 
     /// Pauses, and then wants the same call again.
-    pub(crate) fn pause(&mut self, wish: Wish) {
-        self.wish = Some(wish);
+    pub(crate) fn pause(&mut self, wanted: WantedCall) {
+        self.wanted = Some(wanted);
         self.stage = Stage::Pausing;
     }
 
     /// Moves from one stage of a call to the next, and returns the call; `None` if it is at another
     /// stage.
-    pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<Wish> {
+    pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<WantedCall> {
         if (self.ask, self.stage) != (ask, from) {
             return None;
         }
         self.stage = to;
-        self.wish.clone()
+        self.wanted.clone()
     }
 
     /// Lets its session ask for a permit.
@@ -148,7 +148,7 @@ impl Worker {
 
     /// If the freeze makes its permit void: returns it and asks for another, which is as old. The
     /// session asks at once, so the worker waits as before.
-    pub(crate) fn heed(&mut self, now: Time, freeze: Freeze) {
+    pub(crate) fn return_if_void(&mut self, now: Time, freeze: Freeze) {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
@@ -181,16 +181,16 @@ impl Worker {
     }
 
     /// The call that it makes or waits to make.
-    pub(crate) fn unfinished(&self) -> Option<&Wish> {
+    pub(crate) fn unfinished(&self) -> Option<&WantedCall> {
         match self.stage {
-            Stage::Waiting | Stage::Permitted | Stage::Calling | Stage::Pausing => self.wish.as_ref(),
+            Stage::Waiting | Stage::Permitted | Stage::Calling | Stage::Pausing => self.wanted.as_ref(),
             Stage::Idle | Stage::Dead | Stage::Gone => None,
         }
     }
 
     /// Loses all its state, and gets the address of a new life. Returns the call that was
     /// unfinished.
-    pub(crate) fn die(&mut self) -> Option<Wish> {
+    pub(crate) fn die(&mut self) -> Option<WantedCall> {
         let unfinished = self.unfinished().cloned();
         self.address.life += 1;
         self.stage = Stage::Dead;
@@ -200,7 +200,7 @@ impl Worker {
     }
 }
 
-impl Wish {
+impl WantedCall {
     /// How long the current call has been wanted.
     pub(crate) fn wait(&self, now: Time) -> Span {
         now.since(self.since)

@@ -34,7 +34,7 @@ impl Kind {
     /// Whether a client whose request passes sees the scheduler's headers about its limits. Traefik
     /// passes headers of an allowed request to the backend alone.
     #[must_use]
-    pub fn tells_who_passes(self) -> bool {
+    pub fn shows_limits_to_passing_clients(self) -> bool {
         self != Kind::Traefik
     }
 

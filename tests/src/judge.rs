@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_admitted_and_what_was_too_much_is_told() {
+    fn everything_is_admitted_and_the_excess_is_reported() {
         let fractions = [(0, 9.5), (50, 1.0)];
         let paid_back = [(0, 11.0), (500, 0.0), (600, 5.0)];
         let owed_twice = [(0, 12.0), (100, 3.0)];

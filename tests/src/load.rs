@@ -149,7 +149,7 @@ impl Load {
 
 impl Book {
     fn written(&self) -> std::sync::MutexGuard<'_, (Vec<Made>, Failures)> {
-        self.written.lock().expect("who holds the lock does not panic")
+        self.written.lock().expect("no holder of the lock panics")
     }
 
     fn fail(&self, why: &impl ToString) {

@@ -33,7 +33,7 @@ impl Pair {
     /// # Panics
     /// If that does not happen.
     pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
-        Self::led(configurations.map(|text| Process::begin(program, text, &[])), None).await
+        Self::with_leader(configurations.map(|text| Process::begin(program, text, &[])), None).await
     }
 
     /// Starts two with this configuration, whose clocks of the day are fast by these seconds.
@@ -47,10 +47,10 @@ impl Pair {
             let environment = [(library.0, &*library.1), (off.0, &*off.1)];
             Process::begin_in(program, configuration, &[], &environment)
         };
-        Self::led(clocks.map(begin), Some(clock)).await
+        Self::with_leader(clocks.map(begin), Some(clock)).await
     }
 
-    async fn led(members: [Process; 2], clock: Option<WrongClock>) -> Self {
+    async fn with_leader(members: [Process; 2], clock: Option<WrongClock>) -> Self {
         let pair = Pair { members, _clock: clock };
         pair.leader().await;
         pair

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_lets_nobody_in_until_it_is_healed() {
+    async fn a_cut_admits_no_client_until_it_is_healed() {
         let (proxy, mut client) = echo().await;
         proxy.cut();
         assert_eq!(within("the end", client.read(&mut [0])).await.unwrap_or(0), 0);

@@ -97,14 +97,14 @@ impl Ways {
     }
 
     fn numbered(&self, reply: Subject) -> Subject {
-        let mut replies = self.replies.lock().expect("who holds the lock does not panic");
+        let mut replies = self.replies.lock().expect("no holder of the lock panics");
         replies.push(reply);
         format!("{}.{}", self.inbox, replies.len() - 1).into()
     }
 
     fn worker_of(&self, answer: &Message) -> Option<Subject> {
         let number: usize = answer.subject.rsplit('.').next()?.parse().ok()?;
-        self.replies.lock().expect("who holds the lock does not panic").get(number).cloned()
+        self.replies.lock().expect("no holder of the lock panics").get(number).cloned()
     }
 
     fn send(self: &Arc<Self>, message: Message, to: Subject, reply: Option<Subject>) {
@@ -126,7 +126,7 @@ impl Ways {
         if self.heals.load(Ordering::Relaxed) {
             return vec![Duration::ZERO];
         }
-        let mut dice = self.dice.lock().expect("who holds the lock does not panic");
+        let mut dice = self.dice.lock().expect("no holder of the lock panics");
         if dice.chance(self.faults.lost) {
             return Vec::new();
         }

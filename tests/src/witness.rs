@@ -182,7 +182,7 @@ impl KnownEpoch {
 }
 
 fn lock(seen: &Mutex<Vec<Sighting>>) -> MutexGuard<'_, Vec<Sighting>> {
-    seen.lock().expect("who holds the lock does not panic")
+    seen.lock().expect("no holder of the lock panics")
 }
 
 /// Inboxes carry other messages too; only those of schedulers have an epoch. No scheduler has epoch

@@ -63,7 +63,7 @@ impl Worker {
                 }
             }
         };
-        within("an answer from one who leads", asking).await
+        within("an answer from a leader", asking).await
     }
 
     /// The answer to `settle`, sent as a request.

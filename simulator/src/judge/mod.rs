@@ -62,9 +62,9 @@ fn check_times(outcome: &Outcome) -> Result<(), Violation> {
 /// No request waits for ever. If a worker dies before it has its answer, the call is made again.
 fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let ended = |until: Time| world.until.min(until) < Time::NEVER;
-    for (fleet, fared) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
-        let (made, wanted) = (fared.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
-        if made + (fared.given_up as usize) < wanted {
+    for (fleet, result) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
+        let (made, wanted) = (result.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
+        if made + (result.given_up as usize) < wanted {
             return Err(Violation::Unserved { fleet: fleet.name.clone(), made, wanted });
         }
     }

@@ -41,7 +41,7 @@ pub enum Violation {
         start: Time,
     },
     /// A request was served before a more urgent one that waited already and cost no more.
-    #[error("worker {passed} was passed at {at} by worker {by}, who is less urgent and costs as much")]
+    #[error("worker {passed} was passed at {at} by worker {by}, whose call is less urgent and costs as much")]
     Passed {
         /// The worker with the more urgent request.
         passed: usize,

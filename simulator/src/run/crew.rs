@@ -4,9 +4,9 @@ use super::Run;
 use crate::backlog::Backlog;
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
-use crate::happening::Happening;
 use crate::outcome::FleetOutcome;
 use crate::worker::{Address, RESOURCE, Stage, Worker};
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{Event, Session};
@@ -21,14 +21,14 @@ impl Run<'_> {
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
-                self.agenda.note(fleet.until, Happening::Stopped { worker });
+                self.agenda.note(fleet.until, WorldEvent::Stopped { worker });
             }
             self.begin(fleet.from, worker);
         }
         let chance = Dice::new(self.world.seed).fork(number as u64);
         let mut backlog = Backlog::new(number, fleet, first..first + fleet.workers, chance);
         if let Some(at) = backlog.first(fleet.from).filter(|at| *at < fleet.until) {
-            self.agenda.note(at, Happening::Arrived { fleet: number });
+            self.agenda.note(at, WorldEvent::Arrived { fleet: number });
         }
         self.backlogs.push(backlog);
     }
@@ -37,7 +37,7 @@ impl Run<'_> {
     pub(super) fn begin(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
-        if self.gate.scheduler().is_some() && !fleet.foreign {
+        if self.permit_source.scheduler().is_some() && !fleet.foreign {
             let mut session = Session::new(self.dice.number(0, u64::MAX - 1));
             session.handle(now, Event::Connected);
             worker.session = Some(Box::new(session));
@@ -45,18 +45,18 @@ impl Run<'_> {
         if let Some(crashes) = fleet.crashes {
             let at = now + Span::from_nanos(worker.dice.exponential(crashes.every.nanos()));
             if at < crashes.until {
-                self.agenda.note(at, Happening::Crashed(worker.address));
+                self.agenda.note(at, WorldEvent::Crashed(worker.address));
             }
         }
         if fleet.arrivals == Arrivals::Loop {
             let thought = now + worker.dice.between(Span::ZERO, fleet.think);
-            self.agenda.note(thought, Happening::Thought(worker.address));
+            self.agenda.note(thought, WorldEvent::Thought(worker.address));
         }
     }
 
     pub(super) fn arrive(&mut self, now: Time, fleet: usize) {
         if let Some(next) = self.backlogs[fleet].arrive(now, &self.prices) {
-            self.agenda.note(next, Happening::Arrived { fleet });
+            self.agenda.note(next, WorldEvent::Arrived { fleet });
         }
         self.hand_out(now, fleet);
     }
@@ -73,8 +73,8 @@ impl Run<'_> {
     /// Gives a worker the next waiting work, and returns whether there was some.
     pub(super) fn take_work(&mut self, now: Time, worker: usize) -> bool {
         let fleet = self.workers[worker].fleet;
-        let Some(wish) = self.backlogs[fleet].waiting.pop_front() else { return false };
-        self.pursue(now, worker, wish);
+        let Some(wanted) = self.backlogs[fleet].waiting.pop_front() else { return false };
+        self.seek_permit(now, worker, wanted);
         true
     }
 
@@ -103,7 +103,7 @@ impl Run<'_> {
         let unfinished = worker.die();
         let (address, fleet) = (worker.address, worker.fleet);
         self.backlogs[fleet].take_back(unfinished);
-        self.agenda.note(now + crashes.pause, Happening::Revived(address));
+        self.agenda.note(now + crashes.pause, WorldEvent::Revived(address));
         self.hand_out(now, fleet);
     }
 

@@ -9,14 +9,14 @@ use crate::agenda::Agenda;
 use crate::backlog::Backlog;
 use crate::dice::Dice;
 use crate::fleet::Fleet;
-use crate::gate::Gate;
-use crate::happening::Happening;
 use crate::outcome::Outcome;
+use crate::permit_source::PermitSource;
 use crate::price::Prices;
 use crate::upstream::Upstream;
 use crate::worker::{Address, Worker};
 use crate::world::World;
 use crate::world_error::WorldError;
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -29,8 +29,8 @@ pub(crate) struct Run<'a> {
     world: &'a World,
     prices: Prices<'a>,
     dice: Dice,
-    agenda: Agenda<Happening>,
-    gate: Gate,
+    agenda: Agenda<WorldEvent>,
+    permit_source: PermitSource,
     upstream: Upstream,
     workers: Vec<Worker>,
     backlogs: Vec<Backlog>,
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
             prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
-            gate: Gate::new(world, resource),
+            permit_source: PermitSource::new(world, resource),
             upstream,
             workers: Vec::new(),
             backlogs: Vec::new(),
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
             }
         }
         self.note_unfinished();
-        if let Gate::Scheduler(scheduler) = self.gate {
+        if let PermitSource::Scheduler(scheduler) = self.permit_source {
             (self.outcome.requests, self.outcome.grants) = scheduler.into_record();
         }
         self.outcome
@@ -104,19 +104,19 @@ impl<'a> Run<'a> {
 
     fn note_unfinished(&mut self) {
         for worker in &self.workers {
-            let since = worker.unfinished().map(|wish| (worker.address.worker, wish.since));
+            let since = worker.unfinished().map(|wanted| (worker.address.worker, wanted.since));
             self.outcome.fleets[worker.fleet].unfinished.extend(since);
         }
-        for (fared, backlog) in self.outcome.fleets.iter_mut().zip(&self.backlogs) {
-            fared.backlog.extend(backlog.waiting.iter().map(|wish| wish.since));
+        for (result, backlog) in self.outcome.fleets.iter_mut().zip(&self.backlogs) {
+            result.backlog.extend(backlog.waiting.iter().map(|wanted| wanted.since));
         }
     }
 
     /// Handles the next event, and returns whether there was one.
     fn take_next(&mut self) -> bool {
         let planned = self.agenda.next_at().unwrap_or(Time::NEVER);
-        let wakeup = self.gate.next_wakeup();
-        let over = planned == Time::NEVER && self.gate.waiting() == 0;
+        let wakeup = self.permit_source.next_wakeup();
+        let over = planned == Time::NEVER && self.permit_source.waiting() == 0;
         if over || planned.min(wakeup) > self.world.until {
             return false;
         }
@@ -139,27 +139,31 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn take(&mut self, now: Time, happening: Happening) {
+    fn take(&mut self, now: Time, happening: WorldEvent) {
         match happening {
-            Happening::Thought(address) => self.want(now, address),
-            Happening::Arrived { fleet } => self.arrive(now, fleet),
-            Happening::Paused(address) => self.try_again(now, address),
-            Happening::Woken(address) => self.wake(now, address),
-            Happening::Asked { reply, payload } => self.hear(now, |gate| gate.take_requests(now, reply, &payload)),
-            Happening::Settled { payload } => self.hear(now, |gate| gate.take_settles(now, &payload)),
-            Happening::Told { reply, payload } => self.be_told(now, reply, &payload),
-            Happening::Heard { by, payload } => self.hear_news(now, by, &payload),
-            Happening::Counted { from, ask } => self.count(now, from, ask),
-            Happening::Permitted { to, ask, delay } => self.be_permitted(now, to, ask, delay),
-            Happening::Started { by, ask } => self.start(now, by, ask),
-            Happening::Called { by, ask, wish, wait, request } => self.call(now, by, ask, &wish, wait, request),
-            Happening::Answered { to, ask, reply } => self.be_answered(now, to, ask, reply),
-            Happening::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
-            Happening::Polled { asked } => self.poll_levels(now, asked),
-            Happening::Read { asked, levels } => self.read_levels(now, asked, &levels),
-            Happening::Stopped { worker } => self.stop(now, worker),
-            Happening::Crashed(address) => self.crash(now, address),
-            Happening::Revived(address) => self.revive(now, address),
+            WorldEvent::Thought(address) => self.want(now, address),
+            WorldEvent::Arrived { fleet } => self.arrive(now, fleet),
+            WorldEvent::Paused(address) => self.try_again(now, address),
+            WorldEvent::Woken(address) => self.wake(now, address),
+            WorldEvent::Asked { reply, payload } => {
+                self.with_scheduler(now, |scheduler| scheduler.take_requests(now, reply, &payload))
+            }
+            WorldEvent::Settled { payload } => {
+                self.with_scheduler(now, |scheduler| scheduler.take_settles(now, &payload))
+            }
+            WorldEvent::Told { reply, payload } => self.receive_answer(now, reply, &payload),
+            WorldEvent::Heard { by, payload } => self.receive_broadcast(now, by, &payload),
+            WorldEvent::Counted { from, ask } => self.count(now, from, ask),
+            WorldEvent::Permitted { to, ask, delay } => self.receive_permit(now, to, ask, delay),
+            WorldEvent::Started { by, ask } => self.start(now, by, ask),
+            WorldEvent::Called { by, ask, wanted, wait, request } => self.call(now, by, ask, &wanted, wait, request),
+            WorldEvent::Answered { to, ask, reply } => self.receive_response(now, to, ask, reply),
+            WorldEvent::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
+            WorldEvent::Polled { asked } => self.poll_levels(now, asked),
+            WorldEvent::Read { asked, levels } => self.read_levels(now, asked, &levels),
+            WorldEvent::Stopped { worker } => self.stop(now, worker),
+            WorldEvent::Crashed(address) => self.crash(now, address),
+            WorldEvent::Revived(address) => self.revive(now, address),
         }
     }
 

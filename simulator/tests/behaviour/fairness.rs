@@ -1,6 +1,6 @@
 //! Fair shares: which client gets what, and when.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
 use rampmeter_protocol::amount::Amount;
@@ -109,7 +109,7 @@ fn what_needs_no_scarce_unit_flows_on() {
 }
 
 #[test]
-fn whoever_is_starved_goes_first_now_and_then() {
+fn a_starving_class_goes_first_now_and_then() {
     let resource = |max_starvation| {
         let bulk = ClassSpec { max_starvation, ..ClassSpec::new(name("bulk")) };
         let classes = vec![ClassSpec::new(name("urgent")), bulk];

@@ -3,7 +3,7 @@
 //! Grants are delivered up to 20 ms late at random, so calls reach the upstream as late. The margin
 //! is the default one.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub};
 use rampmeter_protocol::amount::Amount;

@@ -47,7 +47,7 @@ fn hold_back(outcome: &mut Outcome, request: usize, end: Time) {
 type Tampering<'a> = (&'a dyn Fn(&mut Outcome), &'a str);
 
 #[test]
-fn whatever_is_wrong_is_told() {
+fn every_planted_fault_is_found() {
     let world = world();
     let right = world.run().unwrap();
     judge(&world, &right).unwrap();

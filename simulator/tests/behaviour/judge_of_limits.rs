@@ -96,8 +96,7 @@ fn each_kind_of_limit_is_judged() {
     let quota = |alignment| Algorithm::Quota(Some(alignment));
     #[rustfmt::skip]
     let table: [(LimitSpec, &[Made], &[Made]); 12] = [
-        // limit                        the trace that passes                            the trace
-        // with one unit too much
+        // limit                        a trace that passes                              too much
         (ten(Algorithm::TokenBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(Algorithm::LeakyBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(fixed(Epoch)),             &[(0, 900, 901, 10.0), (1, 1000, 1001, 10.0)],   &[(0, 1000, 1001, 6.0), (1, 1900, 1901, 5.0)]),
@@ -133,7 +132,7 @@ fn beside(margin: f64, algorithm: Algorithm) -> LimitSpec {
 }
 
 #[test]
-fn who_is_refused_has_to_have_come_when_the_quota_was_spent() {
+fn a_refusal_needs_a_spent_quota() {
     let limit = ten(Algorithm::Quota(Some(Alignment::Epoch)));
     // What one worker has taken, and when the other, which needs four, is refused.
     for (made, refused, right) in

@@ -4,7 +4,7 @@
 //! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour --
 //! --nocapture random_worlds` looks at a million; a violation prints the command that repeats it.
 
-#![expect(clippy::print_stdout, reason = "progress, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "progress, shown with --nocapture")]
 
 use crate::counted;
 use rampmeter_protocol::amount::Amount;

@@ -1,6 +1,6 @@
 //! Upstreams that differ from the configuration, and workers that learn nothing of it.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::Span;
@@ -60,7 +60,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
 }
 
 #[test]
-fn a_bucket_that_counts_rejected_calls_serves_nobody_who_hammers_it() {
+fn a_bucket_that_counts_rejected_calls_serves_no_hammering_worker() {
     let world = world().against(limited("requests=50/10s;leaky-bucket")).by(Strategy::RetryAfter);
     assert!(run("hammered", &world).ok() < 500);
 }
@@ -85,11 +85,11 @@ fn calls_in_flight_are_bounded() {
 
 #[test]
 fn waits_are_stated_as_the_upstream_does() {
-    let fared = |retry_after| {
+    let figures = |retry_after| {
         let behaviour = Behaviour { retry_after, ..Behaviour::default() };
         run(&format!("{retry_after:?}"), &world().against(behaviour).by(Strategy::RetryAfter))
     };
-    let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(fared);
+    let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(figures);
     // Whole seconds are longer waits, and without any wait the workers back off.
     assert!(millis.rejected() > 2 * seconds.rejected() && seconds.rejected() > 2 * missing.rejected());
     let back_off = run("back-off", &world().by(Strategy::BackOff));
@@ -97,7 +97,7 @@ fn waits_are_stated_as_the_upstream_does() {
 }
 
 #[test]
-fn strangers_take_what_nobody_asked_for() {
+fn strangers_take_unused_capacity() {
     let arrivals = Arrivals::Poisson { per_second: 1.0 };
     let strangers = Fleet { foreign: true, arrivals, ..Fleet::new("strangers", 20) };
     let world = api().with(strangers).with(Fleet::new("workers", 50));
@@ -105,6 +105,6 @@ fn strangers_take_what_nobody_asked_for() {
         let outcome = run(&strategy.to_string(), &world.clone().by(strategy));
         let [strangers, own] = &outcome.fleets[..] else { panic!("two fleets") };
         assert!(strangers.ok() >= 20 && own.rejected() >= 10, "{} {}", strangers.ok(), own.rejected());
-        assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask nobody");
+        assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask no scheduler");
     }
 }

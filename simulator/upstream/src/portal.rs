@@ -48,7 +48,7 @@ impl Portal {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, PortalState> {
-        self.state.lock().expect("nobody panics with the state in hand")
+        self.state.lock().expect("no holder of the lock panics")
     }
 
     /// Counts the question, and carries out the endpoint's fault if it has one.

@@ -101,7 +101,7 @@ impl Service {
 
     /// The clock is read under the lock, so times never decrease from one decision to the next.
     fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
-        let ledger = self.ledger.lock().expect("nobody panics with the ledger in hand");
+        let ledger = self.ledger.lock().expect("no holder of the lock panics");
         (self.clock.now(), ledger)
     }
 }

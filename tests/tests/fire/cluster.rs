@@ -80,8 +80,8 @@ async fn a_long_reservation_through_an_election() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_rides_through_an_election() {
-    let run = Run::of("cluster::who_rides_through_an_election");
+async fn a_scheduler_rides_through_an_election() {
+    let run = Run::of("cluster::a_scheduler_rides_through_an_election");
     let mut stage = Stage::start_with(run, "on_kv_loss = \"ride\"\nride_for = \"20s\"\n").await;
     kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
     stage.check().await;

@@ -48,7 +48,7 @@ async fn many_groups() {
     }
     let done = clock.now();
     until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
-    assert_eq!(upstream.check(groups, 2), 0, "nobody died, and nothing is done twice");
+    assert_eq!(upstream.check(groups, 2), 0, "no worker died, and no job ran twice");
     let took = (published.since(Clock::START), done.since(published));
     println!("{groups} groups: {all} jobs published in {}, done in {}", took.0, took.1);
 }

@@ -50,10 +50,10 @@ async fn check(run: Run, partition: Partition) {
         drill.note_successor(epoch, cut_at).await;
         drill.until_made(100).await;
         proxy.heal();
-        assert_eq!(pair.leader().await, leader.other(), "who was cut off stands by");
+        assert_eq!(pair.leader().await, leader.other(), "the former leader stands by");
         let (successor, stands_by) = (drill.witness().epoch(), drill.now());
         drill.until_made(100).await;
-        assert_eq!(drill.witness().answers_of_before(successor, stands_by), 0, "who stands by answers");
+        assert_eq!(drill.witness().answers_of_before(successor, stands_by), 0, "the standby answers");
     }
     let report = drill.end().await;
     report.check();

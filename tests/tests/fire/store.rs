@@ -160,7 +160,7 @@ async fn old_data_come_back_under_a_leader() {
 }
 
 /// Only the workers know of the leaders that the data lack.
-async fn old_data_come_back_when_nobody_leads(run: Run, leaders_between: usize) {
+async fn old_data_come_back_without_a_leader(run: Run, leaders_between: usize) {
     let mut stage = Stage::start(run).await;
     let kept = back_up(&mut stage).await;
     for _ in 0..leaders_between {
@@ -176,16 +176,16 @@ async fn old_data_come_back_when_nobody_leads(run: Run, leaders_between: usize) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_their_writer_led_on() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_one_other_has_led() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
 }
 
 /// One leader more than the successor's own epoch covers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_two_others_have_led() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
 }

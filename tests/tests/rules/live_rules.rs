@@ -55,7 +55,7 @@ async fn applied(nats: &Server, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_raised_lets_those_who_wait_go() {
+async fn a_raised_limit_lets_waiting_requests_go() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -185,7 +185,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
 }
 
 #[tokio::test]
-async fn who_shows_and_resets_limits() {
+async fn a_person_shows_and_resets_limits() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -246,7 +246,7 @@ async fn a_successor_has_the_rules_of_its_predecessor() {
 }
 
 #[tokio::test]
-async fn shadow_limits_are_measured_and_hold_nobody_up() {
+async fn shadow_limits_are_measured_and_delay_no_request() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;

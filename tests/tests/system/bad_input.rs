@@ -312,7 +312,7 @@ async fn payloads_where_none_is_expected() {
 }
 
 #[tokio::test]
-async fn who_wants_no_answer_wants_no_permit() {
+async fn a_request_without_reply_subject_gets_no_permit() {
     let (_nats, _running, worker) = start().await;
     worker.tell("permit", "{}").await;
     worker.tell("permit", "[{}, {}]").await;
@@ -323,7 +323,7 @@ async fn who_wants_no_answer_wants_no_permit() {
 /// A leader takes over the highest epoch that a worker reports. An impossible epoch must not spoil
 /// that.
 #[tokio::test]
-async fn an_epoch_that_nobody_can_have_seen_shuts_nobody_out() {
+async fn an_impossible_epoch_shuts_no_client_out() {
     let (_nats, _running, worker) = start().await;
     let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
     let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
@@ -337,7 +337,7 @@ const SOON_MS: u64 = 1_000;
 /// If the count of epochs was lost, a leader begins with the wall clock's time. That time goes on
 /// while another leads.
 #[tokio::test]
-async fn an_epoch_that_nobody_can_have_seen_yet_is_believed_later() {
+async fn an_epoch_of_the_future_is_believed_later() {
     let (_nats, _running, worker) = start().await;
     let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
     let ask = json!({"epoch": soon}).to_string();

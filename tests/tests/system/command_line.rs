@@ -52,7 +52,7 @@ async fn help_tells_every_option() {
 }
 
 #[tokio::test]
-async fn wrong_usage_is_told_apart_from_failure() {
+async fn wrong_usage_and_failure_differ() {
     for arguments in [vec![], vec!["sreve"], vec!["serve", "--confg", "x"], vec!["status", "two words"]] {
         let (code, output, error) = run(&arguments).await;
         assert_eq!((code, output.as_str()), (Some(2), ""), "{arguments:?}");

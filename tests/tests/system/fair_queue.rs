@@ -51,7 +51,7 @@ async fn clients_take_turns_by_weight() {
 }
 
 #[tokio::test]
-async fn whoever_waits_can_ask_why() {
+async fn a_waiting_client_can_ask_why() {
     let nats = nats::start().await;
     let _scheduler = scheduler::start(&nats, SLOW).await;
     let worker = Worker::connect(&nats, "hub").await;

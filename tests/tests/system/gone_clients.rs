@@ -106,7 +106,7 @@ async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<
 const TOKEN_BUCKET: &str = "period = \"4s\"";
 
 #[tokio::test]
-async fn ten_thousand_requests_of_a_client_that_is_gone_delay_nobody() {
+async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
     for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
         undisturbed(async || starts_behind(TOKEN_BUCKET, inboxes, progress).await).await;
     }
@@ -145,7 +145,7 @@ async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String
 }
 
 #[tokio::test]
-async fn a_killed_process_with_thousands_of_requests_in_line_delays_nobody() {
+async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
     // The longest time that such a worker waits alone.
     let limits = [
         ("algorithm = \"concurrency\"\ntime_to_live = \"60s\"", Duration::ZERO),

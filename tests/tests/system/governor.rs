@@ -76,7 +76,7 @@ async fn its_rules_count_as_they_are_documented() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_kept_to_is_told() {
+async fn unsupported_rates_are_reported() {
     for (rates, projects, told) in [
         ("{}", "[]", "is not a list of Governor's rules"),
         (r#"[{"name": "a", "route": "/", "limit": 1}]"#, "[]", "missing field `drain_velocity`"),

@@ -162,7 +162,7 @@ async fn metrics_tell_what_was_done() {
 }
 
 #[tokio::test]
-async fn who_stands_by_shows_no_levels_of_its_own() {
+async fn a_standby_shows_no_levels_of_its_own() {
     let nats = nats::start().await;
     let leader = scheduler::start(&nats, HUB).await;
     let standby = scheduler::start(&nats, HUB).await;

@@ -100,7 +100,7 @@ async fn labels_come_from_where_they_are_configured_to() {
     let trust = "trusted_proxies = [\"10.0.0.0/8\", \"127.0.0.1\"]";
     #[rustfmt::skip]
     let table = [
-        // the trusted proxies                       path            headers         labels
+        // trusted proxies                              path            headers         labels
         ("",                                            "/check/mine",  &told[..0],     &itself),
         ("",                                            "/check/mine",  &told[..],      &with_key),
         ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &told[..],      &with_key),
@@ -179,7 +179,7 @@ async fn throttle_holds_an_answer_back_before_it_refuses() {
 }
 
 #[tokio::test]
-async fn who_is_held_back_holds_nobody_up() {
+async fn a_held_back_request_delays_no_other() {
     let nats = nats::start().await;
     let check = "[http.check]\nresource = \"api\"\nthrottle = \"60s\"";
     // Five a second, so the last one's turn comes in time.
@@ -193,14 +193,14 @@ async fn who_is_held_back_holds_nobody_up() {
         front.get("/healthz", &[]).await.status
     };
     tokio::select! {
-        _ = held => panic!("nobody is held back"),
+        _ = held => panic!("no request is held back"),
         status = others => assert_eq!(status, 200),
     }
     until("who hung up waits no more", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
 }
 
 #[tokio::test]
-async fn when_nobody_answers_the_policy_decides() {
+async fn without_an_answer_the_policy_decides() {
     for (policy, status) in [("", 503), ("on_unavailable = \"refuse\"", 503), ("on_unavailable = \"allow\"", 200)] {
         let mut nats = nats::start().await;
         let front = Front::start(&nats, &format!("[http.check]\nresource = \"api\"\n{policy}"), API).await;

@@ -67,7 +67,7 @@ async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String)
 }
 
 #[tokio::test]
-async fn a_front_that_others_reach_without_a_token_does_not_start() {
+async fn a_reachable_front_without_a_token_does_not_start() {
     let nats = nats::start().await;
     let remedy = "no token is asked for; set `http.token_env` or `http.token_file`, listen at 127.0.0.1, or leave health and metrics \
                   alone with `front = false`";
@@ -192,7 +192,7 @@ async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 }
 
 #[tokio::test]
-async fn slow_clients_that_take_every_place_keep_nobody_out() {
+async fn slow_clients_in_every_place_keep_no_client_out() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "max_connections = 500", API).await;
     let _slow = slow_clients(front.address(), 500).await;
@@ -203,11 +203,11 @@ async fn slow_clients_that_take_every_place_keep_nobody_out() {
         }
     };
     let at_once = tokio::time::timeout(Duration::from_secs(4), asking).await;
-    at_once.expect("nobody waits until the slow ones are cut off");
+    at_once.expect("no request waits until the slow clients are cut off");
 }
 
 #[tokio::test]
-async fn who_is_owed_an_answer_keeps_the_place() {
+async fn a_client_that_is_owed_an_answer_keeps_its_place() {
     let nats = nats::start().await;
     let client = nats::connect(&nats).await;
     // The test leads this resource, and lets every request wait.

@@ -42,7 +42,7 @@ async fn post(gateway: &Listening, path: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_is_left_and_when_to_come_back() {
+async fn a_client_learns_what_is_left_and_when_to_return() {
     for kind in Kind::ALL {
         let nats = nats::start().await;
         let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
@@ -50,7 +50,7 @@ async fn a_client_is_told_what_is_left_and_when_to_come_back() {
         for left in ["\"few\";r=1;t=720000", "\"few\";r=0;t=1440000"] {
             let passed = post(&gateway, "/tiles").await;
             assert_eq!((passed.status, &passed.body), (200, &json!(PASSED)), "{kind:?}: {passed:?}");
-            let expected = kind.tells_who_passes().then_some(left);
+            let expected = kind.shows_limits_to_passing_clients().then_some(left);
             assert_eq!(passed.header("ratelimit"), expected, "{kind:?}: {passed:?}");
         }
         let refused = post(&gateway, "/tiles").await;
@@ -62,7 +62,7 @@ async fn a_client_is_told_what_is_left_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_unknown_client_is_told_so_by_the_labels_of_its_request() {
+async fn an_unknown_client_is_refused_by_its_labels() {
     for kind in Kind::ALL {
         let nats = nats::start().await;
         let client = nats::connect(&nats).await;
@@ -89,7 +89,7 @@ async fn an_unknown_client_is_told_so_by_the_labels_of_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_when_no_scheduler_answers() {
+async fn a_client_learns_that_no_scheduler_answers() {
     for kind in Kind::ALL {
         let mut nats = nats::start().await;
         let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
@@ -102,7 +102,7 @@ async fn a_client_is_told_when_no_scheduler_answers() {
 }
 
 #[tokio::test]
-async fn nobody_passes_when_nobody_listens() {
+async fn no_request_passes_without_a_listener() {
     for kind in Kind::ALL {
         let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let gateway = before(kind, nobody).await;

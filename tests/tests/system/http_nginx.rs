@@ -60,7 +60,7 @@ fn p50(times: &Times) -> f64 {
 /// The same nginx asks, in turns, a server that always says yes and the scheduler.
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "figures for people")]
-async fn asking_costs_little_more_than_asking_somebody_who_always_says_yes() {
+async fn asking_costs_little_more_than_a_server_that_always_says_yes() {
     let nats = nats::start().await;
     // In its own process, as in production: the load would share its threads.
     let process = Process::start(RAMPMETER, &nats, &(check("api") + &few(1_000_000_000, "1s"))).await;

@@ -130,7 +130,7 @@ async fn jobs_of_a_group_run_in_order_over_several_workers() {
         }
     }
     until("all jobs are done", async || (upstream.done() == 400).then_some(())).await;
-    assert_eq!(upstream.check(8, 50), 0, "nobody died, and no job ran twice");
+    assert_eq!(upstream.check(8, 50), 0, "no worker died, and no job ran twice");
     until_done(&stage.queue, 0).await;
     for worker in workers {
         worker.stop().await;
@@ -261,7 +261,7 @@ fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn urgent_jobs_overtake_others_of_their_group_and_find_a_slot() {
+async fn urgent_jobs_overtake_their_group_and_find_a_slot() {
     let stage = stage(10).await;
     let log = Log::default();
     for number in 0..30 {

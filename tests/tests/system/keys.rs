@@ -75,7 +75,7 @@ async fn every_client_has_a_bucket_of_its_own() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_key_can_ask_why() {
+async fn a_client_that_waits_for_a_key_can_ask_why() {
     let (nats, worker) = hub().await;
     let running = scheduler::start(&nats, HUB).await;
     assert_eq!(granted_now(&worker, json!({"client": "a"}), 5).await, 5);
@@ -126,7 +126,7 @@ async fn a_restart_keeps_every_key_and_a_crash_empties_those_of_short_periods() 
 
     let mut process = Process::start(RAMPMETER, &nats, HUB).await;
     assert_eq!(granted_now(&worker, json!({"client": "a"}), 5).await, 2, "three are gone");
-    assert_eq!(granted_now(&worker, json!({"client": "b"}), 6).await, 5, "nobody knows it, so it has called nobody");
+    assert_eq!(granted_now(&worker, json!({"client": "b"}), 6).await, 5, "an unknown key has a full bucket");
 
     process.kill().await;
     process.restart();
@@ -181,7 +181,7 @@ async fn a_crash_leaves_every_key_what_is_left_of_its_quota() {
     process.kill().await;
     process.restart();
     process.until_ready().await;
-    assert_eq!(all_that_is_left(&worker, "b").await, 10, "nobody knows it, so it has called nobody");
+    assert_eq!(all_that_is_left(&worker, "b").await, 10, "an unknown key has a full bucket");
     // Unknown grants may be twice as many as recent ones.
     let left = all_that_is_left(&worker, "a").await;
     assert!((1..=7).contains(&left), "{left}");

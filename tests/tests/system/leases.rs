@@ -56,7 +56,7 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
     let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::connect(nats.url()).await.unwrap();
-    assert!(outlasts(&client, &worker).await, "nobody else got in meanwhile");
+    assert!(outlasts(&client, &worker).await, "no other call got in meanwhile");
     // Its place is free when its time is over.
     next(&worker, &Clock::start()).await;
 }

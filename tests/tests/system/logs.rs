@@ -41,7 +41,7 @@ async fn check(program: process::Program, stderr: impl Into<Stdio>) {
 }
 
 #[tokio::test]
-async fn permits_go_on_if_nobody_reads_standard_error() {
+async fn permits_go_on_with_unread_standard_error() {
     let (_unread, stderr) = pipe().unwrap();
     check(RAMPMETER, stderr).await;
 }
@@ -73,7 +73,7 @@ struct Lines(Option<BufReader<PipeReader>>);
 impl Lines {
     /// Reads up to the next line with `text`.
     async fn until(&mut self, text: &'static str) -> Value {
-        let mut reader = self.0.take().expect("nobody else reads");
+        let mut reader = self.0.take().expect("there is one reader");
         let reading = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             while !line.contains(text) {
@@ -89,7 +89,7 @@ impl Lines {
 }
 
 #[tokio::test]
-async fn lost_lines_are_counted_and_told_when_the_reader_goes_on() {
+async fn lost_lines_are_counted_and_logged_when_the_reader_goes_on() {
     let nats = nats::start().await;
     let (reader, stderr) = pipe().unwrap();
     let mut process = Process::begin_on(RAMPMETER, &scheduler::configuration(nats.url(), HUB), stderr);

@@ -93,7 +93,7 @@ async fn a_server_that_hangs_and_goes_on() {
 }
 
 #[tokio::test]
-async fn who_waits_while_the_server_restarts_is_served_on_asking_again() {
+async fn a_request_that_waits_through_a_restart_is_served_on_asking_again() {
     let mut stage = indebted().await;
     let lost = stage.worker.send("permit", r#"{"id": "waiting", "mode": "wait"}"#).await;
     stage.worker.status().await;

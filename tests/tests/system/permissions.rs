@@ -230,7 +230,7 @@ fn check(user: &str, subject: &str, who_may: &str, refused: &[String]) {
 }
 
 #[tokio::test]
-async fn who_is_nobody_is_not_let_in() {
+async fn wrong_credentials_are_refused() {
     let nats = shipped::single().await;
     let password = |user: &str, password: &str| ConnectOptions::with_user_and_password(user.into(), password.into());
     let table = [
@@ -343,7 +343,7 @@ async fn a_scheduler_may_watch_the_state() {
 /// The server does not check reply subjects. A scheduler that answered anywhere would write for a
 /// worker what that worker may not write.
 #[tokio::test]
-async fn nobody_can_have_the_scheduler_write_in_their_place() {
+async fn no_worker_can_make_the_scheduler_write_for_it() {
     let Stage { worker, nats, news, .. } = &mut stage().await;
     let operator = User::connect(nats, "operator").await;
     let forbidden = ["$KV.rampmeter.state.hub", "$KV.rampmeter.permits.hub.0", "rampmeter.event.hub"];
@@ -373,5 +373,5 @@ async fn nobody_can_have_the_scheduler_write_in_their_place() {
     let state = bucket.get("state.hub").await.unwrap().unwrap();
     assert!(state.starts_with(b"rampmeter "), "{state:?}");
     assert_eq!(bucket.get("permits.hub.0").await.unwrap(), None);
-    assert_eq!((status.epoch, status.counters.granted), (1, 1), "nobody was granted what nobody is told of");
+    assert_eq!((status.epoch, status.counters.granted), (1, 1), "no permit was granted without an answer");
 }

@@ -76,7 +76,7 @@ fn a_body_is_read_from_standard_input() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_its_remedy() {
+async fn faults_are_reported_with_their_remedy() {
     let orbit = body("orbit");
     #[rustfmt::skip]
     let table = [

@@ -155,7 +155,7 @@ async fn check_asks_the_provider_for_real() {
     let (code, text) = check(&without_limits(&upstream), &portal::ENVIRONMENT).await;
     assert!(code == Some(0) && text.contains("resource `hub`: no limits but its provider's, 1 classes"), "{text}");
     let (code, text) = check(&hub.replace("http://", "https://"), &portal::ENVIRONMENT).await;
-    assert!(code == Some(1) && text.contains("no connection: "), "nobody there who speaks TLS:\n{text}");
+    assert!(code == Some(1) && text.contains("no connection: "), "no server there speaks TLS:\n{text}");
     let wrong = [portal::ENVIRONMENT[0], ("HUB_CLIENT_SECRET", "another")];
     let refused = "rampmeter: the provider of resource `hub`: access token: answered 401, client id, secret or token are not accepted";
     let missing = "rampmeter: the provider of resource `hub`: the environment variable `HUB_CLIENT_SECRET` is not set";

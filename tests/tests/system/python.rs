@@ -32,7 +32,7 @@ margin = 10
 "#;
 
 #[tokio::test]
-async fn python_workers_are_never_told_429() {
+async fn python_workers_never_get_429() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, RESOURCE).await;

@@ -102,9 +102,8 @@ async fn a_restart_under_load_forgets_no_promise() {
     process.stop().await;
 }
 
-/// Checks that the start is the promised one: not earlier, and later only by the delay of an answer
-/// on a busy machine. Waiting requests: as many as a resource takes by default, and those of one
-/// message and one connection.
+/// Waiting requests: as many as a resource takes by default, and those of one message and one
+/// connection.
 const WAITING: usize = 100_000;
 const IN_MESSAGE: usize = 1_000;
 const OF_WORKER: usize = 25_000;
@@ -124,7 +123,7 @@ margin = 0
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_thousand_who_wait_all_hear_of_a_handover() {
+async fn a_hundred_thousand_waiting_requests_all_learn_of_a_hand_over() {
     undisturbed(async || {
         let nats = nats::start().await;
         let clock = Clock::start();
@@ -159,6 +158,8 @@ async fn a_hundred_thousand_who_wait_all_hear_of_a_handover() {
     .await;
 }
 
+/// Checks that the start is the promised one: not earlier, and later only by the delay of an answer
+/// on a busy machine.
 fn assert_near(start: Time, promised: Time) {
     assert!(start + Span::from_millis(50) >= promised, "{start} is before {promised}");
     assert!(start <= promised + Span::from_secs(1), "{start} is after {promised}");
@@ -185,7 +186,7 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
 }
 
 #[tokio::test]
-async fn who_stands_by_takes_over_when_the_leader_stops() {
+async fn a_standby_takes_over_when_the_leader_stops() {
     let nats = nats::start().await;
     let first = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -244,7 +245,7 @@ async fn damaged_state_starts_empty() {
     };
     let (level, epoch) = level_after(HUB, damage).await;
     assert!(level < CAPACITY / 2.0, "{level}");
-    assert!(epoch >= before, "nobody knows the epoch any more, so it begins above all that were: {epoch}");
+    assert!(epoch >= before, "the epoch is unknown, so it begins above all earlier ones: {epoch}");
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ async fn a_deadline_that_cannot_be_met_is_refused_early() {
 }
 
 #[tokio::test]
-async fn a_deadline_holds_where_nobody_answers() {
+async fn a_deadline_holds_without_an_answer() {
     let Stage { client, .. } = &stage().await;
     let nobody = client.resource("elsewhere").unwrap();
     let error = within("an error", nobody.acquire(1).deadline(Duration::from_millis(300)).into_future()).await;

@@ -97,7 +97,7 @@ async fn a_write_that_is_denied_says_which_permission_is_missing() {
 }
 
 #[tokio::test]
-async fn hold_stops_where_the_mark_ends() {
+async fn hold_stops_where_the_checkpoint_ends() {
     // A grant budget of 0.3 s, and the stock.
     check("", 0.01..=0.6).await;
 }

@@ -78,18 +78,18 @@ async fn of_a_limit_that_gives_one_in_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_that_never_holds_anybody() {
+async fn of_a_resource_that_delays_no_request() {
     check(1_000_000_000, "1s", "allow", 64, f64::MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_whose_permits_reach_ever_farther() {
+async fn of_a_resource_whose_permits_reach_ever_farther() {
     check(1000, "1s", "reserve", 64, f64::MAX).await;
 }
 
 /// Each key has to be in a checkpoint before its first grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_with_ever_new_keys() {
+async fn of_a_resource_with_ever_new_keys() {
     let mut client = 0;
     let next = || {
         client += 1;

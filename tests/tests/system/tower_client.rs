@@ -80,7 +80,7 @@ async fn calls_under_load_are_never_answered_429() {
 }
 
 #[tokio::test]
-async fn a_429_is_told_to_the_scheduler_and_handed_on() {
+async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
     let spent = upstream(&["requests=1/1h;start=0"]).await;

@@ -219,7 +219,7 @@ async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_is_no_longer_in_the_queue() {
+async fn a_caller_that_leaves_is_no_longer_in_the_queue() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &api(1, "1h")).await;
     let resource = resource(&nats).await;
@@ -236,7 +236,7 @@ async fn a_caller_who_leaves_is_no_longer_in_the_queue() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_where_nobody_answers() {
+async fn no_request_is_let_in_without_an_answer() {
     let nats = nats::start().await;
     let unreachable = Unreachable::Fail { after: Patience::new(Duration::from_millis(100)).unwrap() };
     let client = Client::builder().unreachable(unreachable).connect(nats.url()).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_429_of_the_service_inside_is_no_word_to_the_scheduler() {
 
 /// A scheduler that gives an unusual answer; the test plays it.
 #[tokio::test]
-async fn a_caller_whom_no_limit_matches_is_told_503() {
+async fn a_caller_without_a_matching_limit_gets_503() {
     let nats = nats::start().await;
     let scheduler = nats::connect(&nats).await;
     let mut asks = scheduler.subscribe("rampmeter.permit.api").await.unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "every test uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
-#![allow(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![allow(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;

@@ -97,7 +97,7 @@ fn fractions_are_exact() {
 }
 
 #[test]
-fn what_can_never_be_paid_is_told_from_what_must_wait() {
+fn calls_that_never_fit_differ_from_calls_that_wait() {
     check(
         &["requests=1/1s", "processing-units=2/PT0S"],
         &[

@@ -117,7 +117,7 @@ async fn a_call_beyond_the_limit_is_answered_as_sentinel_hub_does() {
 }
 
 #[tokio::test]
-async fn a_call_that_can_never_be_paid_is_told_no_time() {
+async fn a_call_that_never_fits_gets_no_retry_time() {
     let upstream = start(config(&["processing-units=5/10s"])).await;
     let response = answer(call(&upstream, "?processing-units=5.1")).await;
     assert_eq!(response.status(), 429);

@@ -22,7 +22,7 @@ fn a_burst_bounds_the_stock_and_not_the_rate() {
 }
 
 #[test]
-fn a_bucket_starts_at_the_level_it_is_told() {
+fn a_bucket_starts_at_its_configured_level() {
     check(
         &["requests=10/10s;start=0", "requests=10/10s;burst=4;start=1.5", "requests=10/PT0S;start=4"],
         &[
@@ -161,7 +161,7 @@ fn a_sliding_window_forgets_call_by_call() {
 }
 
 #[test]
-fn whoever_hammers_a_leaky_bucket_keeps_it_full() {
+fn hammering_keeps_a_leaky_bucket_full() {
     check(
         &["requests=4/4s;leaky-bucket"],
         &[

@@ -3,14 +3,14 @@
 use crate::outcome::Levels;
 use crate::simulated_scheduler::ReplyTo;
 use crate::upstream::Reply;
-use crate::worker::{Address, Wish};
+use crate::worker::{Address, WantedCall};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::AskNumber;
 use std::sync::Arc;
 
 /// The events of a world.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum WorldEvent {
     /// A worker's pause after a response is over.
     Thought(Address),
     /// Work arrives for a fleet.
@@ -34,7 +34,7 @@ pub(crate) enum Happening {
     /// The start of a worker's call is due.
     Started { by: Address, ask: AskNumber },
     /// A call reaches the upstream.
-    Called { by: Address, ask: AskNumber, wish: Wish, wait: Span, request: Option<usize> },
+    Called { by: Address, ask: AskNumber, wanted: WantedCall, wait: Span, request: Option<usize> },
     /// A response reaches its worker.
     Answered { to: Address, ask: AskNumber, reply: Reply },
     /// The upstream's policies change.
