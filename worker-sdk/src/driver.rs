@@ -153,8 +153,10 @@ impl Driver {
                 tracing::warn!(%id, code, %message, "a call in flight was not renewed: another may be in its place");
             }
             Command::Complete { ask, result } => {
-                // Who has stopped waiting has said so, and the session gives the permit back.
-                self.waiting.remove(&ask).map(|waiting| waiting.send(result));
+                // A caller that has stopped waiting has said so, and the session gives the permit back.
+                if let Some(waiting) = self.waiting.remove(&ask) {
+                    drop(waiting.send(result));
+                }
             }
             Command::Freeze { resource, freeze } => {
                 let merge = |known: &mut Freeze| *known = known.and(freeze);

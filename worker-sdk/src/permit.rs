@@ -94,14 +94,14 @@ impl Permit {
     /// The limit that set the delay, where one did.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
-        self.grant.limited_by.as_deref()
+        self.grant.answer.limited_by.as_deref()
     }
 
     /// What is left of the limits that the call is charged to, if [that was asked for](crate::call::Acquire::with_left): for people, and for
     /// clients of a server. Others may have it by now.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
-        &self.grant.left
+        &self.grant.answer.left
     }
 
     /// Whether the client granted it itself, as no scheduler answered; see
@@ -170,6 +170,7 @@ impl Permit {
 mod tests {
     use super::*;
     use crate::link::{Link, Message};
+    use rampmeter_protocol::answer::Granted;
     use rampmeter_protocol::clock::Clock;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::request::PermitRequest;
@@ -205,8 +206,7 @@ mod tests {
             received,
             start: received + Span::from_millis(start),
             valid: valid.map(Span::from_millis),
-            limited_by: None,
-            left: Vec::new(),
+            answer: Granted::default(),
         };
         Stage { permit: Permit::new(resource, grant, Time::NEVER), freezes, messages }
     }

@@ -4,9 +4,9 @@ use super::Session;
 use super::leases::Lease;
 use super::payload::ArrayPayload;
 use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
+use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::settle::{Asked, Settle};
-use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Who found nobody tries again after this time and as much again by chance.
@@ -66,10 +66,10 @@ impl Session {
     }
 
     /// A renewal is refused: by a scheduler that is on its way out or not sure yet, or because the place is another's.
-    pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, epoch: u64, why: (Code, &Text<'_>)) {
+    pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
-        let (code, message) = why;
-        if self.is_past(resource, epoch) || code == Code::Unavailable {
+        let code = refusal.code;
+        if self.is_past(resource, refusal.epoch) || code == Code::Unavailable {
             let pause = RETRY + self.dice.span_up_to(RETRY);
             return self.leases.hasten(now, number, pause);
         }
@@ -78,7 +78,7 @@ impl Session {
         if matches!(code, Code::UnknownPermit | Code::InvalidRequest) {
             self.leases.end(number);
         }
-        self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&**message) });
+        self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&*refusal.message) });
     }
 }
 

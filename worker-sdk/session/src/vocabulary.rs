@@ -1,9 +1,9 @@
 //! All that can happen to a session, and all that it can want done.
 
 use super::freeze::Freeze;
+use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
@@ -144,10 +144,8 @@ pub struct Grant {
     pub start: Time,
     /// How long after its start the permit lapses; for ever good without it.
     pub valid: Option<Span>,
-    /// The limit that set the delay.
-    pub limited_by: Option<Box<str>>,
-    /// What is left of its limits, if that was asked for.
-    pub left: Vec<Left<'static>>,
+    /// What the scheduler says of it; the default if [`Grant::is_local`].
+    pub answer: Granted<'static>,
 }
 
 impl Grant {
