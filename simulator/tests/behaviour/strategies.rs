@@ -30,7 +30,7 @@ fn measure(strategy: Strategy) -> Outcome {
 
 #[test]
 fn only_exact_starts_see_no_429_and_late_binding_lets_light_calls_through() {
-    let [back_off, retry_after, static_share, plain_rule, reserve, late_binding] = Strategy::ALL.map(fare);
+    let [back_off, retry_after, static_share, plain_rule, reserve, late_binding] = Strategy::ALL.map(measure);
     for outcome in [&back_off, &retry_after, &static_share, &plain_rule, &reserve, &late_binding] {
         assert_eq!(outcome.ok(), 860);
     }

@@ -32,7 +32,6 @@ const STILL_WIDE: &[&str] = &[
     "scheduler/src/commands/state",
     "scheduler/src/config",
     "scheduler/src/serve/http",
-    "simulator/src/judge",
     "worker-sdk/examples",
     "worker-sdk/jobs/examples",
     "worker-sdk/jobs/src",
