@@ -146,10 +146,10 @@ impl<'a> Run<'a> {
             WorldEvent::Paused(address) => self.try_again(now, address),
             WorldEvent::Woken(address) => self.wake(now, address),
             WorldEvent::Asked { reply, payload } => {
-                self.with_scheduler(now, |scheduler| scheduler.take_requests(now, reply, &payload))
+                self.with_scheduler(now, |scheduler| scheduler.take_requests(now, reply, &payload));
             }
             WorldEvent::Settled { payload } => {
-                self.with_scheduler(now, |scheduler| scheduler.take_settles(now, &payload))
+                self.with_scheduler(now, |scheduler| scheduler.take_settles(now, &payload));
             }
             WorldEvent::Told { reply, payload } => self.receive_answer(now, reply, &payload),
             WorldEvent::Heard { by, payload } => self.receive_broadcast(now, by, &payload),
