@@ -129,7 +129,7 @@ IN_CORE = [
     ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
 ]
 IN_JOBS = [
-    ("the last job first", "first_job", r"get_first_raw_message", "get_last_raw_message"),
+    ("the last job first", "first_job", r"get_first_raw_message_by_subject\((.*?), 1\)", r"get_last_raw_message_by_subject(\1)"),
     ("a job that has ended stays", "gone", r"self\.store\(\)\.finish\((\w+)\)\.await;", r"let _ = \1;"),
     ("attempts are not written down", "attempt", r"self\.begin\(.*;", ""),
     ("a dead letter is thrown away", "bury", r"self\.hold\.during\(.*bury.*\bheaders\b.*;", "drop(headers);"),
