@@ -12,11 +12,6 @@ const MOST_WORDS: usize = 25;
 const STILL_WIDE: &[&str] = &[
     "protocol/nats/src",
     "protocol/src",
-    "scheduler-core/src/adaptation",
-    "scheduler-core/src/durability",
-    "scheduler-core/src/fencing",
-    "scheduler-core/src/policy",
-    "scheduler-core/src/views",
     "scheduler/dialects/src",
     "scheduler/src",
     "scheduler/src/commands",
