@@ -1,4 +1,4 @@
-//! The accounts of one upstream: one that everybody shares, and one for each key of a limit.
+//! The accounts of one upstream: one for all calls, and one for each key of a limit.
 
 use rampmeter_protocol::labels::Labels;
 use rampmeter_upstream::{Account, Cost, Policy, Rejection};
@@ -13,7 +13,7 @@ pub(crate) struct Accounts {
     by_key: Vec<ByKey>,
 }
 
-/// A policy of which everybody with the same values of these labels has an account.
+/// A policy with an account for each combination of values of these labels.
 #[derive(Clone, Debug)]
 pub(crate) struct ByKey {
     pub(crate) labels: Vec<String>,
@@ -31,10 +31,10 @@ impl Accounts {
         Accounts { shared, by_key }
     }
 
-    /// Charges a call that arrives at `now` to all accounts that it is for, or to none.
+    /// Charges a call that arrives at `now` to each of its accounts, or to none.
     ///
     /// # Errors
-    /// The rejection of the first that can't pay.
+    /// The rejection of the first account that cannot pay.
     pub(crate) fn admit(&mut self, now: Duration, labels: &Labels<'_>, cost: &Cost) -> Result<(), Rejection> {
         let mut charged = Vec::new();
         for (number, of_limit) in self.by_key.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Accounts {
 }
 
 impl ByKey {
-    /// None for whoever does not have all of the labels.
+    /// `None` for a call that lacks one of the labels.
     fn key(&self, labels: &Labels<'_>) -> Option<Vec<String>> {
         self.labels.iter().map(|label| labels.get(label).map(str::to_owned)).collect()
     }

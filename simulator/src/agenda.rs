@@ -1,10 +1,10 @@
-//! What will happen, in order.
+//! Future events, in order.
 
 use rampmeter_protocol::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Entries by time; among equal times, first noted, first due.
+/// Entries in the order of their times; entries of equal times keep the order of their insertion.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     entries: BinaryHeap<Reverse<Entry<T>>>,

@@ -1,25 +1,25 @@
-//! Work that came by itself, and waits for a worker who is free.
+//! Work that arrives independently of the workers, and waits for a free one.
 
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
 use crate::price::Prices;
-use crate::worker::Wish;
+use crate::worker::WantedCall;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 const SECOND: f64 = 1e9;
 
-/// The work of one fleet.
+/// The waiting work of one fleet.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pub(crate) workers: Range<usize>,
-    pub(crate) waiting: VecDeque<Wish>,
+    pub(crate) waiting: VecDeque<WantedCall>,
     fleet: usize,
     dice: Dice,
     arrivals: Arrivals,
     until: Time,
-    /// How much is still to come; `None` for work without end.
+    /// How many arrivals are left; `None` for work without end.
     to_come: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Backlog {
         Backlog { workers, waiting, fleet: number, dice, arrivals, until, to_come }
     }
 
-    /// When the first work comes to a fleet that begins at `from`.
+    /// When the first work of a fleet that begins at `from` arrives.
     pub(crate) fn first(&mut self, from: Time) -> Option<Time> {
         match self.arrivals {
             Arrivals::Bursts { .. } => Some(from),
@@ -38,7 +38,7 @@ impl Backlog {
         }
     }
 
-    /// Takes in what comes at `now`, and says when more does.
+    /// Adds the work that arrives at `now`, and returns the time of the next arrival.
     pub(crate) fn arrive(&mut self, now: Time, prices: &Prices<'_>) -> Option<Time> {
         let pieces = match self.arrivals {
             Arrivals::Loop => 0,
@@ -49,15 +49,15 @@ impl Backlog {
         self.to_come = self.to_come.map(|left| left - pieces);
         for _ in 0..pieces {
             let price = prices.draw(self.fleet, now, &mut self.dice);
-            self.waiting.push_back(Wish { since: now, price, attempts: 0 });
+            self.waiting.push_back(WantedCall { since: now, price, attempts: 0 });
         }
         self.next(now)
     }
 
-    /// What a dead worker was at is to be done by another; who asks itself for work asks anew.
-    pub(crate) fn take_back(&mut self, unfinished: Option<Wish>) {
+    /// Puts the work of a dead worker back. A worker in a loop of its own asks again instead.
+    pub(crate) fn take_back(&mut self, unfinished: Option<WantedCall>) {
         if self.arrivals != Arrivals::Loop {
-            unfinished.into_iter().for_each(|wish| self.waiting.push_front(wish));
+            unfinished.into_iter().for_each(|wanted| self.waiting.push_front(wanted));
         }
     }
 

@@ -11,10 +11,9 @@ pub enum Draw {
     Always(Amount),
     /// Anything between these, each amount as likely as any other.
     Between(Amount, Amount),
-    /// One of these, each as likely as any other; there is at least one.
+    /// One of these, each as likely as any other. The list is not empty.
     OneOf(Vec<Amount>),
-    /// Mostly little, now and then much: exponentially distributed about a mean, cut off at a
-    /// bound.
+    /// Exponentially distributed about a mean, cut off at a bound: mostly little, sometimes much.
     Exponential {
         /// The mean, as long as the bound is far above it.
         mean: Amount,
@@ -53,7 +52,7 @@ impl From<Amount> for Draw {
     }
 }
 
-/// What a call costs, by unit; one request unless it says otherwise.
+/// What a call costs, by unit; one request by default.
 ///
 /// ```
 /// use rampmeter_protocol::amount::Amount;
@@ -75,14 +74,15 @@ impl CostModel {
         CostModel(Vec::new())
     }
 
-    /// The same, and this much of `unit`.
+    /// The same model with this cost in `unit` too.
     #[must_use]
     pub fn with(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
         self.0.push((unit.to_owned(), draw.into()));
         self
     }
 
-    /// What one call costs. Of more units than a request can name, the last ones are left out.
+    /// Draws the cost of one call. If the model has more units than a request can name, the last
+    /// are left out.
     pub(crate) fn draw(&self, dice: &mut Dice) -> Cost<'static> {
         self.each(|draw| draw.draw(dice))
     }
@@ -108,7 +108,7 @@ impl CostModel {
     }
 }
 
-/// What a call takes of `unit`: one request where its cost names none.
+/// What a call takes of `unit`; one request by default.
 #[must_use]
 pub fn amount_of(cost: &Cost<'_>, unit: &str) -> Amount {
     let implied = if unit == REQUESTS { Amount::ONE } else { Amount::ZERO };

@@ -1,9 +1,9 @@
-//! Chance that can be repeated.
+//! Random numbers that a seed repeats.
 
 use rampmeter_protocol::splitmix::SplitMix64;
 use rampmeter_protocol::time::Span;
 
-/// The same on every machine and in every version.
+/// The same numbers on every machine and in every version.
 #[derive(Clone, Debug)]
 pub struct Dice(SplitMix64);
 
@@ -14,8 +14,8 @@ impl Dice {
         Dice(SplitMix64::new(seed))
     }
 
-    /// Chance of its own for somebody or something, which does not depend on how often this one is
-    /// asked.
+    /// Independent dice for one worker or part, whose numbers do not depend on how often these are
+    /// thrown.
     pub(crate) fn fork(&self, number: u64) -> Dice {
         Dice(self.0.fork(number))
     }
@@ -31,18 +31,18 @@ impl Dice {
         least + self.0.draw() % (most - least + 1)
     }
 
-    /// Whether something happens that does so with this probability.
+    /// True with this probability.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.fraction() < probability
     }
 
-    /// An exponentially distributed number about this mean. The logarithm is the same on every
+    /// An exponentially distributed number with this mean. The logarithm is the same on every
     /// machine.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         (-libm::log(1.0 - self.fraction()) * mean as f64) as u64
     }
 
-    /// A number from 0 to below 1, in steps that a float tells apart.
+    /// A number from 0 to below 1, in steps that a float represents exactly.
     fn fraction(&mut self) -> f64 {
         const STEPS: u64 = 1 << 53;
         (self.0.draw() % STEPS) as f64 / STEPS as f64

@@ -1,4 +1,4 @@
-//! Workers that are alike.
+//! Fleets of equal workers.
 
 use crate::cost::{CostModel, Draw};
 use rampmeter_protocol::labels::{Labels, LabelsError};
@@ -8,100 +8,98 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Workers that are alike.
+/// A fleet of equal workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
-    /// Its name, for people.
+    /// Its name in reports.
     pub name: String,
-    /// How many there are.
+    /// The number of workers.
     pub workers: usize,
-    /// The class they ask in; the resource's default where there is none.
+    /// The class of their requests; by default the resource's default class.
     pub class: Option<String>,
-    /// With whom they share what their class gets.
+    /// How the workers divide into clients.
     pub clients: Clients,
-    /// What they are called where they are [one client](Clients::One); like the fleet where there
-    /// is nothing.
+    /// The name of the client if all workers are [one](Clients::One); by default the fleet's name.
     pub client: Option<String>,
     /// Labels of its requests, beside the one that names the client.
     pub labels: BTreeMap<String, Values>,
     /// What a call costs.
     pub cost: CostModel,
-    /// What it costs at other times.
+    /// A second cost, which alternates with the first.
     pub shift: Option<Shift>,
-    /// How they ask.
+    /// The mode of their requests.
     pub mode: Mode,
     /// Where their work comes from.
     pub arrivals: Arrivals,
-    /// How many calls each of them makes; without end where there is none.
+    /// How many calls each of them makes; `None` means without end.
     pub calls: Option<u32>,
-    /// How long they think between a response and the next request on average: from half to half as
-    /// much again. Before its first request each has thought for a part of that. Only where
+    /// The mean pause between a response and the next request; each pause is half to one and a half
+    /// times as long. The pause before the first request is a random part of one. It counts only if
     /// arrivals are a [`Arrivals::Loop`].
     pub think: Span,
-    /// When they begin.
+    /// When the workers begin.
     pub from: Time,
-    /// When they stop asking, and cancel what they still wait for.
+    /// When the workers stop asking and cancel their waiting requests.
     pub until: Time,
-    /// How they die.
+    /// How the workers die.
     pub crashes: Option<Crashes>,
-    /// Whether they are strangers who use the same account and ask nobody.
+    /// Whether these are strangers, which use the account without permits.
     pub foreign: bool,
 }
 
 /// Where the work of a fleet comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Each worker waits for its response, and then thinks, before it asks again.
+    /// Each worker waits for its response, pauses, and asks again.
     Loop,
-    /// Work comes by chance, and waits for a worker that is free.
+    /// Work arrives at random and waits for a free worker.
     Poisson {
-        /// So much of it in a second, on average.
+        /// The mean number of arrivals per second.
         per_second: f64,
     },
-    /// Work comes so much at a time, for the first time when the fleet begins, and waits for
-    /// workers that are free.
+    /// Work arrives in bursts, the first when the fleet begins, and waits for free workers.
     Bursts {
-        /// How much at a time.
+        /// The arrivals in one burst.
         calls: u32,
-        /// From one time to the next.
+        /// The time from one burst to the next.
         every: Span,
     },
 }
 
-/// How workers die: without a word, with their permits and whatever they waited for. What they have
-/// sent arrives.
+/// How workers die: without notice, with their permits and waiting requests. Messages that they
+/// have sent arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crashes {
-    /// How long each of them lives, on average.
+    /// How long each of them lives on average.
     pub every: Span,
-    /// How long it is gone, before it starts anew.
+    /// How long a worker is gone before it starts again.
     pub pause: Span,
-    /// From when on nobody dies any more.
+    /// No worker dies after this time.
     pub until: Time,
 }
 
-/// The clients that the workers of a fleet are.
+/// How the workers of a fleet divide into clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// None: they name no client.
     Unnamed,
-    /// One together.
+    /// All workers are one client.
     One,
-    /// Each is a client of its own.
+    /// Each worker is a client.
     Each,
 }
 
-/// What the requests of a fleet have as the value of a label.
+/// The values that the requests of a fleet have for one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// All the same.
+    /// The same value for all.
     One(String),
-    /// So many, such as `guild-0` to `guild-49`: workers have them in turn, each its own for good.
+    /// This many values, such as `guild-0` to `guild-49`. Workers get them in turn and keep them.
     Of(NonZeroU32),
 }
 
 impl Values {
-    /// What a worker has.
+    /// The value for one worker.
     fn of(&self, worker: usize, label: &str) -> String {
         match self {
             Values::One(value) => value.clone(),
@@ -110,18 +108,18 @@ impl Values {
     }
 }
 
-/// Costs that change back and forth.
+/// A cost that alternates with the fleet's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shift {
-    /// After how long.
+    /// How long each of the two costs lasts.
     pub every: Span,
-    /// What a call costs every other time.
+    /// The alternate cost of a call.
     pub to: CostModel,
 }
 
 impl Fleet {
-    /// So many workers of the default class, who wait for their turn, ask without a pause, and stop
-    /// never.
+    /// This many workers of the default class, which wait for their turn, never pause and never
+    /// stop.
     #[must_use]
     pub fn new(name: &str, workers: usize) -> Self {
         Fleet {
@@ -144,14 +142,14 @@ impl Fleet {
         }
     }
 
-    /// The same fleet, whose calls cost this much of `unit` too.
+    /// The same fleet, whose calls also cost this much of `unit`.
     #[must_use]
     pub fn costing(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
         self.cost = self.cost.with(unit, draw);
         self
     }
 
-    /// The same fleet, made up of these clients.
+    /// The same fleet, divided into these clients.
     #[must_use]
     pub fn of_clients(self, clients: Clients) -> Self {
         Fleet { clients, ..self }
@@ -163,7 +161,7 @@ impl Fleet {
         Fleet { class: Some(class.to_owned()), ..self }
     }
 
-    /// The client that a worker is.
+    /// The client of one worker.
     pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
         match self.clients {
             Clients::Unnamed => None,
@@ -172,10 +170,10 @@ impl Fleet {
         }
     }
 
-    /// The labels of what a worker asks for, where one of them names the client.
+    /// The labels of a worker's requests, including the one that names its client.
     ///
     /// # Errors
-    /// If they are more or longer than those of a request may be.
+    /// If there are more labels, or longer ones, than a request may have.
     pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
         let mut labels = Labels::new();
         for (label, values) in &self.labels {
@@ -187,7 +185,7 @@ impl Fleet {
         Ok(labels)
     }
 
-    /// What the calls cost that are wanted at `now`.
+    /// The cost of calls that workers want at `now`.
     pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
         let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
         shifted.map_or(&self.cost, |shift| &shift.to)

@@ -1,12 +1,12 @@
 //! Worlds in virtual time around the real scheduler core.
 //!
-//! A [`World`](world::World) is a resource, [`Fleet`](fleet::Fleet)s of workers that wish for
-//! calls, ask for permits, call, settle and wish again, a [`Network`](network::Network) between
-//! them and the scheduler, and an [upstream](upstream::Behaviour) that enforces the same limits, or
-//! not just the same. Workers have the SDK's own sessions and speak the protocol; the upstream is
-//! that of `rampmeter-upstream`, which shares no code with the core: its 429 convicts. Other
-//! [strategies](strategy::Strategy) can be played in the same world. The same seed gives the same
-//! world, to the nanosecond.
+//! A [`World`](world::World) is a resource, [`Fleet`](fleet::Fleet)s of workers, a
+//! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers ask for permits,
+//! call, settle and repeat. They have the SDK's own sessions and speak the protocol. The upstream
+//! enforces the same limits, or different ones on purpose. It is that of `rampmeter-upstream`,
+//! which shares no code with the core: its 429 convicts the core. Other
+//! [strategies](strategy::Strategy) can run in the same world. The same seed gives the same world,
+//! to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
@@ -19,7 +19,7 @@
 //! let fleet = Fleet { calls: Some(2), ..Fleet::new("workers", 20) };
 //! let outcome = World::new(resource, 1).with(fleet).run()?;
 //! assert_eq!((outcome.ok(), outcome.rejected()), (40, 0));
-//! // Ten at once, thirty more at ten in a second, and the margin.
+//! // Ten at once, thirty more at ten per second, and the margin.
 //! assert!(outcome.finished().millis() < 3_300.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -27,8 +27,8 @@
 //! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
 //! [picture](picture::svg) shows it.
 //!
-//! Absent on purpose: schedulers that fail, which the tests try with real processes; calls that get
-//! lost on their way to the upstream; workers that lie.
+//! Absent on purpose: failing schedulers, which tests try with real processes; calls that are lost
+//! on their way to the upstream; workers that lie.
 
 mod accounts;
 mod agenda;
@@ -36,11 +36,10 @@ mod backlog;
 pub mod cost;
 pub mod dice;
 pub mod fleet;
-mod gate;
-mod happening;
 pub mod judge;
 pub mod network;
 pub mod outcome;
+mod permit_source;
 pub mod picture;
 mod plain_rule;
 mod price;
@@ -53,3 +52,4 @@ mod usage;
 mod worker;
 pub mod world;
 pub mod world_error;
+mod world_event;

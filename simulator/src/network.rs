@@ -1,4 +1,4 @@
-//! How late messages and calls are, and what becomes of them on the way.
+//! Delays and losses of messages and calls.
 
 use crate::dice::Dice;
 use rampmeter_protocol::time::{Span, Time};
@@ -32,9 +32,8 @@ impl Delay {
 
 /// The ways between workers, scheduler and upstream.
 ///
-/// What the margin has to cover is how much the lateness of a grant and its call together *varies*.
-/// Faults befall only messages between workers and scheduler; calls to the upstream arrive, once
-/// and as late as they are.
+/// The margin has to cover the *variation* of the delays of a grant and its call together. Faults
+/// concern only messages between workers and scheduler. Each call to the upstream arrives once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     /// From a worker to the scheduler.
@@ -49,14 +48,14 @@ pub struct Network {
     pub loss: f64,
     /// The part of messages that arrive twice.
     pub duplicates: f64,
-    /// The part of messages that may overtake others of the same sender and receiver. The rest
+    /// The share of messages that may overtake others of the same sender and receiver. The rest
     /// arrive in order.
     pub reordering: f64,
 }
 
 impl Default for Network {
-    /// A millisecond to the scheduler, up to twenty back; five to an upstream that answers within
-    /// 150; no faults.
+    /// A millisecond to the scheduler and up to twenty back; five to an upstream that answers
+    /// within 150; no faults.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),
@@ -92,7 +91,7 @@ impl Network {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     delay: Delay,
-    /// When the last of them arrives that keep their order.
+    /// The latest arrival of a message that kept the order.
     last: Time,
 }
 
@@ -106,7 +105,7 @@ impl Way {
 mod tests {
     use super::*;
 
-    /// How many of a thousand messages, one in a millisecond, arrive, and how many of them out of
+    /// Of a thousand messages, one in a millisecond: how many arrive, and how many of those out of
     /// order.
     fn carried(network: Network) -> (usize, usize) {
         let (dice, mut way) = (&mut Dice::new(1), Way::new(Delay::up_to(Span::from_millis(20))));

@@ -1,4 +1,4 @@
-//! How a world fared.
+//! The result of a world's run.
 
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::name::Name;
@@ -8,21 +8,21 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// How a world fared.
+/// The result of a world's run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
-    /// What the scheduler was asked for, in the order in which it first heard of it; empty where
-    /// there is none.
+    /// All requests, in the order in which the scheduler first heard of them; empty without a
+    /// scheduler.
     pub requests: Vec<Request>,
-    /// Which of the requests it granted, in that order.
+    /// Indexes of the granted requests, in the order of the grants.
     pub grants: Vec<usize>,
-    /// What could be spent at the upstream, where the world was observed.
+    /// The upstream's levels, if the world was observed.
     pub levels: Vec<Levels>,
 }
 
-/// What could be spent at the upstream at a time.
+/// The upstream's levels at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     /// When.
@@ -34,72 +34,72 @@ pub struct Levels {
 /// One request, as the scheduler saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Who asked: workers are counted through all fleets.
+    /// Its worker, counted through all fleets.
     pub worker: usize,
-    /// In this class.
+    /// Its class.
     pub class: ClassId,
     /// What the call costs.
     pub cost: Arc<Cost<'static>>,
     /// When the scheduler first heard of it.
     pub heard: Time,
-    /// How long it had waited then, because it was lost on the way.
+    /// How long the worker had waited by then, because messages were lost.
     pub age: Span,
-    /// How long it first expected it to wait, where it said so.
+    /// The wait that the scheduler first estimated, if it told one.
     pub estimate: Option<Span>,
-    /// What it was granted.
+    /// The permit, if one was granted.
     pub granted: Option<Granted>,
-    /// When it was given back, or refused.
+    /// When the permit was returned or the request refused.
     pub returned: Option<Time>,
-    /// The quota that was spent, where it was refused for that.
+    /// The spent quota for which the request was refused.
     pub spent: Option<Name>,
-    /// When the scheduler first heard that its call is over.
+    /// When the scheduler first heard that the call was over.
     pub settled: Option<Time>,
 }
 
 /// A permit, as the scheduler granted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Granted {
-    /// When.
+    /// When it was granted.
     pub at: Time,
-    /// For a call at this time.
+    /// The start of its call.
     pub start: Time,
 }
 
-/// How a fleet fared.
+/// The result of one fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FleetOutcome {
     /// Its name.
     pub name: String,
     /// Its calls, in the order in which the upstream saw them.
     pub calls: Vec<Call>,
-    /// How often the scheduler refused, cancelled requests left out.
+    /// Refusals by the scheduler, without those of cancelled requests.
     pub refused: u64,
-    /// Calls that nobody will make, because it would be useless to ask for them again.
+    /// Calls that are not made, because asking again would be useless.
     pub given_up: u64,
-    /// Calls that were wanted and not served when the world ended: by worker, counted through all
-    /// fleets, and since when.
+    /// Calls that were wanted and not served when the world ended: the worker, counted through all
+    /// fleets, and the time since when.
     pub unfinished: Vec<(usize, Time)>,
-    /// Since when there was work for which no worker was free.
+    /// Arrival times of work that found no free worker.
     pub backlog: Vec<Time>,
 }
 
 /// One call, as the upstream saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// Who made it: workers are counted through all fleets.
+    /// Its worker, counted through all fleets.
     pub worker: usize,
     /// When it reached the upstream.
     pub at: Time,
-    /// What it cost, or would have cost.
+    /// Its cost, even if it was not admitted.
     pub cost: Arc<Cost<'static>>,
-    /// From when the worker first wanted it until it made the call, calls that were answered with
-    /// 429 included.
+    /// From the worker's first wanted until the call was made. Calls that were answered 429 are
+    /// included.
     pub wait: Span,
-    /// The request for it, of those that the scheduler heard.
+    /// Its request, if the scheduler heard of it.
     pub request: Option<usize>,
     /// Whether the upstream served it; otherwise it answered 429.
     pub ok: bool,
-    /// When the worker had the response.
+    /// When the response reached the worker.
     pub answered: Time,
 }
 
@@ -116,8 +116,8 @@ impl Outcome {
         self.fleets.iter().map(FleetOutcome::rejected).sum()
     }
 
-    /// A number that tells this outcome from any other: the same world under the same seed has the
-    /// same.
+    /// A number that identifies this outcome. The same world under the same seed has the same
+    /// number.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -125,7 +125,7 @@ impl Outcome {
         hasher.finish()
     }
 
-    /// When the last response was there, from the beginning.
+    /// When the last response arrived, from the beginning.
     #[must_use]
     pub fn finished(&self) -> Span {
         let responses = self.fleets.iter().flat_map(|fleet| &fleet.calls).map(|call| call.answered);
@@ -146,14 +146,13 @@ impl FleetOutcome {
         self.calls.len() - self.ok()
     }
 
-    /// Calls that the upstream served from `from` on, before `to`.
+    /// Calls that the upstream served from `from` until before `to`.
     #[must_use]
     pub fn ok_between(&self, from: Time, to: Time) -> usize {
         self.calls.iter().filter(|call| call.ok && (from..to).contains(&call.at)).count()
     }
 
-    /// The wait that so many of a hundred calls which were served did not exceed; zero where there
-    /// was none.
+    /// The wait that this percentage of the served calls did not exceed; zero without calls.
     #[must_use]
     pub fn wait_percentile(&self, percent: usize) -> Span {
         let mut waits: Vec<Span> = self.calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();
@@ -162,7 +161,7 @@ impl FleetOutcome {
     }
 }
 
-/// The value of these, in order, that so many of a hundred do not exceed; zero where there is none.
+/// The value that this percentage of the sorted values does not exceed; zero without values.
 pub(crate) fn percentile(sorted: &[Span], percent: usize) -> Span {
     let rank = (sorted.len() * percent).div_ceil(100);
     rank.checked_sub(1).and_then(|index| sorted.get(index).copied()).unwrap_or(Span::ZERO)

@@ -1,4 +1,4 @@
-//! Runs of one world, as a picture.
+//! Draws runs of one world.
 
 use crate::outcome::{Levels, Outcome};
 use crate::report::{Group, Report};
@@ -6,7 +6,7 @@ use crate::world::World;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// What could not be drawn.
+/// Why a picture was not drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the picture could not be drawn: {0}")]
 pub struct PictureError(String);
@@ -17,7 +17,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 const SIZE: (u32, u32) = (960, 1200);
 const HEADING: (&str, u32) = ("sans-serif", 18);
 const TEXT: (&str, u32) = ("sans-serif", 13);
-/// What is told apart by people who see colours differently (Okabe and Ito, 2008).
+/// Colours that people with colour blindness tell apart (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -27,14 +27,14 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 158, 115),
     RGBColor(90, 90, 90),
 ];
-/// The shortest wait that is told from none, in seconds.
+/// The shortest wait that the picture tells from none, in seconds.
 const SHORTEST_WAIT: f64 = 0.001;
 
-/// An SVG of what the upstream could spend over time, of waits by class, and of 429s, run by run.
-/// The world was [observed](World::observed_every).
+/// An SVG of the upstream's levels over time, of waits by class, and of 429s, run by run. The world
+/// has to be [observed](World::observed_every).
 ///
 /// # Errors
-/// If something can't be drawn, such as a world in which nothing ever happened.
+/// If something cannot be drawn, such as a world without any events.
 pub fn svg(world: &World, runs: &[(Report, Outcome)]) -> Result<String, PictureError> {
     let mut text = String::new();
     draw(&mut text, world, runs).map_err(|error| PictureError(error.to_string()))?;
@@ -90,8 +90,7 @@ fn draw_levels(area: &Area<'_>, world: &World, runs: &[(Report, Outcome)]) -> Dr
     Ok(())
 }
 
-/// Half waited no longer than the solid part of a bar, ninety-nine of a hundred no longer than the
-/// bar.
+/// The solid part of a bar ends at the median wait, and the bar at the 99th percentile.
 fn draw_waits(area: &Area<'_>, runs: &[(Report, Outcome)]) -> Drawn {
     let bars: Vec<(usize, &Report, &Group)> = runs
         .iter()

@@ -1,19 +1,19 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
-//! Exact for one bucket and equal costs, and wrong as soon as costs differ: a bucket that was full
-//! when the delay was computed can be empty when the call is made. It is here to be compared with.
-//! Limits with keys it does not know.
+//! The rule is exact for one bucket and equal costs. It is wrong if costs differ: a bucket that was
+//! full when the delay was computed can be empty when the call is made. It is here for comparison
+//! only. It does not know limits with keys.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
-/// Buckets that one counter or one worker keeps for itself.
+/// The buckets of one counter or of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainRule(Vec<Bucket>);
 
-/// Everything times the period, so that nothing is rounded: a nanosecond refills `capacity`.
+/// Amounts are multiplied by the period, so no rounding occurs: a nanosecond refills `capacity`.
 #[derive(Clone, Debug)]
 struct Bucket {
     capacity: i128,
@@ -29,7 +29,7 @@ impl PlainRule {
         PlainRule(limits.iter().filter(|limit| !limit.shadow).map(part).collect())
     }
 
-    /// Takes what a call costs, and says how long it has to wait.
+    /// Takes the cost of a call, and returns how long the call has to wait.
     pub(crate) fn take(&mut self, now: Time, bill: &Bill) -> Span {
         let charges = bill.iter().map(|(limit, amount)| self.0[limit.index()].take(now, amount));
         charges.max().unwrap_or(Span::ZERO)

@@ -1,4 +1,4 @@
-//! What calls cost, in everybody's words.
+//! The cost of a call as worker, scheduler and upstream express it.
 
 use crate::cost::CostModel;
 use crate::dice::Dice;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 /// What one call costs.
 #[derive(Debug)]
 pub(crate) struct Price {
-    /// As its worker says it.
+    /// The cost in a worker's request.
     pub(crate) cost: Arc<Cost<'static>>,
-    /// As buckets are charged.
+    /// The charges to the scheduler's buckets.
     pub(crate) bill: Bill,
-    /// As the upstream understands it.
+    /// The cost as the upstream reads it.
     pub(crate) charge: rampmeter_upstream::Cost,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Price {
 pub(crate) struct Prices<'a> {
     resource: Resource,
     fleets: &'a [Fleet],
-    /// Of models under which all calls cost the same.
+    /// Prices of models with a constant cost.
     constant: Vec<(&'a CostModel, Arc<Price>)>,
 }
 
 impl<'a> Prices<'a> {
     /// # Errors
-    /// If a call could cost what the resource or its upstream would never serve.
+    /// If a call could cost more than the resource or its upstream would ever serve.
     pub(crate) fn new(resource: Resource, upstream: &Upstream, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
         let mut prices = Prices { resource, fleets, constant: Vec::new() };
         for fleet in fleets {
@@ -58,7 +58,7 @@ impl<'a> Prices<'a> {
         Ok(prices)
     }
 
-    /// What a call of a fleet costs that is wanted at `now`.
+    /// The price of a fleet's call that a worker wants at `now`.
     pub(crate) fn draw(&self, fleet: usize, now: Time, dice: &mut Dice) -> Arc<Price> {
         let model = self.fleets[fleet].cost_at(now);
         match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
@@ -70,7 +70,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Which limits a call is for does not depend on who of its fleet makes it.
+    /// All workers of a fleet match the same limits.
     fn labels(&self, fleet: &Fleet) -> Labels<'static> {
         let naming_client = self.resource.spec().fair_share.as_ref().map(|fair| fair.label.as_str());
         fleet.labels(0, naming_client).expect("checked with the world")

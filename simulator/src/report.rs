@@ -1,4 +1,4 @@
-//! What a run comes to, in numbers for people and scripts.
+//! The figures of a run, for people and scripts.
 
 use crate::fleet::Fleet;
 use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
@@ -9,11 +9,10 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a run comes to. Strangers who use the account are part of what is used, and of nothing
-/// else.
+/// The figures of a run. Strangers count in what was used, and in nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// How workers kept to the limits.
+    /// The strategy of the workers.
     pub strategy: String,
     /// Calls that the upstream served.
     pub ok: usize,
@@ -23,10 +22,10 @@ pub struct Report {
     pub seconds: f64,
     /// The limit that was used most.
     pub binding: String,
-    /// The part of its capacity and refill that was used.
+    /// The share of its capacity and refill that was used.
     pub used: f64,
-    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984): by weight, and by
-    /// the limit that each burdens most.
+    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984). Shares are
+    /// weighted, and count the limit that a client uses most.
     pub jain: f64,
     /// Calls that were wanted and not served when the world ended.
     pub unfinished: usize,
@@ -36,14 +35,14 @@ pub struct Report {
     pub fleets: Vec<Group>,
     /// By class, the most urgent first.
     pub classes: Vec<Group>,
-    /// By client that has asked for something, by name; workers that name none are one together.
+    /// By client that sent a request, by name; workers without a client count as one.
     pub clients: Vec<Group>,
 }
 
-/// What it comes to for some of the calls.
+/// The figures for some of the calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Whose they are.
+    /// The name of the fleet, class or client.
     pub name: String,
     /// Calls that the upstream served.
     pub ok: usize,
@@ -51,35 +50,35 @@ pub struct Group {
     pub rejected: usize,
     /// Calls that were wanted and not served when the world ended.
     pub unfinished: usize,
-    /// Waits of served calls, from when they were first wanted.
+    /// Waits of served calls, since a worker first wanted them.
     pub wait_ms: Waits,
 }
 
 /// Waits in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// Half waited no longer.
+    /// The median.
     pub p50: f64,
-    /// Ninety-nine of a hundred waited no longer.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Nobody waited longer.
+    /// The longest.
     pub max: f64,
 }
 
-/// What clients are called that have no name.
+/// The name of clients without one.
 const UNNAMED: &str = "(unnamed)";
 
 impl Report {
-    /// What `outcome` comes to, which `world` had.
+    /// The figures of `outcome`, which is the outcome of `world`.
     ///
     /// # Panics
-    /// If it was another world.
+    /// If the outcome is that of another world.
     #[must_use]
     pub fn new(world: &World, outcome: &Outcome) -> Self {
         let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
         let (binding, used) = most_used(world, outcome, length);
         let fleets = fleets(world, outcome);
-        let own: Vec<Fared<'_>> = fleets.iter().filter(|fared| !fared.fleet.foreign).copied().collect();
+        let own: Vec<FleetResult<'_>> = fleets.iter().filter(|result| !result.fleet.foreign).copied().collect();
         let clients = clients(&own);
         let shares: Vec<f64> = clients.iter().map(|(name, client)| client.share(world, name)).collect();
         let all = Group::new("", own.iter().copied());
@@ -93,7 +92,7 @@ impl Report {
             jain: jain(&shares),
             unfinished: all.unfinished,
             starved: shares.iter().filter(|served| **served == 0.0).count(),
-            fleets: fleets.iter().map(|fared| Group::new(&fared.fleet.name, [*fared])).collect(),
+            fleets: fleets.iter().map(|result| Group::new(&result.fleet.name, [*result])).collect(),
             classes: classes(world, &own),
             clients: clients.iter().map(|(name, client)| client.group(name)).collect(),
         }
@@ -101,10 +100,11 @@ impl Report {
 }
 
 impl Group {
-    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = Fared<'a>>) -> Self {
-        let fleets: Vec<Fared<'_>> = fleets.into_iter().collect();
-        let unfinished = fleets.iter().map(|fared| fared.outcome.unfinished.len() + fared.outcome.backlog.len()).sum();
-        Group::of_calls(name, fleets.iter().flat_map(|fared| &fared.outcome.calls), unfinished)
+    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = FleetResult<'a>>) -> Self {
+        let fleets: Vec<FleetResult<'_>> = fleets.into_iter().collect();
+        let unfinished =
+            fleets.iter().map(|result| result.outcome.unfinished.len() + result.outcome.backlog.len()).sum();
+        Group::of_calls(name, fleets.iter().flat_map(|result| &result.outcome.calls), unfinished)
     }
 
     fn of_calls<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>, unfinished: usize) -> Self {
@@ -122,28 +122,28 @@ impl Waits {
     }
 }
 
-/// A fleet, and how it fared.
+/// A fleet and its outcome.
 #[derive(Clone, Copy)]
-struct Fared<'a> {
+struct FleetResult<'a> {
     fleet: &'a Fleet,
     outcome: &'a FleetOutcome,
 }
 
-fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<Fared<'a>> {
-    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| Fared { fleet, outcome }).collect()
+fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<FleetResult<'a>> {
+    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| FleetResult { fleet, outcome }).collect()
 }
 
-fn classes(world: &World, fleets: &[Fared<'_>]) -> Vec<Group> {
+fn classes(world: &World, fleets: &[FleetResult<'_>]) -> Vec<Group> {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let default = resource.classes()[resource.default_class().index()].name.clone();
     let of_class = |name: &str| {
-        let fleets = fleets.iter().filter(|fared| fared.fleet.class.as_deref().unwrap_or(&default) == name);
+        let fleets = fleets.iter().filter(|result| result.fleet.class.as_deref().unwrap_or(&default) == name);
         Group::new(name, fleets.copied())
     };
     resource.classes().iter().map(|class| of_class(&class.name)).collect()
 }
 
-/// A client that has asked for something.
+/// A client that sent a request.
 #[derive(Default)]
 struct Client<'a> {
     calls: Vec<&'a Call>,
@@ -155,16 +155,16 @@ impl Client<'_> {
         Group::of_calls(name, self.calls.iter().copied(), self.unfinished)
     }
 
-    /// Seconds for which it took up the limit that it burdened most, by weight.
+    /// For how many seconds it used the limit that it used most, divided by its weight.
     fn share(&self, world: &World, name: &str) -> f64 {
         let served = self.calls.iter().filter(|call| call.ok);
         served.map(|call| world.dominant_share(&call.cost)).sum::<f64>() / world.weight(name)
     }
 }
 
-fn clients<'a>(fleets: &[Fared<'a>]) -> BTreeMap<String, Client<'a>> {
+fn clients<'a>(fleets: &[FleetResult<'a>]) -> BTreeMap<String, Client<'a>> {
     let mut clients: BTreeMap<String, Client<'_>> = BTreeMap::new();
-    for Fared { fleet, outcome } in fleets {
+    for FleetResult { fleet, outcome } in fleets {
         let name = |worker| fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string());
         for call in &outcome.calls {
             clients.entry(name(call.worker)).or_default().calls.push(call);
@@ -176,7 +176,7 @@ fn clients<'a>(fleets: &[Fared<'a>]) -> BTreeMap<String, Client<'a>> {
     clients
 }
 
-/// (Σx)² / (n · Σx²): one where all get the same (Jain, Chiu and Hawe, 1984).
+/// (Σx)² / (n · Σx²): one if all shares are equal (Jain, Chiu and Hawe, 1984).
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());

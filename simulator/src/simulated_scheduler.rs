@@ -1,4 +1,4 @@
-//! The scheduler, as those see it who write to it.
+//! The scheduler behind the protocol.
 
 use crate::outcome::{Granted, Levels, Request};
 use crate::worker::Address;
@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The real core behind the real protocol, and a record of what it does.
+/// The real core behind the real protocol, and a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
     core: Scheduler<ReplyTo>,
     reader: Reader,
@@ -59,33 +59,33 @@ impl SimulatedScheduler {
         }
     }
 
-    /// When it has something to do by itself.
+    /// The next time at which the scheduler itself acts.
     pub(crate) fn next_wakeup(&self) -> Time {
         self.core.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at)
     }
 
-    /// How many wait in front of it.
+    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.core.waiting()
     }
 
-    /// The request of a permit, if it was heard.
+    /// The request with this permit id, if it arrived.
     pub(crate) fn request(&self, id: &PermitId) -> Option<usize> {
         self.known.get(id).copied()
     }
 
-    /// All that was asked for, and which of it was granted, in order.
+    /// All requests, and the indexes of the granted ones in the order of the grants.
     pub(crate) fn into_record(self) -> (Vec<Request>, Vec<usize>) {
         (self.requests, self.grants)
     }
 
-    /// What is to be sent.
+    /// The answers that are due.
     pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.answers)
     }
 
-    /// What everybody is to be told.
-    pub(crate) fn take_news(&mut self) -> Vec<Vec<u8>> {
+    /// The broadcasts that are due.
+    pub(crate) fn take_broadcasts(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.news)
     }
 
@@ -93,12 +93,12 @@ impl SimulatedScheduler {
         self.handle(now, Event::Wake);
     }
 
-    /// Takes a message on the subject of permits.
+    /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             match wire::ask(self.core.resource(), to, &request) {
                 Ok(ask) => {
-                    self.hear(now, to, ask.class, &request);
+                    self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
                 }
                 Err((to, refusal)) => self.answer(now, Command::Refuse { to, id: request.id, refusal }),
@@ -106,7 +106,7 @@ impl SimulatedScheduler {
         });
     }
 
-    /// Takes a message on the subject of settles.
+    /// Handles a message on the subject of settles.
     pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
         each(Incoming::parse(payload), |settle: Settle<'_>| {
             if let Some(request) = self.request(&settle.id) {
@@ -120,8 +120,8 @@ impl SimulatedScheduler {
         });
     }
 
-    /// Takes what the upstream says that its buckets hold, by unit: where several limits count one,
-    /// the one that it is said of is not known.
+    /// Handles the upstream's levels, by unit. If several limits count a unit, it is unknown which
+    /// of them a level belongs to.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
         let resource = self.core.resource();
         let known = levels.micros.iter().filter_map(|(unit, micros)| {
@@ -141,9 +141,9 @@ impl SimulatedScheduler {
         }
     }
 
-    fn hear(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
+    fn record(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
         let Some(id) = &request.id else { return };
-        // One that was refused is judged anew.
+        // A refused request is judged anew.
         if self.request(id).is_some_and(|known| self.requests[known].spent.is_none()) {
             return;
         }
@@ -186,7 +186,7 @@ impl SimulatedScheduler {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].estimate.get_or_insert(*eta);
             }
-            // What has lapsed stays charged until it is given back.
+            // A lapsed start stays charged until it is returned.
             Command::Refuse { refusal: Refusal::Lapsed, .. } => {}
             Command::Refuse { id: Some(id), refusal, .. } => {
                 let Some(request) = self.request(id) else { return };
@@ -201,12 +201,12 @@ impl SimulatedScheduler {
     }
 }
 
-/// Time begins in 1970.
+/// The origin of time is the beginning of 1970.
 fn unix_ms(now: Time) -> u64 {
     now.nanos() / NANOS_PER_MILLI
 }
 
-/// Everything in a message that is of the protocol; sessions write nothing else.
+/// Handles every valid item of a message. Sessions write nothing else.
 fn each<T>(incoming: Incoming<T>, mut take: impl FnMut(T)) {
     let all = match incoming {
         Incoming::One(one) => vec![one],

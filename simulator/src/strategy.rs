@@ -1,4 +1,4 @@
-//! How workers keep to the limits, or fail to.
+//! How workers respect the limits, or fail to.
 
 use crate::dice::Dice;
 use rampmeter_protocol::time::Span;
@@ -8,23 +8,23 @@ use std::str::FromStr;
 /// One way to share an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// Everybody for itself: call at once, and after a 429 wait longer each time, with jitter.
+    /// Each worker alone: call at once, and after each 429 wait longer, with jitter.
     BackOff,
-    /// Call at once, and after a 429 wait for as long as its `Retry-After` says, with a little
-    /// jitter; back off where it says nothing.
+    /// Call at once, and after a 429 wait for its `Retry-After`, with a little jitter. Without the
+    /// header, back off.
     RetryAfter,
-    /// Every worker keeps to its part of every limit, which nobody else may use.
+    /// Each worker respects its part of every limit, which no other worker may use.
     StaticShare,
     /// A central counter: take from all buckets now, and wait until none is negative.
     PlainRule,
     /// Rampmeter's exact starts, promised at once: mode `reserve`.
     Reserve,
-    /// Rampmeter's exact starts, promised when the turn has come: mode `wait`.
+    /// Rampmeter's exact starts, promised when the request's turn comes: mode `wait`.
     #[default]
     LateBinding,
 }
 
-/// The longest first pause; each may be twice as long as the one before.
+/// The longest first pause. The bound doubles with each further one.
 const FIRST_PAUSE: Span = Span::from_secs(2);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
@@ -56,7 +56,7 @@ impl Strategy {
     }
 }
 
-/// A word that names no strategy.
+/// A name that is no strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a strategy is back-off, retry-after, static-share, plain-rule, reserve or late-binding")]
 pub struct StrategyError;

@@ -1,4 +1,4 @@
-//! The upstream: limits enforced by others, perhaps not just as they are configured.
+//! The simulated upstream. Its limits may differ from those that are configured.
 
 use crate::accounts::{Accounts, ByKey};
 use crate::cost::amount_of;
@@ -14,25 +14,25 @@ use rampmeter_upstream::{Dialect, Policy, PolicyError, Rejection, RetryAfter, Un
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// What an upstream really does.
+/// What an upstream really enforces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its policies; where there are none just the resource's limits, full at the beginning. Of
-    /// those it leaves to others what it has no model of: calls in flight, and windows that begin
-    /// with their first call, at midnight or for patterns of labels.
+    /// Its policies; by default the resource's limits, full at the beginning. The default leaves
+    /// out limits without a model here: calls in flight, and windows that begin with their first
+    /// call, a day or a month. It also leaves out limits with a `match` or a group.
     pub policies: Vec<Policy>,
-    /// How many calls it serves at the same time; any number where there is none.
+    /// How many calls it serves at the same time; `None` means any number.
     pub concurrency: Option<NonZeroUsize>,
-    /// In which headers its answers tell what a call took and what is left.
+    /// The dialect of its headers.
     pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
-    /// From when on it has other policies, which nobody is told of.
+    /// Later policies and when they begin; the change is not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
 }
 
 impl Behaviour {
-    /// What understands its answers.
+    /// The reader for its answers.
     #[must_use]
     pub fn reader(&self) -> Reader {
         let dialect = match self.dialect {
@@ -49,16 +49,16 @@ impl Behaviour {
     }
 }
 
-/// What a call is answered.
+/// The answer to a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    /// Whether it was served; if not, what `Retry-After` says.
+    /// `Ok` if the call was served; otherwise the wait of `Retry-After`.
     pub(crate) verdict: Result<(), Option<Span>>,
     /// Names and values.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// One account, and what its answers say.
+/// One account and the form of its answers.
 pub(crate) struct Upstream {
     accounts: Accounts,
     dialect: Dialect,
@@ -78,13 +78,12 @@ impl Upstream {
         Ok(Upstream { accounts, dialect, retry_after })
     }
 
-    /// Has these policies from `now` on, in place of as many others; levels stay, as far as there
-    /// is room.
+    /// Replaces all policies from `now` on. Levels stay, as far as there is room.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
         self.accounts.shared.change(age(now), policies.to_vec());
     }
 
-    /// What the call with these labels that arrives at `now` is answered.
+    /// The answer to a call with these labels that arrives at `now`.
     pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
         let now = age(now);
         let admitted = self.accounts.admit(now, labels, charge);
@@ -96,17 +95,17 @@ impl Upstream {
         Reply { verdict: admitted.map_err(|rejection| self.stated_wait(rejection)), headers }
     }
 
-    /// Whether a call of this cost can ever be served.
+    /// Whether the upstream could ever serve a call of this cost.
     pub(crate) fn could_serve(&self, charge: &rampmeter_upstream::Cost) -> bool {
         self.accounts.shared.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
     }
 
-    /// A call that was served is over.
+    /// Counts a served call as finished.
     pub(crate) fn finish(&mut self) {
         self.accounts.shared.finish();
     }
 
-    /// What could be spent of each unit at `now`: where several policies count one, the least.
+    /// The levels of all units at `now`; if several policies count a unit, the lowest.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
         for stats in self.accounts.shared.policies(age(now)) {
@@ -126,12 +125,13 @@ impl Upstream {
     }
 }
 
-/// The account began with time.
+/// The account's origin is that of virtual time.
 fn age(now: Time) -> std::time::Duration {
     now.since(Time::ORIGIN).duration()
 }
 
-/// A cost as the upstream understands it. Units that it can't name it does not count either.
+/// A cost in the upstream's words. It leaves out units that the upstream cannot name, since it
+/// cannot count them.
 pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
     let units = cost.iter().map(|(unit, _)| unit).chain([REQUESTS]);
     let known = units.filter_map(|name| Some((name.parse::<Unit>().ok()?, translated(amount_of(cost, name)))));
@@ -146,13 +146,13 @@ fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-/// The policies of limits that are for every call.
+/// The policies of limits that match every call.
 fn shared(resource: &ResourceSpec) -> Result<Vec<Policy>, WorldError> {
     let shared = resource.limits.iter().filter(|limit| limit.applies.is_everything());
     shared.filter_map(|limit| policy(limit).transpose()).collect()
 }
 
-/// The policies of limits by key.
+/// The policies of limits with keys.
 fn by_key(resource: &ResourceSpec) -> Result<Vec<ByKey>, WorldError> {
     let keyed = resource.limits.iter().filter(|limit| limit.applies.is_keyed() && is_unconditional(&limit.applies));
     let by_key = |limit: &LimitSpec| {
@@ -162,12 +162,12 @@ fn by_key(resource: &ResourceSpec) -> Result<Vec<ByKey>, WorldError> {
     keyed.filter_map(|limit| by_key(limit).transpose()).collect()
 }
 
-/// Whether no more is asked of a call than to have the labels of the key.
+/// Whether a limit matches every call that has the labels of its key.
 fn is_unconditional(applies: &Applies) -> bool {
     applies.matching.is_empty() && applies.group.is_none()
 }
 
-/// The same limit as the account enforces it; nothing where it knows no such model.
+/// The policy for a limit; `None` if the account has no such model.
 fn policy(limit: &LimitSpec) -> Result<Option<Policy>, WorldError> {
     let fault = |error: PolicyError| WorldError::Upstream(error.to_string());
     let unit = limit.unit.parse().map_err(|error| WorldError::Upstream(format!("{}: {error}", limit.unit)))?;
@@ -196,9 +196,9 @@ mod tests {
     use rampmeter_protocol::text::Text;
     use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 
-    /// What the scheduler understands of what the upstream says.
+    /// The observations that the scheduler makes from the upstream's answers.
     fn understood(dialect: Dialect, retry_after: RetryAfter) -> [Observation; 2] {
-        // The second call is rejected, and fills the bucket up.
+        // The second call is rejected, and fills the bucket.
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
         let accounts = Accounts::new(behaviour.policies.clone(), None, Vec::new());

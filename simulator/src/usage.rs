@@ -10,11 +10,11 @@ use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What calls took from a limit.
+/// What calls took from one limit.
 #[derive(Clone, Debug, Default)]
 struct Taken {
     units: f64,
-    /// Those that something was taken from; none where the limit has one bucket for all.
+    /// The keys that were used; empty if the limit has one bucket for all.
     keys: BTreeSet<Arc<str>>,
 }
 
@@ -23,7 +23,7 @@ impl Taken {
         self.units += amount.units();
     }
 
-    /// The part of what the buckets held and refilled. Where calls took nothing, nothing was used.
+    /// The used share of stock and refill; zero if no call took anything.
     fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
         let buckets = self.keys.len().max(1) as f64;
         let capacity = limit.capacity.units() * buckets;
@@ -31,8 +31,8 @@ impl Taken {
     }
 }
 
-/// The limit that was used most, and which part of it, in a world that took so long. What nobody
-/// drew on is not looked at: a key that no worker has is no bucket.
+/// The limit that a world of this length used most, and the share that was used. Unused keys do not
+/// count, because they have no bucket.
 pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();

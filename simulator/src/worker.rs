@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The one resource of a session.
 pub(crate) const RESOURCE: ResourceNumber = ResourceNumber(0);
 
-/// A worker in one of its lives: what is meant for an earlier one reaches nobody.
+/// One life of a worker. Messages to an earlier life are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) worker: usize,
@@ -29,51 +29,51 @@ pub(crate) struct Address {
 pub(crate) struct Worker {
     pub(crate) fleet: usize,
     pub(crate) address: Address,
-    /// What it does by chance: the same whatever others do.
+    /// Its random choices, which do not depend on other workers.
     pub(crate) dice: Dice,
-    /// Calls it may still make; `None` if it is not to count them.
+    /// Calls that it may still make; `None` if they are not counted.
     pub(crate) calls_left: Option<u32>,
     pub(crate) stage: Stage,
     /// The last permit that it asked for.
     pub(crate) ask: AskNumber,
-    wish: Option<Wish>,
-    /// The permit that it holds, where a scheduler gave it one.
+    wanted: Option<WantedCall>,
+    /// Its permit, if a scheduler granted one.
     grant: Option<Grant>,
-    /// Its end of the protocol, where it asks a scheduler.
+    /// Its session, if it uses a scheduler.
     pub(crate) session: Option<Box<Session>>,
-    /// When its session was last said to wake.
+    /// The last wake-up that was planned for its session.
     pub(crate) wakes: Option<Time>,
-    /// To the scheduler.
-    pub(crate) there: Way,
-    /// From the scheduler.
-    pub(crate) back: Way,
+    /// Messages to the scheduler.
+    pub(crate) to_scheduler: Way,
+    /// Messages from the scheduler.
+    pub(crate) from_scheduler: Way,
     pub(crate) labels: Labels<'static>,
 }
 
-/// A call that is wanted.
+/// A call that a worker wants.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
-    /// Since when.
+pub(crate) struct WantedCall {
+    /// Since when it wants the call.
     pub(crate) since: Time,
     pub(crate) price: Arc<Price>,
-    /// How often it was made and answered with 429.
+    /// How often the call was made and answered with 429.
     pub(crate) attempts: u32,
 }
 
-/// What a worker is at.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It thinks, or nothing is to be done.
+    /// It pauses after a response, or has nothing to do.
     Idle,
     /// It waits for a permit.
     Waiting,
-    /// It has a permit, and makes its call when the time has come.
+    /// It has a permit and waits for its start.
     Permitted,
     /// It has made its call.
     Calling,
     /// It pauses after a 429.
     Pausing,
-    /// It is dead for a while.
+    /// It is dead and will start again.
     Dead,
     /// It has stopped for good.
     Gone,
@@ -95,40 +95,40 @@ impl Worker {
             calls_left: config.calls,
             stage: Stage::Idle,
             ask: AskNumber(0),
-            wish: None,
+            wanted: None,
             grant: None,
             session: None,
             wakes: None,
-            there: Way::new(network.request),
-            back: Way::new(network.grant),
+            to_scheduler: Way::new(network.request),
+            from_scheduler: Way::new(network.grant),
             labels,
         }
     }
 
-    /// Begins to wait for what it wishes.
-    pub(crate) fn wait(&mut self, wish: Wish) {
+    /// Begins to wait for a permit.
+    pub(crate) fn wait(&mut self, wanted: WantedCall) {
         self.ask = AskNumber(self.ask.0 + 1);
-        self.wish = Some(wish);
+        self.wanted = Some(wanted);
         self.stage = Stage::Waiting;
     }
 
-    /// Pauses, to wish for the same again.
-    pub(crate) fn pause(&mut self, wish: Wish) {
-        self.wish = Some(wish);
+    /// Pauses, and then wants the same call again.
+    pub(crate) fn pause(&mut self, wanted: WantedCall) {
+        self.wanted = Some(wanted);
         self.stage = Stage::Pausing;
     }
 
-    /// Goes from one stage of a call to the next, and says what the call is for; nothing if it is
-    /// at something else.
-    pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<Wish> {
+    /// Moves from one stage of a call to the next, and returns the call; `None` if it is at another
+    /// stage.
+    pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<WantedCall> {
         if (self.ask, self.stage) != (ask, from) {
             return None;
         }
         self.stage = to;
-        self.wish.clone()
+        self.wanted.clone()
     }
 
-    /// Has its session ask for a permit.
+    /// Lets its session ask for a permit.
     pub(crate) fn ask(&mut self, now: Time, fleet: &Fleet, mode: Mode, price: &Price) {
         let request = PermitRequest {
             cost: Clone::clone(&price.cost),
@@ -146,9 +146,9 @@ impl Worker {
         self.grant = Some(grant);
     }
 
-    /// Gives its permit back and asks for another as old as that, if the freeze makes it void. When
-    /// it is asked for anew, which is right away, it is waited for as before.
-    pub(crate) fn heed(&mut self, now: Time, freeze: Freeze) {
+    /// If the freeze makes its permit void: returns it and asks for another, which is as old. The
+    /// session asks at once, so the worker waits as before.
+    pub(crate) fn return_if_void(&mut self, now: Time, freeze: Freeze) {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
@@ -158,38 +158,39 @@ impl Worker {
         self.tell(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });
     }
 
-    /// Tells its session something, where it has one.
+    /// Passes an event to its session, if it has one.
     pub(crate) fn tell(&mut self, now: Time, event: Event<'_>) {
         if let Some(session) = &mut self.session {
             session.handle(now, event);
         }
     }
 
-    /// The name of its permit.
+    /// The id of its permit.
     pub(crate) fn id(&mut self) -> Option<PermitId> {
         self.session.as_mut().map(|session| session.id(self.ask))
     }
 
-    /// Whether it has another call to make.
+    /// Whether it may make another call.
     pub(crate) fn has_more(&self) -> bool {
         self.calls_left != Some(0)
     }
 
-    /// Whether nothing keeps it from work that comes.
+    /// Whether it can take new work.
     pub(crate) fn is_free(&self) -> bool {
         self.stage == Stage::Idle && self.has_more()
     }
 
-    /// What it is at, or waits to be at.
-    pub(crate) fn unfinished(&self) -> Option<&Wish> {
+    /// The call that it makes or waits to make.
+    pub(crate) fn unfinished(&self) -> Option<&WantedCall> {
         match self.stage {
-            Stage::Waiting | Stage::Permitted | Stage::Calling | Stage::Pausing => self.wish.as_ref(),
+            Stage::Waiting | Stage::Permitted | Stage::Calling | Stage::Pausing => self.wanted.as_ref(),
             Stage::Idle | Stage::Dead | Stage::Gone => None,
         }
     }
 
-    /// Forgets everything, and lives on under another address. Says what it was at.
-    pub(crate) fn die(&mut self) -> Option<Wish> {
+    /// Loses all its state, and gets the address of a new life. Returns the call that was
+    /// unfinished.
+    pub(crate) fn die(&mut self) -> Option<WantedCall> {
         let unfinished = self.unfinished().cloned();
         self.address.life += 1;
         self.stage = Stage::Dead;
@@ -199,8 +200,8 @@ impl Worker {
     }
 }
 
-impl Wish {
-    /// From when it came up.
+impl WantedCall {
+    /// How long the current call has been wanted.
     pub(crate) fn wait(&self, now: Time) -> Span {
         now.since(self.since)
     }

@@ -1,4 +1,4 @@
-//! What a simulation is made of.
+//! The parts of a simulation.
 
 use crate::cost::amount_of;
 use crate::fleet::Fleet;
@@ -28,11 +28,11 @@ pub struct World {
     pub(crate) polled: Option<Span>,
 }
 
-/// With a number behind it, a name is still the value of a label.
+/// With a number appended, a name is still a valid value of a label.
 const MOST_NAME: usize = 200;
 
 impl World {
-    /// A world without workers, which goes on until all of them have stopped.
+    /// A world without workers, which runs until all workers have stopped.
     #[must_use]
     pub fn new(resource: ResourceSpec, seed: u64) -> Self {
         World {
@@ -62,51 +62,50 @@ impl World {
         World { network, ..self }
     }
 
-    /// The same world, whose upstream behaves like this.
+    /// The same world with this upstream.
     #[must_use]
     pub fn against(self, upstream: Behaviour) -> Self {
         World { upstream, ..self }
     }
 
-    /// The same world, whose scheduler reads the upstream's answers so, instead of in the dialect
-    /// that they are in.
+    /// The same world, whose scheduler reads the upstream's answers with `reader`, whatever their
+    /// dialect is.
     #[must_use]
     pub fn reading(self, reader: Reader) -> Self {
         World { reader: Some(reader), ..self }
     }
 
-    /// The same world, in which workers keep to the limits in another way.
+    /// The same world, whose workers use another strategy.
     #[must_use]
     pub fn by(self, strategy: Strategy) -> Self {
         World { strategy, ..self }
     }
 
-    /// The same world, but what happens after `until` is of no interest.
+    /// The same world, which ends at `until`.
     #[must_use]
     pub fn until(self, until: Time) -> Self {
         World { until, ..self }
     }
 
-    /// When what happens is of no interest any more; [`Time::NEVER`] where it goes on until all
-    /// workers have stopped.
+    /// When the world ends; [`Time::NEVER`] if it runs until all workers have stopped.
     #[must_use]
     pub fn end(&self) -> Time {
         self.until
     }
 
-    /// The same world, whose upstream's levels are written down so often.
+    /// The same world, which records the upstream's levels at this interval.
     #[must_use]
     pub fn observed_every(self, interval: Span) -> Self {
         World { observed: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
     }
 
-    /// The same world, in which the scheduler asks the upstream for its levels so often.
+    /// The same world, whose scheduler asks for the upstream's levels at this interval.
     #[must_use]
     pub fn polled_every(self, interval: Span) -> Self {
         World { polled: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
     }
 
-    /// What the scheduler reads the upstream's answers with.
+    /// The reader for the upstream's answers.
     pub(crate) fn reader(&self) -> Reader {
         self.reader.unwrap_or_else(|| self.upstream.reader())
     }
@@ -116,8 +115,7 @@ impl World {
         self.resource.fair_share.as_ref().map(|fair| fair.label.as_str())
     }
 
-    /// Seconds for which a call takes up the limit that it burdens most, of those that everybody
-    /// shares.
+    /// For how many seconds a call uses up the shared limit that it uses most.
     pub(crate) fn dominant_share(&self, cost: &Cost<'_>) -> f64 {
         let seconds =
             |limit: &LimitSpec| amount_of(cost, &limit.unit).units() * limit.period.secs() / limit.capacity.units();
@@ -125,18 +123,18 @@ impl World {
         shared.map(seconds).fold(0.0, f64::max)
     }
 
-    /// How many times another's share a client is to get.
+    /// How many times another client's share this client gets.
     pub(crate) fn weight(&self, client: &str) -> f64 {
         let weights = self.resource.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
     }
 
-    /// How many workers all fleets have.
+    /// The number of workers in all fleets.
     pub(crate) fn workers(&self) -> usize {
         self.fleets.iter().map(|fleet| fleet.workers).sum()
     }
 
-    /// The fleet of a worker, and its number.
+    /// The fleet of a worker, and the fleet's number.
     pub(crate) fn fleet_of(&self, worker: usize) -> (usize, &Fleet) {
         let mut end = 0;
         let fleet = self.fleets.iter().position(|fleet| {
@@ -147,7 +145,7 @@ impl World {
         (fleet, &self.fleets[fleet])
     }
 
-    /// The labels that a worker asks with.
+    /// The labels of a worker's requests.
     ///
     /// # Panics
     /// If the world cannot run.
@@ -156,9 +154,9 @@ impl World {
         fleet.labels(worker, self.client_label()).expect("checked with the world")
     }
 
-    /// Whether its fleets can run.
+    /// Checks that the fleets can run.
     pub(crate) fn check_fleets(&self) -> Result<(), WorldError> {
-        // Whoever dies again and again may never be done.
+        // Workers that die again and again may never finish.
         let dies_on = |fleet: &Fleet| fleet.crashes.is_some_and(|crashes| crashes.until == Time::NEVER);
         let goes_on = |fleet: &Fleet| fleet.calls.is_none() || dies_on(fleet);
         let endless = |fleet: &&Fleet| goes_on(fleet) && fleet.until.min(self.until) == Time::NEVER;

@@ -1,4 +1,4 @@
-//! What is wrong with a world.
+//! Why a world cannot run.
 
 use rampmeter_scheduler_core::policy::spec::SpecError;
 
@@ -8,10 +8,10 @@ pub enum WorldError {
     /// The core does not accept the resource.
     #[error("the resource: {0}")]
     Resource(SpecError),
-    /// The upstream does not accept its policies or the costs.
+    /// Policies or costs are invalid at the upstream.
     #[error("the upstream: {0}")]
     Upstream(String),
-    /// The core would refuse what a fleet asks for.
+    /// The core would refuse the requests of a fleet.
     #[error("fleet `{fleet}`: {reason}")]
     Fleet {
         /// The fleet.
@@ -19,10 +19,10 @@ pub enum WorldError {
         /// Why.
         reason: String,
     },
-    /// Fleets with the same name.
+    /// Two fleets have the same name.
     #[error("there are two fleets `{0}`")]
     Twice(String),
-    /// Workers that never stop, in a world without an end.
+    /// Workers never stop, in a world without an end.
     #[error("fleet `{0}` never stops; say how many calls it makes, or when it or the world ends")]
     Endless(String),
 }

@@ -13,7 +13,7 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
     upstream_with(policies, Dialect::default()).await
 }
 
-/// The same, which answers in `dialect`.
+/// The same, with answers in `dialect`.
 ///
 /// # Panics
 /// If it can't be started.
@@ -22,7 +22,7 @@ pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
     Upstream::start(Config::new(policies).dialect(dialect)).await.unwrap()
 }
 
-/// A client without any proxy that the environment may name.
+/// A client that ignores proxies in the environment.
 ///
 /// # Panics
 /// If the system gives none.
@@ -36,7 +36,7 @@ pub fn http() -> reqwest::Client {
 pub struct Api {
     http: reqwest::Client,
     url: String,
-    /// Under which name the upstream counts the calls, if under any.
+    /// The name under which the upstream counts the calls, if any.
     client: Option<&'static str>,
 }
 
@@ -47,13 +47,13 @@ impl Api {
         Api { http: http(), url: upstream.url(), client: None }
     }
 
-    /// The same, whose calls the upstream counts under this name too.
+    /// The same, with calls that the upstream also counts under this name.
     #[must_use]
     pub fn named(self, client: &'static str) -> Self {
         Api { client: Some(client), ..self }
     }
 
-    /// One call that costs a request and this much else.
+    /// One call with a cost of one request and these amounts.
     ///
     /// # Errors
     /// If there is no answer.
@@ -69,7 +69,7 @@ impl Api {
         let told = response.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
         let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
         let outcome = told.fold(outcome, |outcome, (name, value)| outcome.header(name, value));
-        // Only a connection whose answer was read to the end is used again.
+        // A connection is used again only if its answer was read to the end.
         response.bytes().await?;
         Ok(outcome)
     }

@@ -10,16 +10,14 @@ use std::time::Duration;
 /// The fewest that go on without one of them.
 pub const NODES: usize = 3;
 
-/// Far beyond what an answer takes; the usual 5 s would be waited out for each request that is
-/// lost.
+/// Much longer than an answer takes. The default of 5 s would delay every lost request.
 const REQUEST: Duration = Duration::from_millis(250);
-/// What takes this long will not happen; a connection is given up after three of these without a
-/// sign.
+/// After this time a connection counts as hung; it is given up after three of these in silence.
 const HANGS: Duration = Duration::from_secs(1);
 /// How often other ports are tried: a port that was free can be taken before the server has it.
 const ATTEMPTS: usize = 3;
 
-/// A cluster of the caller's own, with empty stores. It ends when it is dropped.
+/// A cluster for one test, with empty stores. It ends when it is dropped.
 ///
 /// Each [`node`](Cluster::node) can be killed, paused, resumed and restarted, on the same ports and
 /// the same store.
@@ -29,20 +27,20 @@ pub struct Cluster {
     seats: [Seat; NODES],
 }
 
-/// What one node has to be told of the cluster.
+/// The parameters of one node.
 #[derive(Clone, Debug)]
 pub struct Seat {
     /// Its name, which no other node has: `node-0` and so on.
     pub name: String,
-    /// Where it listens for the others.
+    /// The address on which it listens for the other nodes.
     pub listen: SocketAddr,
-    /// Where all nodes listen for each other, in their order.
+    /// The addresses on which all nodes listen for each other, in order.
     pub routes: [SocketAddr; NODES],
 }
 
 impl Cluster {
-    /// A cluster that has every write on disk before it acknowledges it, ready for buckets with
-    /// three replicas.
+    /// A cluster that writes to disk before it acknowledges, and can make buckets with three
+    /// replicas.
     ///
     /// # Panics
     /// If it can't be started; the message has the end of a server's log.
@@ -57,8 +55,8 @@ impl Cluster {
         cluster
     }
 
-    /// A cluster whose nodes get these options, as soon as each of them serves clients: `JetStream`
-    /// comes later.
+    /// A cluster whose nodes get these options. Each of them serves clients; `JetStream` comes
+    /// later.
     ///
     /// # Panics
     /// If it can't be started; the message has the end of a server's log.
@@ -85,25 +83,24 @@ impl Cluster {
         &self.nodes
     }
 
-    /// What each node was told, by number.
+    /// The parameters of each node, by number.
     #[must_use]
     pub fn seats(&self) -> &[Seat; NODES] {
         &self.seats
     }
 
-    /// One node, to do something to it.
+    /// One node, for a fault.
     pub fn node(&mut self, number: usize) -> &mut Server {
         &mut self.nodes[number]
     }
 
-    /// Where clients connect to, by number.
+    /// The addresses for clients, by number.
     #[must_use]
     pub fn urls(&self) -> [&str; NODES] {
         self.nodes.each_ref().map(Server::url)
     }
 
-    /// A connection that goes on with another node when its own is gone, or hangs for a few
-    /// seconds.
+    /// A connection that moves to another node if its own is gone, or hangs for a few seconds.
     ///
     /// # Panics
     /// If no node answers.
@@ -112,7 +109,7 @@ impl Cluster {
         options.connect(self.urls().as_slice()).await.unwrap()
     }
 
-    /// The number of the node that leads the KV bucket called `bucket`: all writes go through it.
+    /// The number of the node that leads the KV bucket `bucket`; all writes go through it.
     ///
     /// # Panics
     /// If none ever does.
@@ -134,7 +131,7 @@ impl Cluster {
         (0..NODES).find(|number| name_of(*number) == name).expect("a node of this cluster leads")
     }
 
-    /// Returns when a bucket with a replica on every node can be made; none is left behind.
+    /// Returns when a bucket with a replica on every node can be made, and removes that bucket.
     ///
     /// # Panics
     /// If that never comes.
@@ -147,7 +144,7 @@ impl Cluster {
 }
 
 impl Seat {
-    /// The seat as arguments of nats-server, for a node without a configuration file that says it.
+    /// The seat as arguments of nats-server, for a node without a configuration file for it.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let routes = self.routes.map(|route| format!("nats://{route}")).join(",");
@@ -158,8 +155,7 @@ impl Seat {
     }
 }
 
-/// Ports that were free a moment ago. All are held until all are known, so that no two are the
-/// same.
+/// Ports that were free a moment ago. All are held until all are known, so no two are equal.
 fn seats() -> [Seat; NODES] {
     let held = [(); NODES].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     let routes = held.map(|listener| listener.local_addr().unwrap());
@@ -170,8 +166,8 @@ fn name_of(number: usize) -> String {
     format!("node-{number}")
 }
 
-/// `JetStream` that gives a request up soon, to be asked again: what a cluster is asked while it
-/// elects a leader is lost.
+/// `JetStream` that gives a request up soon, to be repeated. A cluster loses requests while it
+/// elects a leader.
 pub(crate) fn impatient(client: async_nats::Client) -> jetstream::Context {
     let mut jetstream = jetstream::new(client);
     jetstream.set_timeout(REQUEST);

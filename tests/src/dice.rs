@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Random numbers that a seed repeats.
 
 use rampmeter_protocol::splitmix::SplitMix64;
 use std::ops::Range;
@@ -9,25 +9,25 @@ use std::time::Duration;
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// Dice that fall as `seed` says.
+    /// Dice for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Dice(SplitMix64::new(seed))
     }
 
-    /// Whether something happens that does in `percent` of a hundred cases.
+    /// True in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.0.draw() % 100 < percent
     }
 
-    /// Some time in `range`, to the millisecond.
+    /// A time in `range`, to the millisecond.
     pub fn span(&mut self, range: Range<Duration>) -> Duration {
         let width = (range.end - range.start).as_millis().max(1);
         let ahead = u128::from(self.0.draw()) % width;
         range.start + Duration::from_millis(u64::try_from(ahead).unwrap_or_default())
     }
 
-    /// The time between two of many arrivals that know nothing of each other, `mean` apart.
+    /// The time between two of many independent arrivals, `mean` on average.
     pub fn arrival(&mut self, mean: Duration) -> Duration {
         let uniform = (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64;
         mean.mul_f64(-(1.0 - uniform).ln())

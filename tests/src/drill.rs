@@ -1,16 +1,15 @@
 //! A fire drill: load on a resource while a test breaks things around it, and the verdict at the
 //! end.
 //!
-//! Three things are looked at, because each sees what the others cannot:
+//! A drill looks at three things, because each shows what the others cannot:
 //!
-//! * what the **upstream** received. It is the last word, but a busy machine makes calls late and
-//!   so bunches them; the resource's margin of a second covers that, and would cover a small fault
-//!   as well.
-//! * what workers were **promised**: receipt of the answer and its delay. The limits are lowered to
-//!   what the scheduler may use, so that the margin hides nothing but [`LATENESS`]. A fault that
+//! * what the **upstream** received. It has the last word, but a busy machine delays calls and so
+//!   bunches them. The resource's margin of a second covers that, and would cover a small fault.
+//! * what the scheduler **promised** to workers: receipt of the answer and its delay. The limits
+//!   are lowered to what the scheduler may use, so the margin hides only [`LATENESS`]. A fault that
 //!   recurs adds up, and exceeds it.
-//! * what the scheduler has **charged**, by a limit that hardly ever refills: less than was used
-//!   means that something was forgotten, by however little, whenever it was.
+//! * what the scheduler **charged**, by a limit that hardly ever refills. A charge below the use
+//!   means that something was forgotten, however little and whenever it was.
 
 use crate::api::Api;
 use crate::figures::Times;
@@ -30,12 +29,12 @@ use std::time::Duration;
 /// The period of a resource that allows a hundred requests and two hundred and fifty processing
 /// units a second.
 pub const QUICK: Duration = Duration::from_secs(2);
-/// The period of one with the same buckets and a tenth of the rate: a burst that should not be is
-/// not made good by the pause before it.
+/// The period of a resource with the same buckets and a tenth of the rate. A wrong burst is not
+/// made good by the pause before it.
 pub const SLOW: Duration = Duration::from_secs(20);
 const CAPACITIES: [(&str, u64); 2] = [("requests", 200), ("processing-units", 500)];
 
-/// The limit that shows what was charged: it hardly ever refills.
+/// A limit that shows what was charged, because it hardly ever refills.
 const CHARGED: &str = r#"
 [[resource.limit]]
 name = "charged"
@@ -44,14 +43,14 @@ period = "PT8760H"
 margin = 0
 "#;
 
-/// How much later than another an answer may reach its worker on a machine that does not run a task
-/// for that long.
+/// How much later than another an answer may reach its worker, on a machine that stops a task for
+/// that long.
 pub const LATENESS: Duration = Duration::from_millis(500);
 
 /// More than any run makes.
 const ADMISSIONS: usize = 10_000_000;
 
-/// Load on a resource called `hub`, somewhere, and all who look at it.
+/// Load on a resource called `hub`, and everything that observes it.
 pub struct Drill {
     run: Run,
     clock: Clock,
@@ -63,7 +62,7 @@ pub struct Drill {
     times: BTreeMap<&'static str, Times>,
 }
 
-/// What came of it.
+/// The verdict of a drill.
 pub struct Report {
     run: Run,
     took: Span,
@@ -77,7 +76,7 @@ pub struct Report {
     times: BTreeMap<&'static str, Times>,
 }
 
-/// The resource that drills are about. Half of what its buckets hold is margin.
+/// The resource of drills. Half of each bucket is margin.
 #[must_use]
 pub fn hub(period: Duration) -> String {
     let limit = |(unit, capacity): (&str, u64)| {
@@ -89,23 +88,23 @@ pub fn hub(period: Duration) -> String {
     format!("[[resource]]\nname = \"hub\"\n{}", CAPACITIES.map(limit).concat())
 }
 
-/// The quick resource with a limit more, which shows what was charged. It is not for tests that
-/// take the state away: such a limit rightly grants nothing for the rest of the year then.
+/// The quick resource with another limit, which shows the charges. It is not for tests that take
+/// the state away: such a limit rightly grants nothing for the rest of the year then.
 #[must_use]
 pub fn audited_hub() -> String {
     format!("{}{CHARGED}", hub(QUICK))
 }
 
-/// What a scheduler charged, in whole requests.
+/// The scheduler's charges, in whole requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charges {
-    /// Made, and not charged any more.
+    /// Calls that were made and are not charged any more.
     pub lost: u64,
-    /// Charged, and not made.
+    /// Charges whose calls were not made.
     pub unused: u64,
 }
 
-/// A plan for half again as many calls as the quick resource allows, by way of the server at
+/// A plan for one and a half times the calls that the quick resource allows, through the server at
 /// `nats_url`.
 #[must_use]
 pub fn plan(nats_url: &str) -> Plan {
@@ -121,10 +120,10 @@ pub fn plan(nats_url: &str) -> Plan {
 }
 
 impl Drill {
-    /// Starts the load of `plan`, and waits until it is warm. A scheduler is there already.
+    /// Starts the load of `plan`, and waits until it is warm. A scheduler has to run already.
     ///
     /// # Panics
-    /// If the load does not get so far.
+    /// If the load does not become warm.
     pub async fn begin(run: Run, plan: Plan) -> Self {
         run.tell();
         let clock = Clock::start();
@@ -144,13 +143,13 @@ impl Drill {
         self.clock.now()
     }
 
-    /// Who hears everything.
+    /// The listener to all answers.
     #[must_use]
     pub fn witness(&self) -> &Witness {
         &self.witness
     }
 
-    /// Notes a time of the kind called `what`.
+    /// Notes a duration of the kind `what`.
     pub fn note(&mut self, what: &'static str, time: Span) {
         self.times.entry(what).or_default().add(time);
     }
@@ -165,7 +164,7 @@ impl Drill {
         self.note("successor grants", takeover.granted);
     }
 
-    /// Waits until the load has made as many `more` calls.
+    /// Waits until the load has made `more` further calls.
     ///
     /// # Panics
     /// If it does not.
@@ -185,8 +184,8 @@ impl Drill {
         self.report(measured, charges)
     }
 
-    /// Stops the workers where they are, and judges: for a resource that may rightly grant nothing
-    /// any more.
+    /// Stops the workers where they are, and judges. This is for a resource that may rightly grant
+    /// nothing more.
     pub async fn break_off(mut self) -> Report {
         let measured = self.measured();
         self.load.break_off().await;
@@ -220,7 +219,7 @@ impl Drill {
         CAPACITIES.into_iter().map(rule).collect()
     }
 
-    /// Refused calls count as well: they were made.
+    /// Refused calls count too, since they were made.
     fn received(&self) -> Vec<Call> {
         let admissions = self.upstream.admissions();
         assert!(admissions.len() < ADMISSIONS, "the log is complete");
@@ -230,7 +229,7 @@ impl Drill {
         admissions.iter().map(|admission| Call { at: admission.at, cost: cost(&admission.cost) }).collect()
     }
 
-    /// Nothing if the resource has no limit that shows it.
+    /// `None` if the resource has no limit that shows the charges.
     async fn charges(&self) -> Option<Charges> {
         let status = Worker::at(&self.plan.nats_url, "hub").await.status_of_leader().await;
         let limit = status.limits.iter().find(|limit| &*limit.name == "charged")?;
@@ -242,17 +241,17 @@ impl Drill {
 }
 
 /// What the scheduler may use: half is margin. What a full bucket cannot take up while an answer is
-/// late counts as well.
+/// late counts too.
 fn lowered(rule: Rule) -> Rule {
     let burst = rule.burst / 2 + rule.refill(LATENESS);
     rule.with_burst(burst)
 }
 
 impl Report {
-    /// Prints everything, and sees to what must hold whatever was broken.
+    /// Prints everything, and checks the rules that hold under every fault.
     ///
     /// # Panics
-    /// If it does not hold.
+    /// If a rule does not hold.
     pub fn check(&self) {
         self.print();
         let too_many = |findings: &[Finding]| findings.iter().any(|finding| finding.over_admitted_micros > 0);
@@ -263,15 +262,15 @@ impl Report {
         assert_eq!(self.failures, Failures::default(), "calls failed");
     }
 
-    /// Nothing if the figures are as they should be.
+    /// Checks the figures.
     ///
     /// # Errors
-    /// Everything that was measured.
+    /// All that was measured, if the figures are wrong.
     pub fn shows(&self, figures: impl FnOnce(&Self) -> bool) -> Result<(), String> {
         if figures(self) { Ok(()) } else { Err(self.to_string()) }
     }
 
-    /// How many calls were made.
+    /// The number of calls that were made.
     #[must_use]
     pub fn made(&self) -> usize {
         self.made
@@ -283,13 +282,13 @@ impl Report {
         self.delivered
     }
 
-    /// What was charged, where the resource shows it.
+    /// The charges, if the resource shows them.
     #[must_use]
     pub fn charges(&self) -> Option<Charges> {
         self.charges
     }
 
-    /// The longest time of the kind called `what`.
+    /// The longest duration of the kind `what`.
     #[must_use]
     pub fn longest(&self, what: &str) -> Span {
         self.times.get(what).map_or(Span::ZERO, Times::longest)

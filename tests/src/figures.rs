@@ -1,22 +1,22 @@
-//! What a run measured, for people.
+//! Measurements of a run, for people.
 
 use rampmeter_protocol::time::Span;
 use std::fmt;
 
-/// Times of one kind, such as all gaps of a run.
+/// Durations of one kind, such as all gaps of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     sorted: Vec<Span>,
 }
 
 impl Times {
-    /// One more.
+    /// Adds one.
     pub fn add(&mut self, time: Span) {
         let place = self.sorted.partition_point(|known| *known <= time);
         self.sorted.insert(place, time);
     }
 
-    /// The time that `percent` of a hundred do not exceed; none if there are no times.
+    /// The duration that `percent` of a hundred do not exceed; `None` without durations.
     #[must_use]
     pub fn quantile(&self, percent: usize) -> Option<Span> {
         let rank = (self.sorted.len() * percent).div_ceil(100);

@@ -1,9 +1,9 @@
-//! How much fire: minutes of it for every change, hours by `RAMPMETER_FIRE=long`.
+//! How long fire drills run: minutes for every change, hours with `RAMPMETER_FIRE=long`.
 
 use crate::dice::Dice;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Faults in a usual run, and in a long one.
+/// The number of faults in a usual run and in a long one.
 #[derive(Clone, Copy, Debug)]
 pub struct Cycles {
     /// In a usual run.
@@ -13,7 +13,7 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// As many as this run wants.
+    /// The number for this run.
     #[must_use]
     pub fn count(self) -> usize {
         if is_long() { self.long } else { self.usual }
@@ -26,7 +26,7 @@ pub fn is_long() -> bool {
     std::env::var("RAMPMETER_FIRE").is_ok_and(|length| length == "long")
 }
 
-/// One run of one test: its name, and the seed of all that is left to chance.
+/// One run of one test: its name, and the seed of all random choices.
 #[derive(Clone, Debug)]
 pub struct Run {
     test: &'static str,
@@ -34,12 +34,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `test`, called `module::function`. Its seed is that of `RAMPMETER_FIRE_SEED`, or a
-    /// new one.
+    /// A run of `test`, named `module::function`. Its seed is `RAMPMETER_FIRE_SEED`, or a new one.
     #[must_use]
     pub fn of(test: &'static str) -> Self {
         let given = std::env::var("RAMPMETER_FIRE_SEED").ok().and_then(|seed| seed.parse().ok());
-        // Six digits are enough, and can be typed.
+        // Six digits are enough, and a person can type them.
         let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish() % 1_000_000);
         Run { test, seed }
     }
@@ -56,7 +55,7 @@ impl Run {
         self.test
     }
 
-    /// Prints the command that does the same again.
+    /// Prints the command that repeats the run.
     #[allow(clippy::print_stdout, reason = "a failure shows how to repeat it")]
     pub fn tell(&self) {
         println!("repeat: {}", self.command());

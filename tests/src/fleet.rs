@@ -1,5 +1,4 @@
-//! Workers that use the SDK, many at a time, as processes would: several connections, many tasks on
-//! each.
+//! Many workers of the SDK, as in real processes: several connections, many tasks on each.
 
 use crate::api::Api;
 use rampmeter_nats_server::Server;
@@ -10,29 +9,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
 
-/// Tasks that share one connection, as those of one process do.
+/// Tasks that share one connection, as in one process.
 const WORKERS_PER_CONNECTION: usize = 50;
 
-/// How permits are asked for.
+/// How workers ask for permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// Who asks waits in line.
+    /// The request waits in the queue.
     #[default]
     InLine,
-    /// Who asks is promised a start at once, however far ahead.
+    /// The scheduler promises a start at once, however far ahead.
     Ahead,
 }
 
-/// What every worker of a fleet does.
+/// The work of every worker of a fleet.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The resource that permits are asked for.
+    /// The resource of the permits.
     pub resource: &'static str,
-    /// How.
+    /// How the workers ask.
     pub asking: Asking,
-    /// What is called.
+    /// The API that they call.
     pub api: Api,
-    /// What a call costs beside a request.
+    /// The cost of a call beside one request.
     pub cost: BTreeMap<&'static str, f64>,
 }
 
@@ -62,19 +61,19 @@ impl Fleet {
         fleet
     }
 
-    /// How many calls have been answered with anything but 429.
+    /// The number of calls with any answer but 429.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// How many calls have been answered with 429.
+    /// The number of calls with the answer 429.
     #[must_use]
     pub fn throttled(&self) -> u64 {
         self.clients.iter().map(|client| client.stats().throttled).sum()
     }
 
-    /// Waits until all calls have been made.
+    /// Waits until all calls are made.
     ///
     /// # Panics
     /// If a worker saw an error.
@@ -84,7 +83,7 @@ impl Fleet {
         }
     }
 
-    /// Stops the workers wherever they are; none has seen an error until then.
+    /// Stops the workers where they are. None may have seen an error by then.
     ///
     /// # Panics
     /// If a worker saw an error.

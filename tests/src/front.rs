@@ -1,4 +1,4 @@
-//! The HTTP front as its clients see it.
+//! The HTTP front, from its clients' side.
 
 use crate::api::http;
 use crate::scheduler;
@@ -15,14 +15,14 @@ pub struct Front {
     url: String,
 }
 
-/// What the front has answered.
+/// An answer of the front.
 #[derive(Debug)]
 pub struct Response {
     /// The status.
     pub status: u16,
     /// The headers.
     pub headers: reqwest::header::HeaderMap,
-    /// The body; as text where it is not JSON.
+    /// The body; text if it is not JSON.
     pub body: Value,
 }
 
@@ -30,7 +30,7 @@ impl Response {
     /// Reads the rest of `response`.
     ///
     /// # Panics
-    /// If it breaks off.
+    /// If the response breaks off.
     pub async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
@@ -40,7 +40,7 @@ impl Response {
     /// A header's text, if it is there.
     ///
     /// # Panics
-    /// If it is no text.
+    /// If it is not text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
@@ -48,7 +48,7 @@ impl Response {
 }
 
 impl Front {
-    /// A scheduler of `resources`, which leads them, with `http` in its `[http]`.
+    /// Starts a scheduler of `resources`, which leads them, with `http` in its `[http]`.
     ///
     /// # Panics
     /// If it can't start.
@@ -56,7 +56,7 @@ impl Front {
         Self::of(scheduler::start(nats, &format!("{http}\n{resources}")).await)
     }
 
-    /// The front of a scheduler that runs.
+    /// The front of a running scheduler.
     ///
     /// # Panics
     /// If it has no HTTP.
@@ -66,7 +66,7 @@ impl Front {
         Front { running, http: http(), url }
     }
 
-    /// Where it is.
+    /// Its address.
     ///
     /// # Panics
     /// If it has no HTTP.
@@ -94,7 +94,7 @@ impl Front {
     }
 }
 
-/// An `[http.check]` that asks for `resource`, with labels from everywhere.
+/// An `[http.check]` that asks for `resource`, with labels from all sources.
 #[must_use]
 pub fn check(resource: &str) -> String {
     format!(

@@ -1,4 +1,4 @@
-//! Reverse proxies that ask `/check`: real ones, with the configurations that ship.
+//! Real reverse proxies that ask `/check`, with the shipped configurations.
 
 use crate::listening::Listening;
 use crate::{nginx, python, repository};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-/// Which one.
+/// A kind of gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// nginx with `auth_request`.
@@ -18,7 +18,7 @@ pub enum Kind {
     Envoy,
 }
 
-/// Whom it asks, and whom it lets requests through to.
+/// The addresses behind a gateway.
 #[derive(Clone, Copy, Debug)]
 pub struct Behind {
     /// The front of a scheduler.
@@ -28,36 +28,36 @@ pub struct Behind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Nginx, Kind::Traefik, Kind::Envoy];
 
-    /// Whether clients whose requests pass see what the scheduler has said of their limits: Traefik
-    /// hands headers of a yes to the backend alone.
+    /// Whether a client whose request passes sees the scheduler's headers about its limits. Traefik
+    /// passes headers of an allowed request to the backend alone.
     #[must_use]
-    pub fn tells_who_passes(self) -> bool {
+    pub fn shows_limits_to_passing_clients(self) -> bool {
         self != Kind::Traefik
     }
 
-    /// Whether clients see when to come back where nobody can say yes or no: for Envoy a 503 is an
-    /// error, of which it says nothing.
+    /// Whether a client sees when to return if there is neither yes nor no. For Envoy a 503 is an
+    /// error, and it passes no headers of it.
     #[must_use]
     pub fn tells_of_errors(self) -> bool {
         self != Kind::Envoy
     }
 
-    /// Whether it calls a client on its own machine by a loopback address: Envoy calls it by one
-    /// that others know the machine by.
+    /// Whether it reports a client on the same machine by a loopback address. Envoy reports an
+    /// address that other machines could use.
     #[must_use]
     pub fn knows_loopback(self) -> bool {
         self != Kind::Envoy
     }
 }
 
-/// Starts one, with programs that are brought into `build_folder`; tests give
+/// Starts a gateway with programs that are downloaded to `build_folder`; tests give
 /// `env!("CARGO_TARGET_TMPDIR")`. It listens on one port.
 ///
 /// # Panics
-/// If it does not start, or the program is not to be had.
+/// If it does not start, or the program is unavailable.
 pub async fn start(kind: Kind, build_folder: &str, behind: Behind) -> Listening {
     match kind {
         Kind::Nginx => {
@@ -75,16 +75,16 @@ pub async fn start(kind: Kind, build_folder: &str, behind: Behind) -> Listening 
     }
 }
 
-/// They are large: tests that begin at once on a fresh machine bring them once.
+/// The programs are large: tests that begin at once on a fresh machine download them once.
 async fn other(build_folder: &str, path: &str) -> PathBuf {
     static PACKAGES: OnceCell<PathBuf> = OnceCell::const_new();
     PACKAGES.get_or_init(|| python::packages(build_folder, "gateways")).await.join(path)
 }
 
-/// The ports that shipped configurations find a scheduler and the server at.
+/// The ports of the scheduler and the server in the shipped configurations.
 const SHIPPED: (u16, u16) = (9480, 8080);
 
-/// A shipped configuration with other addresses, each of which it has once.
+/// A shipped configuration with other addresses; each replaced address occurs once in it.
 fn shipped(path: &str, addresses: &[(String, String)]) -> String {
     let mut text = repository::file(path).unwrap().text;
     for (shipped, here) in addresses {
@@ -94,14 +94,14 @@ fn shipped(path: &str, addresses: &[(String, String)]) -> String {
     text
 }
 
-/// Both addresses as they are shipped, and as they are here, each as `write` has it.
+/// Both addresses, shipped and actual, in the notation of `write`.
 fn addresses(Behind { rampmeter, backend }: Behind, write: impl Fn(SocketAddr) -> String) -> Vec<(String, String)> {
     let here = [(SHIPPED.0, rampmeter), (SHIPPED.1, backend)];
     let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     here.into_iter().map(|(port, here)| (write(local(port)), write(here))).collect()
 }
 
-/// The configuration that ships for nginx.
+/// The configuration for nginx that ships.
 #[must_use]
 pub fn nginx(listen: u16, behind: Behind) -> String {
     let mut addresses = addresses(behind, |address| format!("server {address};"));
@@ -114,7 +114,7 @@ fn traefik(program: &Path, folder: &Path, listen: u16, behind: Behind) -> Comman
     std::fs::write(folder.join("rampmeter.yaml"), text).unwrap();
     let mut command = Command::new(program);
     command.arg(format!("--entryPoints.web.address={}:{listen}", Ipv4Addr::LOCALHOST));
-    // It would call home.
+    // Otherwise it sends usage data to its vendor.
     command.args(["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false"]);
     command.args(["--providers.file.filename=rampmeter.yaml", "--providers.file.watch=false"]);
     command

@@ -1,5 +1,5 @@
-//! Discord as jobs see it: an upstream that limits each server (a "guild") by itself, and remembers
-//! who called in which order.
+//! Discord as jobs see it: an upstream that limits each server (a "guild") separately. It remembers
+//! the order of calls.
 
 use crate::api::http;
 use crate::patience::let_pass;
@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How soon another worker gets the jobs of one that was killed.
+/// How soon another worker gets the jobs of a killed one.
 pub const LEASE: Duration = Duration::from_secs(1);
-/// The attempts at a job: more than a test's kills can spoil.
+/// The attempts at a job: more than the kills of a test can spoil.
 const ATTEMPTS: u32 = 100;
 
-/// An upstream that allows each guild what its policy does. It ends when it is dropped.
+/// An upstream with one policy for each guild. It ends when it is dropped.
 pub struct Guilds {
     url: String,
     seen: Arc<Seen>,
@@ -42,21 +42,21 @@ struct Book {
     calls: Vec<GuildCall>,
 }
 
-/// A call that came.
+/// A call that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildCall {
-    /// For which guild.
+    /// Its guild.
     pub guild: String,
-    /// Which job it was.
+    /// Its job.
     pub job: u32,
-    /// Whether it was answered 429.
+    /// Whether the answer was 429.
     pub throttled: bool,
-    /// When, since the upstream was started.
+    /// When it arrived, since the start of the upstream.
     pub at: Duration,
 }
 
-/// A resource `discord` that allows each guild so much in that time. Half of it is margin: calls of
-/// tests on a busy machine are late.
+/// A resource `discord` that allows each guild this capacity per period. Half of it is margin,
+/// because calls of tests on a busy machine are late.
 #[must_use]
 pub fn discord(capacity: u32, period: Duration) -> String {
     discord_by("token-bucket", capacity, period)
@@ -73,7 +73,7 @@ pub fn discord_by(algorithm: &str, capacity: u32, period: Duration) -> String {
 }
 
 impl Guilds {
-    /// Starts one that allows each guild so much in that time.
+    /// Starts an upstream that allows each guild this capacity per period.
     ///
     /// # Panics
     /// If it can't be started.
@@ -81,7 +81,7 @@ impl Guilds {
         Self::start_slow(capacity, period, Duration::ZERO).await
     }
 
-    /// The same, which takes that long to answer.
+    /// The same, with answers that take this long.
     ///
     /// # Panics
     /// If it can't be started.
@@ -89,7 +89,7 @@ impl Guilds {
         Self::start_with(&format!("requests={capacity}/{}ms", period.as_millis()), takes).await
     }
 
-    /// One with this policy for each guild.
+    /// The same with this policy for each guild.
     ///
     /// # Panics
     /// If it can't be started.
@@ -103,13 +103,13 @@ impl Guilds {
         Guilds { url, seen, serving }
     }
 
-    /// Where it is.
+    /// Its URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The calls so far, in the order in which they came.
+    /// The calls so far, in the order of their arrival.
     ///
     /// # Panics
     /// If a call has panicked.
@@ -118,7 +118,7 @@ impl Guilds {
         self.seen.book.lock().unwrap().calls.clone()
     }
 
-    /// How many different jobs of all guilds have been admitted.
+    /// The number of different jobs that were admitted, over all guilds.
     #[must_use]
     pub fn done(&self) -> usize {
         let calls = self.calls();
@@ -126,11 +126,11 @@ impl Guilds {
         done.collect::<BTreeSet<_>>().len()
     }
 
-    /// Sees to it that every guild has had jobs 0 to `jobs`, each once or more, in that order, and
-    /// that nobody was answered 429. Returns how many calls came twice.
+    /// Checks that every guild has had jobs 0 to `jobs` in order, each once or more, and that no
+    /// answer was 429. Returns the number of repeated calls.
     ///
     /// # Panics
-    /// If it was otherwise.
+    /// If a check fails.
     #[must_use]
     pub fn check(&self, guilds: u32, jobs: u32) -> usize {
         let calls = self.calls();
@@ -139,7 +139,7 @@ impl Guilds {
         for guild in 0..guilds {
             let mut order: Vec<u32> =
                 calls.iter().filter(|call| call.guild == name(guild)).map(|call| call.job).collect();
-            // The same job again, after a death, right behind itself.
+            // The same job again, after a death, directly behind the first.
             order.dedup();
             assert_eq!(order, (0..jobs).collect::<Vec<u32>>(), "{}", name(guild));
         }
@@ -153,7 +153,7 @@ impl Drop for Guilds {
     }
 }
 
-/// What guild number `guild` is called.
+/// The name of a guild.
 #[must_use]
 pub fn name(guild: u32) -> String {
     format!("guild {guild}")
@@ -176,7 +176,7 @@ impl Seen {
     }
 }
 
-/// A worker whose jobs outlive many deaths of their workers.
+/// A worker that attempts a job often enough to survive many deaths.
 pub fn worker(queue: &Queue, discord: Resource) -> WorkerBuilder {
     queue.worker(discord).group_label("guild").max_attempts(ATTEMPTS)
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// A resource `api` that lets so many calls be in flight, each for so many whole seconds if nobody
-/// hears of it.
+/// A resource `api` that allows this many calls in flight. Without a report each ends after this
+/// many whole seconds.
 #[must_use]
 pub fn calls_in_flight(capacity: usize, time_to_live: Duration) -> String {
     let seconds = time_to_live.as_secs();
@@ -18,7 +18,7 @@ pub fn calls_in_flight(capacity: usize, time_to_live: Duration) -> String {
     )
 }
 
-/// A process that holds a permit of `api`, once it does. Dropped, it is killed.
+/// A process that holds a permit of `api`. Dropping it kills it.
 ///
 /// # Panics
 /// If `program` can't be run, or gets no permit.
@@ -26,7 +26,7 @@ pub async fn holder(program: Program, nats_url: &str) -> Child {
     waiting_holder(program, nats_url, 0).await
 }
 
-/// The same, which then asks for so many more.
+/// The same; it then asks for `more` others.
 ///
 /// # Panics
 /// If `program` can't be run, or gets no permit.

@@ -1,5 +1,5 @@
-//! Jobs for many Discord servers, run by worker processes that are killed at random, as is the
-//! scheduler. The workers' clocks of the day are seconds apart.
+//! Jobs for many Discord servers. Random kills hit worker processes and the scheduler. The workers'
+//! clocks of the day are seconds apart.
 
 use crate::fire::Run;
 use crate::guilds::{Guilds, discord_by, name};
@@ -12,27 +12,26 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How many seconds the clock of each worker is fast.
+/// By how many seconds each worker's clock is fast.
 const CLOCKS: [i64; 3] = [0, 3, -3];
-/// A run that takes this much longer than its limits do, and than the scheduler's deaths cost, does
-/// not go on.
+/// How many times longer than its limits and the scheduler's deaths allow a run may take.
 const PATIENCE: u32 = 6;
 
-/// How large a run is.
+/// The size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// How many servers.
+    /// The number of servers.
     pub guilds: u32,
-    /// How many jobs for each.
+    /// The jobs for each.
     pub jobs: u32,
-    /// How many each allows in a period.
+    /// The calls that each server allows in a period.
     pub capacity: u32,
     /// The period.
     pub period: Duration,
     /// The pauses between kills.
     pub pauses: (Duration, Duration),
-    /// How many of a hundred victims are the scheduler. After its death no key is given anything
-    /// for a period.
+    /// The percentage of kills that hit the scheduler. After such a kill no key gets anything for a
+    /// period.
     pub schedulers: u64,
 }
 
@@ -55,7 +54,7 @@ impl JobsWorker {
         JobsWorker { child: command.spawn().unwrap(), command }
     }
 
-    /// Kills it (SIGKILL), and starts another in its place.
+    /// Kills it (SIGKILL), and starts another instead.
     ///
     /// # Panics
     /// If the system refuses.
@@ -73,17 +72,17 @@ impl JobsWorker {
     }
 }
 
-/// Publishes all jobs, runs them under fire, and sees to it that every one is done, in order,
-/// without a 429.
+/// Publishes all jobs, and runs them under fire. Checks that every job is done, in order, without a
+/// 429.
 ///
 /// # Panics
-/// If it was otherwise.
+/// If a check fails.
 #[allow(clippy::print_stdout, reason = "a run tells what it measured")]
 pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, size: Size) {
     run.tell();
     let mut dice = run.dice();
     let nats = nats::start().await;
-    // Whoever keeps to every window of this length keeps to those that begin at some time, too.
+    // A worker that keeps to every window of this length keeps to fixed windows too.
     let resource = discord_by("sliding-window", size.capacity, size.period);
     let policy = format!("requests={}/{}ms;sliding-window", size.capacity, size.period.as_millis());
     let mut scheduler = Process::start(program, &nats, &resource).await;

@@ -1,7 +1,7 @@
-//! The judge of rate limits: it admits everything, and tells by how much that was too much.
+//! The judge of rate limits: it admits everything, and tells by how much calls exceeded a limit.
 //!
-//! Whole numbers all the way, and nothing of the core or of the upstream, so that neither can agree
-//! with it by a mistake that they share.
+//! It computes in whole numbers and uses no code of the core or of the upstream. Neither can agree
+//! with it by a shared mistake.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,39 +12,39 @@ pub const MICROS: u64 = 1_000_000;
 /// What a call took, in millionths per unit.
 pub type Cost = BTreeMap<String, u64>;
 
-/// A call, and when it counts.
+/// A call and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Time since an origin that all calls of a judgement share.
     pub at: Duration,
-    /// What it took.
+    /// Its cost.
     pub cost: Cost,
 }
 
-/// A limit as the judge knows it: `per_period` tokens come in in `period`, of which `burst` can be
-/// kept.
+/// A limit as the judge knows it: `per_period` tokens flow in during `period`, and up to `burst`
+/// are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What is counted.
+    /// The counted unit.
     pub unit: String,
-    /// Whole tokens that come in in a period.
+    /// Whole tokens that flow in during a period.
     pub per_period: u64,
     /// The period.
     pub period: Duration,
-    /// Whole tokens that can be kept.
+    /// The most whole tokens that are kept.
     pub burst: u64,
 }
 
-/// How the calls did under one rule.
+/// The judgement on all calls under one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The rule's unit.
     pub unit: String,
-    /// The most that was owed at any time, in millionths, rounded up. Zero is what there should be.
+    /// The highest debt at any time, in millionths, rounded up. It should be zero.
     pub over_admitted_micros: u64,
-    /// The least that was left at any time, in millionths, rounded down; zero if anything was owed.
+    /// The lowest level at any time, in millionths, rounded down; zero if there was a debt.
     pub least_left_micros: u64,
-    /// When the most was owed.
+    /// The time of the highest debt.
     pub worst_at: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Rule {
         Rule { burst, ..self }
     }
 
-    /// What comes in in `time`, in whole tokens, rounded down.
+    /// The whole tokens that flow in during `time`, rounded down.
     #[must_use]
     pub fn refill(&self, time: Duration) -> u64 {
         let tokens = u128::from(self.per_period) * time.as_nanos() / self.period.as_nanos();
@@ -69,7 +69,7 @@ impl Rule {
     }
 }
 
-/// Judges `calls`, in the order of their times, by each of `rules`; every bucket is full at the
+/// Judges `calls`, in the order of their times, by each of `rules`. Every bucket is full at the
 /// first call.
 #[must_use]
 pub fn judge(rules: &[Rule], mut calls: Vec<Call>) -> Vec<Finding> {
@@ -100,8 +100,8 @@ fn whole(volume: i128, period_ns: i128) -> u64 {
     u64::try_from(volume / period_ns).expect("not negative, and less than u64 counts")
 }
 
-/// Its volumes are in millionths of a token times nanoseconds of the period, so that what comes in
-/// in a nanosecond is a whole number.
+/// Volumes are millionths of a token times nanoseconds of the period. A nanosecond then brings a
+/// whole number.
 struct Bucket {
     per_ns: i128,
     period_ns: u64,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_admitted_and_what_was_too_much_is_told() {
+    fn everything_is_admitted_and_the_excess_is_reported() {
         let fractions = [(0, 9.5), (50, 1.0)];
         let paid_back = [(0, 11.0), (500, 0.0), (600, 5.0)];
         let owed_twice = [(0, 12.0), (100, 3.0)];
@@ -190,8 +190,7 @@ mod tests {
         assert_eq!(judge(&[ten()], late(99_999_999))[0].over_admitted_micros, 1);
     }
 
-    /// A thousand calls at exactly the rate are right; one more anywhere among them is one too
-    /// many.
+    /// A thousand calls at exactly the rate are right; one more among them is too many.
     #[test]
     fn one_token_too_many_in_a_thousand_is_found() {
         let at_the_rate = |number: u64| call(number * 100, 1.0);

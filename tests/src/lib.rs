@@ -1,7 +1,7 @@
-//! What the integration tests share: real nats-servers, schedulers in this process or in one of
-//! their own, and workers that speak the protocol by hand.
+//! Helpers of the integration tests: real nats-servers, schedulers in this process or in their own,
+//! and workers that speak the protocol by hand.
 //!
-//! Every test has a nats-server to itself: it starts in 10 ms, its store is empty, and it ends with
+//! Every test has a nats-server of its own. It starts in 10 ms with an empty store, and ends with
 //! the test. Helpers panic, which fails their test, as it should.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]

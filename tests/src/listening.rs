@@ -1,4 +1,4 @@
-//! Programs that listen on ports which nobody else has.
+//! Programs that listen on free ports.
 
 use crate::patience::until;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// A port that was free a moment ago may be somebody else's by the time the program wants it.
+/// Another program may have taken a port that was free a moment ago.
 const ATTEMPTS: usize = 5;
 
 /// A running program with a folder of its own. Dropping it kills it.
@@ -19,11 +19,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts what `command` makes for a folder and so many free ports, and waits until it listens
-    /// on the first of them.
+    /// Starts the command that `command` makes for a folder and this many free ports. Waits until
+    /// it listens on the first of them.
     ///
     /// # Panics
-    /// If it does not start; the message has what it said.
+    /// If it does not start; the message has its output.
     pub async fn start(ports: usize, command: impl Fn(&Path, &[u16]) -> Command) -> Self {
         for _ in 0..ATTEMPTS {
             if let Some(listening) = Self::try_start(free_ports(ports), &command).await {
@@ -33,7 +33,7 @@ impl Listening {
         panic!("the program did not get its ports");
     }
 
-    /// The address of the port of this number.
+    /// The address of the port with this number.
     #[must_use]
     pub fn address(&self, port: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[port]))
@@ -60,7 +60,7 @@ impl Listening {
     }
 }
 
-/// All at once, so that they differ.
+/// Finds all ports at once, so that they differ.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Workers that offer more than the limits allow, and write down what they were promised.
+//! Workers that offer more than the limits allow, and record what was promised.
 
 use crate::api::Api;
 use crate::judge::{Call, Cost, MICROS};
@@ -12,30 +12,30 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-/// Workers that share a connection, as those of one process do.
+/// Workers that share a connection, as in one process.
 const WORKERS_PER_CONNECTION: usize = 10;
-/// Processing units of one call after the other. They come to two and a half on average, so that a
-/// limit on requests and one of two and a half times as many units bind in turn.
+/// Processing units of successive calls, two and a half on average. A limit on requests and one of
+/// two and a half times as many units then bind in turn.
 const UNITS: [u32; 4] = [1, 4, 2, 3];
 const PROCESSING_UNITS: &str = "processing-units";
 const THROTTLED: u16 = 429;
 
-/// What a load is.
+/// The parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where NATS is.
+    /// The URL of NATS.
     pub nats_url: String,
-    /// Where workers find it, which may be a proxy.
+    /// The URL of NATS for workers, which may be a proxy.
     pub workers_url: String,
-    /// First token of all subjects.
+    /// The first token of all subjects.
     pub prefix: &'static str,
     /// The period of the resource.
     pub period: Duration,
-    /// How many workers there are. Every other one asks in mode `wait`, the rest in mode `reserve`.
+    /// The number of workers. Every other one asks in mode `wait`, the rest in mode `reserve`.
     pub workers: usize,
-    /// How many calls they want to make in a second, all together.
+    /// The calls per second that they want to make, all together.
     pub offered: f64,
-    /// How many calls the first burst takes and those after it until the load is even.
+    /// How many calls the first bursts take until the load is even.
     pub warm: usize,
 }
 
@@ -44,18 +44,18 @@ pub struct Plan {
 pub struct Made {
     /// Its permit.
     pub id: String,
-    /// When it was promised to start, by the worker's clock: receipt and delay.
+    /// When it was promised to start, by the worker's clock: receipt plus delay.
     pub promised: Time,
     /// Its processing units; each is one request.
     units: u32,
 }
 
-/// What went wrong.
+/// Failures of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     /// Calls that the upstream refused.
     pub throttled: usize,
-    /// Everything else: no permit, no answer, another status.
+    /// All other failures: no permit, no answer, another status.
     pub failed: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Load {
     book: Arc<Book>,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 struct Book {
     clock: Clock,
     api: Api,
@@ -109,14 +109,14 @@ impl Load {
         self.book.written().0.iter().map(|made| made.id.clone()).collect()
     }
 
-    /// All calls as they were promised.
+    /// All calls at their promised times.
     #[must_use]
     pub fn promised(&self) -> Vec<Call> {
         let call = |made: &Made| Call { at: made.promised.since(Clock::START).duration(), cost: cost(made.units) };
         self.book.written().0.iter().map(call).collect()
     }
 
-    /// What went wrong so far.
+    /// The failures so far.
     #[must_use]
     pub fn failures(&self) -> Failures {
         self.book.written().1.clone()
@@ -125,7 +125,7 @@ impl Load {
     /// Lets every worker finish its call.
     ///
     /// # Panics
-    /// If a worker did.
+    /// If a worker panicked.
     pub async fn finish(&mut self) {
         self.book.ends.store(true, Ordering::Relaxed);
         while let Some(worker) = self.workers.join_next().await {
@@ -149,7 +149,7 @@ impl Load {
 
 impl Book {
     fn written(&self) -> std::sync::MutexGuard<'_, (Vec<Made>, Failures)> {
-        self.written.lock().expect("who holds the lock does not panic")
+        self.written.lock().expect("no holder of the lock panics")
     }
 
     fn fail(&self, why: &impl ToString) {
@@ -164,7 +164,7 @@ struct LoadWorker {
 }
 
 impl LoadWorker {
-    /// A worker that was held up does not catch up: the fleet offers what it offers, and no more.
+    /// A worker that was held up does not catch up, so the offered rate stays constant.
     async fn run(self, pace: Duration) {
         let mut turns = tokio::time::interval(pace);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -178,7 +178,7 @@ impl LoadWorker {
         }
     }
 
-    /// A permit whose start has come, and when that was promised to be.
+    /// A permit whose start has come, and the time that was promised for it.
     async fn permit(&self, units: u32) -> Result<(Permit, Time), sdk::Error> {
         let cost = sdk::Cost::requests(1).and(PROCESSING_UNITS, units);
         if !self.reserves {

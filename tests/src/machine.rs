@@ -1,8 +1,9 @@
-//! Whether the machine ran all the while: what is measured on one that stood still tells of the
-//! machine, and of nothing else.
+//! Detects pauses of the machine. A figure that was measured on a paused machine describes only the
+//! machine.
 //!
-//! A machine that others share is stopped now and then, with all that runs on it, for some tenths
-//! of a second. Nothing may be over-admitted by that, and nothing is excused here that a test
+//! A shared machine sometimes pauses for some tenths of a second, with all its processes. Such a
+//! pause excuses no over-admission, and no check of a test itself. A share of the rate means little
+//! then, however.
 //! asserts by itself; but a share of the rate means little then.
 
 use crate::patience::pause;
@@ -13,15 +14,14 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often it is looked whether the machine runs.
+/// How often a thread checks that the machine runs.
 const LOOK: Duration = Duration::from_millis(10);
-/// A longer pause is no mere wait for a core.
+/// A longer pause is more than a wait for a core.
 const PAUSE: Span = Span::from_millis(100);
-/// Pauses of the machine are rare: as many measurements in a row that each meet one say that this
-/// machine has no figures.
+/// Pauses are rare. If this many measurements in a row each meet one, the machine gives no figures.
 const ATTEMPTS: usize = 5;
 
-/// For how many nanoseconds the machine has stood still, since somebody first wanted to know.
+/// How many nanoseconds the machine has paused since the first measurement.
 static STOOD_STILL: AtomicU64 = AtomicU64::new(0);
 static WATCHED: Once = Once::new();
 
@@ -41,23 +41,23 @@ fn watch() {
     }
 }
 
-/// How much of the time between two looks is more than a machine that runs takes.
+/// The part of the time between two checks that a running machine does not explain.
 fn standstill(last: Time, now: Time) -> Span {
     let paused = now.since(last);
     if paused > PAUSE { paused } else { Span::ZERO }
 }
 
-/// What `measure` finds. A measurement is repeated if it finds fault and the machine stood still
-/// meanwhile. A fault that only a stopped machine has shown is reported as not measured.
+/// Runs `measure`, and repeats it if it finds a fault while the machine paused. A fault that only
+/// appeared beside pauses is reported as not measured.
 ///
 /// # Panics
-/// With the fault, if the machine ran all the while. Without a fault, if the machine stood still in
-/// every attempt. `measure` itself panics if something fails that must hold on any machine.
+/// With the fault, if the machine ran without a pause. Without one, if the machine paused in every
+/// attempt. `measure` panics itself for rules that hold on any machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }
 
-/// How many attempts a measurement took.
+/// The number of attempts that a measurement took.
 #[allow(clippy::print_stdout, reason = "a failure is understood beside the attempts before it")]
 async fn unless_stopped<E: Display>(
     stood_still: impl Fn() -> Span,
@@ -78,10 +78,10 @@ async fn unless_stopped<E: Display>(
     Err(format!("never measured: the machine stood still in each of {ATTEMPTS} attempts, {lost_in_all} in all"))
 }
 
-/// Nothing if `took` is at most `most`.
+/// Checks that `took` is at most `most`.
 ///
 /// # Errors
-/// What took how long.
+/// The text `what` with the time it took.
 pub fn in_time(what: &str, took: Span, most: Span) -> Result<(), String> {
     if took <= most { Ok(()) } else { Err(format!("{what}: {took}, at most {most}")) }
 }
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(standstill(at(0), at(101)), Span::from_millis(101));
     }
 
-    /// The measurement that never finds enough, on a machine that stands still in the first
-    /// `disturbed` attempts.
+    /// A measurement that always finds a fault, on a machine that pauses in the first `disturbed`
+    /// attempts.
     async fn measured(disturbed: u64) -> Result<usize, String> {
         let (stood_still, mut attempts) = (Cell::new(0), 0);
         let stood_still_for = || Span::from_millis(200 * stood_still.get());

@@ -5,10 +5,10 @@ use rampmeter_nats_server::{Binary, Options, Server};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A server of the caller's own, with an empty store. It ends when it is dropped.
+/// A server for one test, with an empty store. It ends when it is dropped.
 ///
 /// # Panics
-/// If there is none to be had; the message says what to install.
+/// If no server is available; the message says what to install.
 pub async fn start() -> Server {
     start_with(Options::default()).await
 }
@@ -16,7 +16,7 @@ pub async fn start() -> Server {
 /// The same with these options.
 ///
 /// # Panics
-/// If there is none to be had, or it does not start; the message says what to install, or has the
+/// If no server is available, or it does not start. The message says what to install, or has the
 /// end of its log.
 pub async fn start_with(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
@@ -31,7 +31,7 @@ pub async fn connect(server: &Server) -> async_nats::Client {
     async_nats::connect(server.url()).await.unwrap()
 }
 
-/// The KV bucket that schedulers with the usual prefix keep their state in.
+/// The KV bucket with the state of schedulers that have the default prefix.
 ///
 /// # Panics
 /// If there is none yet.
@@ -39,7 +39,7 @@ pub async fn state_bucket(server: &Server) -> kv::Store {
     bucket_of(&connect(server).await).await
 }
 
-/// The same as another connection sees it.
+/// The same on another connection.
 ///
 /// # Panics
 /// If there is none yet.
@@ -47,10 +47,10 @@ pub async fn bucket_of(client: &async_nats::Client) -> kv::Store {
     jetstream::new(client.clone()).get_key_value("rampmeter").await.unwrap()
 }
 
-/// The data of `server` as they are now, kept elsewhere. It is restarted.
+/// A copy of the server's data. The server restarts for it.
 ///
 /// # Panics
-/// If it does not stop or start, or its data can't be read.
+/// If it does not stop or start, or its data cannot be read.
 pub async fn back_up(server: &mut Server) -> TempDir {
     let kept = tempfile::tempdir().unwrap();
     server.stop().await.unwrap();
@@ -59,10 +59,10 @@ pub async fn back_up(server: &mut Server) -> TempDir {
     kept
 }
 
-/// Has `server` go on with the data that were kept.
+/// Restarts `server` with the data of a copy.
 ///
 /// # Panics
-/// If it does not stop or start, or its data can't be written.
+/// If it does not stop or start, or its data cannot be written.
 pub async fn put_back(server: &mut Server, kept: &TempDir) {
     server.stop().await.unwrap();
     std::fs::remove_dir_all(server.store()).unwrap();

@@ -1,4 +1,4 @@
-//! A real nginx: one on the PATH, or Debian's, kept in the build folder.
+//! A real nginx: one on the PATH, or Debian's, unpacked in the build folder.
 
 use crate::listening::Listening;
 use crate::patience::within;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
 
-/// The program, brought into `build_folder` where there is none; tests give
+/// The program, downloaded to `build_folder` if there is none; tests give
 /// `env!("CARGO_TARGET_TMPDIR")`.
 ///
 /// # Panics
-/// If there is none to be had; the message says what to install.
+/// If it is unavailable; the message says what to install.
 pub async fn program(build_folder: &str) -> PathBuf {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
@@ -28,7 +28,7 @@ pub async fn program(build_folder: &str) -> PathBuf {
     program
 }
 
-/// Takes Debian's package apart, without installing it.
+/// Unpacks Debian's package without installing it.
 async fn unpack(into: &Path) {
     let download = async || command(into, "apt-get", &["--quiet", "download", "nginx"]).await;
     let mut downloaded = download().await;
@@ -52,8 +52,8 @@ async fn command(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program} cannot be run: {error}; install nginx"))
 }
 
-/// Starts `program` with what `http` puts into its http block for so many free ports, and waits
-/// until it listens there.
+/// Starts `program` with the http block that `http` makes for this many free ports. Waits until it
+/// listens there.
 ///
 /// # Panics
 /// If it does not start; the message has its log.
@@ -67,8 +67,7 @@ pub async fn start(program: &Path, ports: usize, http: impl Fn(&[u16]) -> String
     .await
 }
 
-/// One process, so that killing it leaves none behind, with everything that it writes in its own
-/// folder.
+/// One process, so that a kill leaves none behind. All its files are in its own folder.
 fn whole(http: &str) -> String {
     format!(
         "daemon off; master_process off; pid nginx.pid;\n\

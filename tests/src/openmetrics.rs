@@ -9,7 +9,7 @@ pub struct Page {
     samples: Vec<Sample>,
 }
 
-/// What a page says of one metric.
+/// The lines about one metric.
 #[derive(Clone, Debug, Default)]
 struct Family {
     kind: String,
@@ -30,7 +30,7 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// The first line that is not of the format, and why.
+    /// The first line that breaks the format, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.strip_suffix("# EOF\n").ok_or("the page does not end with `# EOF`")?;
         let mut page = Page::default();
@@ -41,16 +41,16 @@ impl Page {
         Ok(page)
     }
 
-    /// The kind of the metric called `family`, if there is one.
+    /// The kind of the metric `family`, if the page has it.
     #[must_use]
     pub fn kind(&self, family: &str) -> Option<&str> {
         self.families.get(family).filter(|family| !family.help.is_empty()).map(|family| family.kind.as_str())
     }
 
-    /// The value of the one sample that has this name and these labels beside others.
+    /// The value of the only sample with this name and at least these labels.
     ///
     /// # Panics
-    /// If there are none or several.
+    /// If there is none, or more than one.
     #[must_use]
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has_all = |sample: &&Sample| {
@@ -100,7 +100,7 @@ impl Page {
         Ok(())
     }
 
-    /// Buckets accumulate, end with infinity, and that is the count.
+    /// Histogram buckets accumulate, and the last one is infinity and equals the count.
     fn check_histograms(&self) -> Result<(), String> {
         let histograms = self.families.iter().filter(|(_, family)| family.kind == "histogram");
         for (name, _) in histograms {
@@ -132,7 +132,7 @@ impl Page {
 }
 
 impl Family {
-    /// Whether the family called `name` has samples called `sample`.
+    /// Whether the family `name` has samples called `sample`.
     fn has(&self, name: &str, sample: &str) -> bool {
         let suffixes: &[&str] = match self.kind.as_str() {
             "gauge" => &[""],
@@ -144,7 +144,7 @@ impl Family {
     }
 }
 
-/// `name value` or `name{key="value",…} value`; nobody writes timestamps or exemplars here.
+/// `name value` or `name{key="value",…} value`; the scheduler writes no timestamps or exemplars.
 fn read_sample(line: &str) -> Result<Sample, String> {
     let (name_and_labels, value) = line.rsplit_once(' ').ok_or("no value")?;
     let (name, labels) = match name_and_labels.split_once('{') {
@@ -157,7 +157,7 @@ fn read_sample(line: &str) -> Result<Sample, String> {
     Ok(Sample { name: name.to_owned(), labels, value: number(value)? })
 }
 
-/// Values of labels here are names without anything that would have to be escaped.
+/// Label values here are names without characters that need escapes.
 fn read_labels(text: &str) -> Result<Labels, String> {
     let mut labels = Labels::new();
     for label in text.split(',').filter(|_| !text.is_empty()) {

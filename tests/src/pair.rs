@@ -1,4 +1,4 @@
-//! Two schedulers of the same resources: one leads, one stands by.
+//! Two schedulers of the same resources: one leads, and one stands by.
 
 use crate::patience::until;
 use crate::process::{Process, Program};
@@ -7,19 +7,19 @@ use crate::wrong_clock::WrongClock;
 /// The processes. Dropping it kills them.
 pub struct Pair {
     members: [Process; 2],
-    /// Whoever is started again needs it again.
+    /// A restarted scheduler needs it again.
     _clock: Option<WrongClock>,
 }
 
-/// Which of the two.
+/// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member(usize);
 
 impl Member {
-    /// The one that was started with the first configuration.
+    /// The scheduler with the first configuration.
     pub const FIRST: Self = Member(0);
 
-    /// The other one.
+    /// The other scheduler.
     #[must_use]
     pub fn other(self) -> Self {
         Member(1 - self.0)
@@ -27,19 +27,19 @@ impl Member {
 }
 
 impl Pair {
-    /// Starts one with each of the configurations, and waits until one leads and the other stands
+    /// Starts one scheduler with each configuration, and waits until one leads and the other stands
     /// by.
     ///
     /// # Panics
-    /// If they do not get so far.
+    /// If that does not happen.
     pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
-        Self::led(configurations.map(|text| Process::begin(program, text, &[])), None).await
+        Self::with_leader(configurations.map(|text| Process::begin(program, text, &[])), None).await
     }
 
-    /// Starts two with this configuration, whose clocks of the day are as many seconds fast.
+    /// Starts two with this configuration, whose clocks of the day are fast by these seconds.
     ///
     /// # Panics
-    /// If they do not get so far.
+    /// If one does not lead or the other does not stand by.
     pub async fn start_by(clocks: [i64; 2], program: Program, configuration: &str) -> Self {
         let clock = WrongClock::build().await;
         let begin = |fast| {
@@ -47,19 +47,19 @@ impl Pair {
             let environment = [(library.0, &*library.1), (off.0, &*off.1)];
             Process::begin_in(program, configuration, &[], &environment)
         };
-        Self::led(clocks.map(begin), Some(clock)).await
+        Self::with_leader(clocks.map(begin), Some(clock)).await
     }
 
-    async fn led(members: [Process; 2], clock: Option<WrongClock>) -> Self {
+    async fn with_leader(members: [Process; 2], clock: Option<WrongClock>) -> Self {
         let pair = Pair { members, _clock: clock };
         pair.leader().await;
         pair
     }
 
-    /// The one that leads, once the other stands by.
+    /// The one that leads, as soon as the other stands by.
     ///
     /// # Panics
-    /// If that does not come about.
+    /// If that does not happen.
     pub async fn leader(&self) -> Member {
         until("one leads and the other stands by", async || {
             let duties = [self.duty(Member(0)).await?, self.duty(Member(1)).await?];
@@ -78,7 +78,7 @@ impl Pair {
         &self.members[member.0]
     }
 
-    /// One of them, to be killed or restarted.
+    /// One of them, to kill or restart it.
     pub fn process_mut(&mut self, member: Member) -> &mut Process {
         &mut self.members[member.0]
     }

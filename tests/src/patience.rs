@@ -1,16 +1,16 @@
-//! Waiting without luck: for something, with a bound, or for a time, with a reason.
+//! Waits without luck: for a condition with a bound, or for a time with a reason.
 
 use std::time::Duration;
 
-/// Far beyond what anything here takes, even on a loaded machine; it turns a hang into a failure.
+/// Longer than any step here takes, even on a loaded machine; it turns a hang into a failure.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What `look` finds, as soon as it finds something.
+/// The result of `look`, as soon as it has one.
 ///
 /// # Panics
-/// If it finds nothing within [`PATIENCE`].
+/// If it has none within [`PATIENCE`].
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -23,7 +23,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     within(what, looking).await
 }
 
-/// What comes of `waiting`.
+/// The result of `waiting`.
 ///
 /// # Panics
 /// If that takes longer than [`PATIENCE`].
@@ -34,13 +34,13 @@ pub async fn within<T>(what: &str, waiting: impl Future<Output = T>) -> T {
     }
 }
 
-/// Lets `time` pass because the passing of time itself is what is tested, as `why` says.
+/// Lets `time` pass, because the passing of time itself is tested, as `why` says.
 pub async fn let_pass(time: Duration, why: &str) {
     assert!(!why.is_empty());
     tokio::time::sleep(time).await;
 }
 
-/// Stops this thread for `time`: for one that does nothing but look at the clock.
+/// Stops this thread for `time`, if the thread only watches the clock.
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }

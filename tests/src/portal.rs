@@ -1,4 +1,4 @@
-//! Resources whose limits an upstream tells, and the credentials that its customer has.
+//! Resources whose provider tells the limits, and the customer's credentials.
 
 use crate::process::{Process, Program};
 use crate::scheduler::configuration;
@@ -9,10 +9,10 @@ use rampmeter_upstream::{Config, Upstream};
 pub const ENVIRONMENT: [(&str, &str); 2] = [("HUB_CLIENT_ID", CLIENT_ID), ("HUB_CLIENT_SECRET", CLIENT_SECRET)];
 /// The customer.
 pub const CLIENT_ID: &str = "canary-client-id";
-/// What only the customer and the upstream know; of characters that a form has to escape.
+/// The customer's secret, with characters that a form has to escape.
 pub const CLIENT_SECRET: &str = "canary+client&secret=1%";
 
-/// An upstream that enforces `policies`, and tells its customer.
+/// An upstream that enforces `policies` and tells its customer about them.
 ///
 /// # Panics
 /// If it can't be started.
@@ -21,8 +21,8 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
     Upstream::start(Config::new(policies).customer(CLIENT_ID, CLIENT_SECRET)).await.unwrap()
 }
 
-/// The value of a resource's `provider`, which asks `upstream` every second, and says what `more`
-/// does.
+/// The `provider` of a resource, which asks `upstream` every second and also has the keys in
+/// `more`.
 #[must_use]
 pub fn provider(upstream: &Upstream, more: &str) -> String {
     let url = upstream.url();
@@ -43,8 +43,7 @@ pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) ->
     )
 }
 
-/// A scheduler of `resources` in a process of its own that knows the credentials. It may not have
-/// got far yet.
+/// A scheduler of `resources` in its own process, with the credentials. It may not be ready yet.
 ///
 /// # Panics
 /// If it can't be run.
@@ -53,10 +52,10 @@ pub fn begin(program: Program, nats: &Server, resources: &str) -> Process {
     Process::begin_in(program, &configuration(nats.url(), resources), &[], &ENVIRONMENT)
 }
 
-/// The same, which is ready.
+/// The same, ready.
 ///
 /// # Panics
-/// If it does not get so far; the message has its log.
+/// If it does not become ready; the message has its log.
 pub async fn start(program: Program, nats: &Server, resources: &str) -> Process {
     let mut process = begin(program, nats, resources);
     process.until_ready().await;

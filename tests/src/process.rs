@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::{NamedTempFile, TempDir};
 use tokio::process::{Child, Command};
 
-/// Where the command is; tests give `env!("CARGO_BIN_EXE_rampmeter-under-test")`.
+/// The path of the command; tests give `env!("CARGO_BIN_EXE_rampmeter-under-test")`.
 pub type Program = &'static str;
 
 /// Runs `program` with `arguments` to its end.
@@ -33,7 +33,7 @@ pub async fn run_in(program: Program, arguments: &[&str], environment: &[(&str, 
     within("a command ends", output).await.unwrap()
 }
 
-/// Settings of whoever runs the tests are none of theirs.
+/// Ignores settings in the environment of the test run.
 fn plain(program: Program) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in std::env::vars_os() {
@@ -44,7 +44,7 @@ fn plain(program: Program) -> Command {
     command
 }
 
-/// How long a process that may be frozen is given to answer.
+/// How long a possibly frozen process has to answer.
 const LOOK: Duration = Duration::from_millis(300);
 /// Lines of its log that a failure shows.
 const SHOWN_LINES: usize = 40;
@@ -53,12 +53,12 @@ const SHOWN_LINES: usize = 40;
 pub struct Process {
     child: Child,
     command: Command,
-    // Before its folder.
+    // Declared before its folder, so it is dropped first.
     log: Log,
     folder: TempDir,
 }
 
-/// What a process has written. A test that fails shows the end of it.
+/// The output of a process. A failing test shows the end of it.
 struct Log(NamedTempFile);
 
 impl Log {
@@ -99,23 +99,23 @@ impl Process {
     /// Starts a scheduler of `resources`, and waits until it is ready.
     ///
     /// # Panics
-    /// If it does not get so far; the message has its log.
+    /// If it does not become ready; the message has its log.
     pub async fn start(program: Program, nats: &Server, resources: &str) -> Self {
         Self::start_with(program, &crate::scheduler::configuration(nats.url(), resources), &[]).await
     }
 
-    /// Starts a scheduler with this configuration and these arguments beside it, and waits until it
-    /// is ready.
+    /// Starts a scheduler with this configuration and these additional arguments, and waits until
+    /// it is ready.
     ///
     /// # Panics
-    /// If it does not get so far; the message has its log.
+    /// If it does not become ready; the message has its log.
     pub async fn start_with(program: Program, configuration: &str, arguments: &[&str]) -> Self {
         let mut process = Self::begin(program, configuration, arguments);
         process.until_ready().await;
         process
     }
 
-    /// The same, which may not have got so far yet.
+    /// The same, which may not be ready yet.
     ///
     /// # Panics
     /// If it can't be run.
@@ -147,7 +147,7 @@ impl Process {
         Process { child: command.spawn().unwrap(), command, folder, log }
     }
 
-    /// Runs it once more, with the same configuration, after its end. It may not be ready yet.
+    /// Runs it again with the same configuration, after its end. It may not be ready yet.
     ///
     /// # Panics
     /// If it has not ended, or can't be run.
@@ -165,16 +165,16 @@ impl Process {
         self.child.id().expect("it runs")
     }
 
-    /// What it has logged, over restarts.
+    /// Its log, over restarts.
     ///
     /// # Panics
-    /// If that can't be read.
+    /// If the log cannot be read.
     #[must_use]
     pub fn log(&self) -> String {
         self.log.read()
     }
 
-    /// Where it serves HTTP; none before it says so.
+    /// The URL of its HTTP front; `None` until the log has it.
     #[must_use]
     pub fn http(&self) -> Option<String> {
         let log = self.log();
@@ -214,8 +214,7 @@ impl Process {
         self.signal(Signal::SIGCONT);
     }
 
-    /// What `/readyz` says, with its status; nothing if it does not answer at once, as when it is
-    /// frozen.
+    /// The answer of `/readyz` with its status; `None` if there is none soon, as when it is frozen.
     pub async fn readiness(&self) -> Option<(u16, Value)> {
         let asked = http().get(format!("{}/readyz", self.http()?)).timeout(LOOK).send().await.ok()?;
         Some((asked.status().as_u16(), asked.json().await.ok()?))
@@ -229,10 +228,10 @@ impl Process {
         within("the process ends", self.child.wait()).await.unwrap()
     }
 
-    /// Asks it to stop, waits, and sees to it that the folder outlives the process.
+    /// Asks it to stop, waits for its end, and keeps its folder until then.
     ///
     /// # Panics
-    /// If it does not end well.
+    /// If it does not end successfully.
     pub async fn stop(mut self) {
         self.terminate();
         let status = self.ended().await;
@@ -240,7 +239,7 @@ impl Process {
         self.folder.close().unwrap();
     }
 
-    /// The id cannot be that of a stranger: the system gives it away only after the child was
+    /// The id cannot belong to another process: the system reuses it only after the child was
     /// waited for.
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
@@ -250,7 +249,7 @@ impl Process {
     /// Waits until it is ready.
     ///
     /// # Panics
-    /// If it does not get so far; the message has its log.
+    /// If it does not become ready; the message has its log.
     pub async fn until_ready(&mut self) {
         until("a scheduler process is ready", async || {
             if let Some(status) = self.child.try_wait().unwrap() {

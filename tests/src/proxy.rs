@@ -1,4 +1,4 @@
-//! A network between one client and a nats-server that can be slow, cut, or deaf on one side.
+//! A network between one client and a nats-server that can be slow, cut, or deaf in one direction.
 
 use crate::patience::let_pass;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,22 +11,22 @@ use tokio::task::JoinSet;
 
 const BUFFER: usize = 1 << 16;
 
-/// How one direction is.
+/// The state of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Bytes go through.
     Open,
-    /// Bytes take so long.
+    /// Bytes take this long.
     Slow(Duration),
-    /// Bytes wait until the line is open again, as TCP has it in a partition that heals: all of
-    /// them arrive then.
+    /// Bytes wait until the line is open again, as TCP does in a partition that heals. All of them
+    /// arrive then.
     Held,
-    /// Bytes are lost, and the connection stays open. It ends when the line is open again, since
-    /// nothing on it would make sense any more.
+    /// Bytes are lost, and the connection stays open. It ends when the line is open again, because
+    /// its content would make no sense any more.
     Lost,
 }
 
-/// Both directions of a network, as its client sees them.
+/// Both directions of a network, from the client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     /// From the client to the server.
@@ -35,7 +35,7 @@ struct Network {
     back: Line,
     /// Connections that are older than this are closed.
     generation: u64,
-    /// Whether anybody may connect.
+    /// Whether new connections are accepted.
     connects: bool,
 }
 
@@ -62,13 +62,13 @@ impl Proxy {
         Proxy { address, network, _accepting: accepting }
     }
 
-    /// What a client connects to.
+    /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }
 
-    /// Makes the two directions so; `out` is from the client to the server.
+    /// Sets both directions; `out` is from the client to the server.
     pub fn set(&self, out: Line, back: Line) {
         self.network.send_modify(|network| {
             let connection_is_broken = network.out == Line::Lost || network.back == Line::Lost;
@@ -82,7 +82,7 @@ impl Proxy {
         self.set(Line::Open, Line::Open);
     }
 
-    /// Closes all connections, and admits no new one until it is healed.
+    /// Closes all connections, and accepts no new one until it is healed.
     pub fn cut(&self) {
         self.network.send_modify(|network| {
             network.generation += 1;
@@ -103,7 +103,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, network: watch::Recei
     }
 }
 
-/// Ends with the first direction that ends, or with its generation.
+/// Ends when one direction ends, or its generation is over.
 async fn connect(client: TcpStream, server: SocketAddr, mut network: watch::Receiver<Network>, generation: u64) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     for connection in [&client, &server] {
@@ -120,8 +120,7 @@ async fn connect(client: TcpStream, server: SocketAddr, mut network: watch::Rece
     }
 }
 
-/// Carries bytes until either side closes. A close passes no line that is held or that loses
-/// everything, either.
+/// Carries bytes until either side closes. A held or lossy line does not pass a close either.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
     use crate::patience::within;
 
-    /// A server that sends back what it gets, behind a proxy, and a client of it.
+    /// A server that echoes its input, behind a proxy, and a client of it.
     async fn echo() -> (Proxy, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let proxy = Proxy::start(listener.local_addr().unwrap().port()).await;
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_lets_nobody_in_until_it_is_healed() {
+    async fn a_cut_admits_no_client_until_it_is_healed() {
         let (proxy, mut client) = echo().await;
         proxy.cut();
         assert_eq!(within("the end", client.read(&mut [0])).await.unwrap_or(0), 0);

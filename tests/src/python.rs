@@ -1,4 +1,4 @@
-//! Python with what files in `tests/python` pin, kept in the build folder.
+//! Python with the packages that files in `tests/python` pin, kept in the build folder.
 
 use crate::patience::within;
 use crate::repository;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
 
-/// The packages that `name`.txt pins, brought into `build_folder` where they are not there yet;
-/// tests give `env!("CARGO_TARGET_TMPDIR")`.
+/// The packages that `name`.txt pins, downloaded to `build_folder` if they are missing; tests give
+/// `env!("CARGO_TARGET_TMPDIR")`.
 ///
 /// # Panics
-/// If `python3` or its pip is missing, or the packages can't be had.
+/// If `python3` or its pip is missing, or the packages are unavailable.
 pub async fn packages(build_folder: &str, name: &str) -> PathBuf {
     let pins = repository::root().join(format!("tests/python/{name}.txt"));
     let folder = Path::new(build_folder).join(format!("python-{name}"));
@@ -55,7 +55,7 @@ fn python() -> Command {
     command
 }
 
-/// Another test process may have been quicker: what is there then is the same.
+/// Another test process may have been quicker; its result is the same.
 pub(crate) fn put_in_place(fresh: tempfile::TempDir, folder: &Path) {
     let fresh = fresh.keep();
     if std::fs::rename(&fresh, folder).is_err() {

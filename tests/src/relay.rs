@@ -1,5 +1,4 @@
-//! A bad network between workers and schedulers: whole messages are lost, doubled and overtake each
-//! other.
+//! A bad network between workers and schedulers: whole messages are lost, doubled and reordered.
 
 use crate::dice::Dice;
 use crate::patience::let_pass;
@@ -10,17 +9,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// A message that is overtaken is late by up to this: enough for many others to go past.
+/// The longest delay of a late message: enough for many others to overtake it.
 const LATEST: Duration = Duration::from_millis(50);
 
-/// What happens to messages, in percent of them.
+/// The percentages of messages with each fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Never arrive.
+    /// Messages that never arrive.
     pub lost: u64,
-    /// Arrive twice.
+    /// Messages that arrive twice.
     pub doubled: u64,
-    /// Are overtaken.
+    /// Messages that others overtake.
     pub late: u64,
 }
 
@@ -32,7 +31,7 @@ pub struct Relay {
     _carrying: JoinSet<()>,
 }
 
-/// What all directions share.
+/// The state that all directions share.
 #[derive(Debug)]
 struct Ways {
     client: Client,
@@ -46,8 +45,8 @@ struct Ways {
 }
 
 impl Relay {
-    /// Carries what workers with the prefix `workers` and schedulers with the prefix `schedulers`
-    /// say to each other on the server at `nats_url`.
+    /// Carries messages between workers with the prefix `workers` and schedulers with the prefix
+    /// `schedulers`, on the server at `nats_url`.
     ///
     /// # Panics
     /// If the server refuses.
@@ -74,7 +73,7 @@ impl Relay {
         Relay { ways, _carrying: carrying }
     }
 
-    /// From now on every message arrives, once.
+    /// From now on every message arrives once.
     pub fn heal(&self) {
         self.ways.heals.store(true, Ordering::Relaxed);
     }
@@ -88,7 +87,7 @@ impl Ways {
         }
     }
 
-    /// That nobody is there is something that the server says, not a message that could be carried.
+    /// The server itself reports *no responders*; no message carries that.
     async fn carry_answers(self: Arc<Self>, mut messages: Subscriber) {
         while let Some(message) = messages.next().await {
             if let Some(to) = self.worker_of(&message).filter(|_| message.status.is_none()) {
@@ -98,14 +97,14 @@ impl Ways {
     }
 
     fn numbered(&self, reply: Subject) -> Subject {
-        let mut replies = self.replies.lock().expect("who holds the lock does not panic");
+        let mut replies = self.replies.lock().expect("no holder of the lock panics");
         replies.push(reply);
         format!("{}.{}", self.inbox, replies.len() - 1).into()
     }
 
     fn worker_of(&self, answer: &Message) -> Option<Subject> {
         let number: usize = answer.subject.rsplit('.').next()?.parse().ok()?;
-        self.replies.lock().expect("who holds the lock does not panic").get(number).cloned()
+        self.replies.lock().expect("no holder of the lock panics").get(number).cloned()
     }
 
     fn send(self: &Arc<Self>, message: Message, to: Subject, reply: Option<Subject>) {
@@ -122,12 +121,12 @@ impl Ways {
         }
     }
 
-    /// After which times a message arrives, once or twice or never.
+    /// The delays of a message's arrivals: none, one or two.
     fn arrivals(&self) -> Vec<Duration> {
         if self.heals.load(Ordering::Relaxed) {
             return vec![Duration::ZERO];
         }
-        let mut dice = self.dice.lock().expect("who holds the lock does not panic");
+        let mut dice = self.dice.lock().expect("no holder of the lock panics");
         if dice.chance(self.faults.lost) {
             return Vec::new();
         }

@@ -3,19 +3,19 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold what tools made.
+/// Folders with generated files.
 const MADE: [&str; 2] = ["target", ".git"];
 
-/// Where the workspace begins.
+/// The root of the workspace.
 ///
 /// # Panics
-/// If this package has left it.
+/// If this package is not in the workspace.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A file and what is in it.
+/// A file and its content.
 #[derive(Clone, Debug)]
 pub struct File {
     /// Its path from the root, with `/`.

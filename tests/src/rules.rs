@@ -1,15 +1,15 @@
-//! Limits that are changed while schedulers run, as people do it.
+//! Limits that people change while schedulers run.
 
 use crate::process::{Program, run};
 use async_nats::jetstream::{self, kv};
 use rampmeter_nats_server::Server;
 use tempfile::NamedTempFile;
 
-/// What a command has said: its exit code, and standard output and standard error together.
+/// The output of a command: its exit code, and standard output and standard error together.
 pub type Said = (Option<i32>, String);
 
-/// `rampmeter apply` with a file of this text, called `rules.toml` in what it says, and these
-/// arguments.
+/// `rampmeter apply` with these arguments and a file with this text, which its output calls
+/// `rules.toml`.
 ///
 /// # Panics
 /// If it can't be run.
@@ -34,7 +34,7 @@ async fn said(program: Program, nats: &Server, arguments: &[&str]) -> Said {
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
-/// The bucket with the rules of schedulers with the usual prefix.
+/// The bucket with the rules of schedulers that have the default prefix.
 ///
 /// # Panics
 /// If there is none yet.
@@ -43,7 +43,7 @@ pub async fn bucket(nats: &Server) -> kv::Store {
     jetstream::new(client).get_key_value("rampmeter-rules").await.unwrap()
 }
 
-/// Writes rules past everything that checks them, and says which revision that is.
+/// Writes rules without any check, and returns their revision.
 ///
 /// # Panics
 /// If the store does not take them.

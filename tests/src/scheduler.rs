@@ -13,7 +13,7 @@ pub fn configuration(nats_url: &str, resources: &str) -> String {
     format!("[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}")
 }
 
-/// A scheduler of `resources` that leads them or stands by.
+/// A scheduler of `resources`, which leads them or stands by.
 ///
 /// # Panics
 /// If it can't start.
@@ -23,7 +23,7 @@ pub async fn start(nats: &Server, resources: &str) -> Running {
     running
 }
 
-/// The same, which may not have taken its resources over yet.
+/// The same, which may not have taken over yet.
 ///
 /// # Panics
 /// If it can't start.
@@ -31,7 +31,7 @@ pub async fn begin(nats: &Server, resources: &str) -> Running {
     try_begin(&configuration(nats.url(), resources)).await.unwrap()
 }
 
-/// A scheduler with this configuration, which may not have taken its resources over yet.
+/// A scheduler with this configuration, which may not have taken over yet.
 ///
 /// # Errors
 /// What keeps it from starting.
@@ -43,10 +43,10 @@ pub async fn try_begin(text: &str) -> anyhow::Result<Running> {
     serve::start(config).await
 }
 
-/// Hands over.
+/// Stops the scheduler with a hand-over.
 ///
 /// # Panics
-/// If that takes longer than it may.
+/// If that takes longer than allowed.
 pub async fn stop(running: Running) {
     running.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! nats-servers that run what `deploy/nats` ships, on free ports.
+//! nats-servers with the configuration of `deploy/nats`, on free ports.
 
 use crate::cluster::{Cluster, Seat, impatient};
 use crate::nats;
@@ -9,11 +9,11 @@ use rampmeter_nats_server::{Configuration, Options, Server};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// The users there, and where each may be answered.
+/// The users of that configuration, and the inboxes for their answers.
 pub const USERS: [(&str, &str); 3] =
     [("worker", "_INBOX_worker"), ("operator", "_INBOX"), ("scheduler", "_INBOX_scheduler")];
 
-/// Where a file of `deploy/nats` is.
+/// The path of a file of `deploy/nats`.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
     root().join("deploy/nats").join(name)
@@ -36,7 +36,7 @@ pub async fn single_with_jobs() -> (TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["single.conf", "jetstream.conf", "accounts.conf"] {
         let text = std::fs::read_to_string(path(name)).unwrap();
-        // What is written there for whoever has jobs.
+        // Uncomments the lines for jobs.
         std::fs::write(folder.path().join(name), text.replace("# \"", "\"")).unwrap();
     }
     let configuration = Configuration::File(folder.path().join("single.conf"));
@@ -55,7 +55,7 @@ pub async fn cluster() -> Cluster {
     cluster
 }
 
-/// What a node in `seat` is told in environment variables, beside its store.
+/// The environment variables of a node in `seat`, beside its store.
 #[must_use]
 pub fn variables(seat: &Seat) -> Vec<(String, String)> {
     let routes = seat.routes.map(|route| format!("nats://route:{}@{route}", password("route")));
@@ -69,7 +69,7 @@ pub fn variables(seat: &Seat) -> Vec<(String, String)> {
     passwords().into_iter().chain(of_node).collect()
 }
 
-/// What every server is told of the users.
+/// The environment variables with the users' passwords.
 #[must_use]
 pub fn passwords() -> Vec<(String, String)> {
     let variable = |user: &str| (format!("NATS_{}_PASSWORD", user.to_uppercase()), password(user));
@@ -82,7 +82,7 @@ pub fn url(server: &Server, user: &str) -> String {
     server.url().replace("nats://", &format!("nats://{user}:{}@", password(user)))
 }
 
-/// How `user` connects, with answers where they may come to.
+/// How `user` connects, with its answers in its own inboxes.
 ///
 /// # Panics
 /// If there is no such user.
@@ -92,7 +92,7 @@ pub fn login(user: &str) -> ConnectOptions {
     ConnectOptions::with_user_and_password(user.to_owned(), password(user)).custom_inbox_prefix(inbox)
 }
 
-/// The configuration of a scheduler of `resources` that finds its server at `url`.
+/// The configuration of a scheduler of `resources` whose server is at `url`.
 #[must_use]
 pub fn configuration(url: &str, resources: &str) -> String {
     let nats = "[nats]\ninbox_prefix = \"_INBOX_scheduler\"";

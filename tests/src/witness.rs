@@ -1,4 +1,4 @@
-//! Who listens to everything that schedulers answer, beside the workers and without being one.
+//! A listener to all answers of schedulers, which is no worker itself.
 
 use crate::patience::until;
 use async_nats::Message;
@@ -11,21 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Messages of two schedulers may reach two listeners in different orders when they are as close as
-/// this.
+/// Two schedulers' messages that are this close may reach two listeners in different orders.
 const SAME_MOMENT: Span = Span::from_millis(100);
-/// What the subjects begin with that clients are answered on.
+/// The beginning of the subjects for answers to clients.
 const INBOXES: &str = "_INBOX.";
 const RECONNECT: Duration = Duration::from_millis(5);
 
-/// Something that a scheduler said.
+/// A message of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Sighting {
-    /// When it was heard.
+    /// When it arrived.
     pub at: Time,
-    /// In which epoch it was said.
+    /// Its epoch.
     pub epoch: u64,
-    /// The inbox of the connection that it was said to; none for events.
+    /// The inbox of the connection that it answers; `None` for events.
     inbox: Option<String>,
     /// The permit that it grants, if it is a grant.
     pub granted: Option<String>,
@@ -40,7 +39,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Listens to what is answered and announced on the server at `nats_url`.
+    /// Listens to answers and events on the server at `nats_url`.
     ///
     /// # Panics
     /// If the server refuses.
@@ -61,20 +60,20 @@ impl Witness {
         Witness { clock, seen, _listening: listening }
     }
 
-    /// All that was heard.
+    /// All messages so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Sighting> {
         lock(&self.seen).clone()
     }
 
-    /// The highest epoch that was heard of.
+    /// The highest epoch so far.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         lock(&self.seen).iter().map(|sighting| sighting.epoch).max().unwrap_or(0)
     }
 
-    /// How long after `since` a scheduler of a higher epoch than `epoch` was heard for the first
-    /// time, and how long after it the first grant came.
+    /// How long after `since` the first message of an epoch above `epoch` came, and its first
+    /// grant.
     ///
     /// # Panics
     /// If there is none within the patience of tests.
@@ -91,7 +90,7 @@ impl Witness {
         Takeover { heard: heard.map_or(granted, |at| at.since(since)), granted }
     }
 
-    /// The first grant after `since`, as time after it.
+    /// How long after `since` the first grant came.
     ///
     /// # Panics
     /// If there is none within the patience of tests.
@@ -99,7 +98,7 @@ impl Witness {
         until("somebody grants", async || self.first_grant_since(since)).await.since(since)
     }
 
-    /// When the first grant after `since` came, if one did.
+    /// When the first grant after `since` came, if there was one.
     #[must_use]
     pub fn first_grant_since(&self, since: Time) -> Option<Time> {
         let seen = lock(&self.seen);
@@ -107,7 +106,7 @@ impl Witness {
         after.filter(|sighting| sighting.granted.is_some()).last().map(|sighting| sighting.at)
     }
 
-    /// How many answers of epochs before `epoch` came after `since`.
+    /// How many answers of epochs below `epoch` came after `since`.
     #[must_use]
     pub fn answers_of_before(&self, epoch: u64, since: Time) -> usize {
         let seen = lock(&self.seen);
@@ -115,7 +114,7 @@ impl Witness {
         after.filter(|sighting| sighting.inbox.is_some() && sighting.epoch < epoch).count()
     }
 
-    /// The longest time without any grant that ended after `from`, up to now.
+    /// The longest time without any grant that ended after `from`, until now.
     #[must_use]
     pub fn longest_gap(&self, from: Time) -> Span {
         let seen = lock(&self.seen);
@@ -125,8 +124,8 @@ impl Witness {
         times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(Span::ZERO)
     }
 
-    /// Grants to connections that had been answered in a higher epoch before, and those of `used`
-    /// that nobody granted in time.
+    /// Grants to connections that had been answered in a higher epoch before. Also those of `used`
+    /// that no scheduler granted in time.
     #[must_use]
     pub fn late_answers(&self, used: &BTreeSet<String>) -> LateAnswers {
         let (mut late, mut in_time) = (BTreeSet::new(), BTreeSet::new());
@@ -143,10 +142,10 @@ impl Witness {
     }
 }
 
-/// How long a change of leader took.
+/// The duration of a change of leaders.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
-    /// Until the successor was first heard.
+    /// Until the successor's first message.
     pub heard: Span,
     /// Until its first grant.
     pub granted: Span,
@@ -155,17 +154,17 @@ pub struct Takeover {
 /// Answers of leaders that had been replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateAnswers {
-    /// Permits that they granted.
+    /// The permits that they granted.
     pub seen: usize,
-    /// Those that a worker used although nobody else had granted them.
+    /// Those that a worker used although no other leader had granted them.
     pub acted_upon: usize,
 }
 
-/// The epoch that a connection has heard of.
+/// The highest epoch that a connection was answered in.
 #[derive(Default)]
 struct KnownEpoch {
     epoch: u64,
-    /// The highest so far, and since when.
+    /// The highest epoch so far, and since when.
     newest: (u64, Time),
 }
 
@@ -183,10 +182,11 @@ impl KnownEpoch {
 }
 
 fn lock(seen: &Mutex<Vec<Sighting>>) -> MutexGuard<'_, Vec<Sighting>> {
-    seen.lock().expect("who holds the lock does not panic")
+    seen.lock().expect("no holder of the lock panics")
 }
 
-/// Inboxes carry other things too; whatever has an epoch is of a scheduler. Zero is nobody's.
+/// Inboxes carry other messages too; only those of schedulers have an epoch. No scheduler has epoch
+/// zero.
 fn read(at: Time, message: &Message) -> Vec<Sighting> {
     let one_or_many = match serde_json::from_slice(&message.payload) {
         Ok(Value::Array(answers)) => answers,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn grant(ms: u64, epoch: u64, id: &str) -> Sighting {
-        // Those of capitals are of another connection.
+        // Permits with capital letters belong to another connection.
         let inbox = if id < "a" { "other" } else { "one" };
         Sighting { at: at(ms), epoch, inbox: Some(inbox.to_owned()), granted: Some(id.to_owned()) }
     }

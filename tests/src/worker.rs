@@ -10,10 +10,10 @@ use rampmeter_protocol::status::{LimitStatus, Status};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A request that meets a leader or a server in the door may stay without an answer.
+/// A request that meets a stopping leader or server may stay without an answer.
 const LOST: Duration = Duration::from_secs(1);
 
-/// A connection, and the resource that it asks for.
+/// A connection, and the resource of its requests.
 #[derive(Clone, Debug)]
 pub struct Worker {
     client: async_nats::Client,
@@ -49,11 +49,11 @@ impl Worker {
         format!("rampmeter.{what}.{}", self.resource)
     }
 
-    /// The one answer to `request` for a permit. Who is told to ask again at once does so: whoever
-    /// leads has been away.
+    /// The only answer to `request` for a permit. If the answer says to ask again at once, the
+    /// request is repeated, since no leader knew it.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no answer.
     pub async fn ask(&self, request: Value) -> Value {
         let asking = async {
             loop {
@@ -63,7 +63,7 @@ impl Worker {
                 }
             }
         };
-        within("an answer from one who leads", asking).await
+        within("an answer from a leader", asking).await
     }
 
     /// The answer to `settle`, sent as a request.
@@ -82,7 +82,7 @@ impl Worker {
         self.send(what, payload).await.next().await
     }
 
-    /// Sends any payload; the answers are to be taken from what this returns.
+    /// Sends any payload, and returns its answers.
     ///
     /// # Panics
     /// If it can't be sent.
@@ -93,9 +93,9 @@ impl Worker {
         answers
     }
 
-    /// Sends any payload whose answers are to come where those of an earlier one come: messages of
-    /// one connection are answered in their order, so that what comes before this one's answer is
-    /// all that the earlier ones got at once.
+    /// Sends any payload whose answers come to the inbox of an earlier one. Answers keep the order
+    /// of messages on one connection. All immediate answers to the earlier payload precede this
+    /// one's.
     ///
     /// # Panics
     /// If it can't be sent.
@@ -103,7 +103,7 @@ impl Worker {
         self.client.publish_with_reply(self.subject(what), answers.inbox.clone(), payload.into()).await.unwrap();
     }
 
-    /// Sends any payload and wants no answer.
+    /// Sends any payload without a reply subject.
     ///
     /// # Panics
     /// If it can't be sent.
@@ -111,19 +111,18 @@ impl Worker {
         self.client.publish(self.subject(what), payload.into()).await.unwrap();
     }
 
-    /// How the resource is doing.
+    /// The resource's status.
     ///
     /// # Panics
-    /// If nobody says.
+    /// If there is no answer.
     pub async fn status(&self) -> Status {
         serde_json::from_slice(&self.request("status", "").await.payload).unwrap()
     }
 
-    /// How the resource is doing, once somebody leads it: nobody does right after a leader has
-    /// gone.
+    /// The resource's status, as soon as it has a leader: right after a leader's end it has none.
     ///
     /// # Panics
-    /// If nobody ever does.
+    /// If it never gets a leader.
     pub async fn status_of_leader(&self) -> Status {
         until("somebody leads", async || {
             let answer = tokio::time::timeout(LOST, self.request("status", "")).await.ok()?;
@@ -132,10 +131,10 @@ impl Worker {
         .await
     }
 
-    /// The answer to a question of why somebody waits.
+    /// The answer to a question why a request waits.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the answer is no explanation.
     pub async fn explanation(&self, question: &str) -> Explanation {
         serde_json::from_slice(&self.request("explain", question.to_owned()).await.payload).unwrap()
     }
@@ -157,7 +156,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The next one.
+    /// The next answer.
     ///
     /// # Panics
     /// If none comes.
@@ -165,7 +164,7 @@ impl Answers {
         within("an answer", self.answers.next()).await.expect("the connection is open")
     }
 
-    /// The content of the next one.
+    /// The content of the next answer.
     ///
     /// # Panics
     /// If none comes.
@@ -177,7 +176,7 @@ impl Answers {
 /// The content of an answer.
 ///
 /// # Panics
-/// If it is not JSON, as when nobody is there to answer.
+/// If it is not JSON, such as *no responders*.
 #[must_use]
 pub fn body(message: &Message) -> Value {
     assert_eq!(message.status, None, "{} is not answered by a scheduler", message.subject);

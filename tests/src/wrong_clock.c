@@ -1,4 +1,5 @@
-/* Preloaded into a process, sets its clock of the day off by WRONG_CLOCK_SECONDS. How time passes stays as it is. */
+/* A process that preloads this has a clock of the day that is wrong by WRONG_CLOCK_SECONDS. Its
+   monotonic clock stays right. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

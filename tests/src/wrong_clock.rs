@@ -1,15 +1,14 @@
-//! Processes whose clock of the day is wrong, as on hosts that nobody keeps in step.
+//! Processes whose clock of the day is wrong, as on hosts without time synchronisation.
 
 use crate::patience::within;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// What replaces the system's clock.
+/// The source of the library that replaces the system's clock.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wrong_clock.c");
 
-/// A library that sets the clock of the day off in whatever process it is loaded into before all
-/// others.
+/// A library that offsets the clock of the day in a process that loads it before all others.
 pub struct WrongClock {
     folder: TempDir,
 }
@@ -28,10 +27,11 @@ impl WrongClock {
         clock
     }
 
-    /// The environment of a process whose clock is so many seconds fast; a negative one is slow.
+    /// The environment of a process whose clock is fast by this many seconds; a negative number
+    /// means slow.
     ///
     /// # Panics
-    /// If the folder for temporary files has no name in UTF-8.
+    /// If the path of the folder for temporary files is not UTF-8.
     #[must_use]
     pub fn fast_by(&self, seconds: i64) -> [(&'static str, String); 2] {
         let library = self.library().into_os_string().into_string().unwrap();

@@ -14,7 +14,7 @@ pub const MAX_KEY_LABELS: usize = 4;
 /// ```
 /// use rampmeter_scheduler_core::policy::applies::{Applies, Pattern};
 ///
-/// Each Discord server has a rate window of its own.
+/// // Each Discord server has a rate window of its own.
 /// let per_server = Applies {
 ///     matching: [("route".to_owned(), Pattern::Prefix("/guilds/".to_owned()))].into(),
 ///     key: vec!["guild".to_owned()],

@@ -1,4 +1,4 @@
-//! In which buckets the calls of whom belong.
+//! Which calls share a bucket.
 
 use crate::cost::amount_of;
 use crate::world::World;
@@ -8,8 +8,8 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern};
 use std::collections::BTreeMap;
 
-/// The buckets of all limits. Limits in shadow mode hold nobody up and have none; nor have those of
-/// a group or with regular expressions, which the judge does not understand.
+/// The buckets of all limits. Shadow limits delay no call and have none. Neither have limits of a
+/// group or with regular expressions, which the judge does not understand.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
     /// By worker and limit.
@@ -33,7 +33,7 @@ impl<'a> Buckets<'a> {
         Buckets { limits, numbers }
     }
 
-    /// What a worker's call takes from a limit, and from which of its buckets; none where it takes
+    /// What a worker's call takes from a limit, and from which of its buckets; `None` if it takes
     /// nothing.
     pub(super) fn charge(&self, limit: usize, worker: usize, cost: &Cost<'_>) -> Option<(usize, Amount)> {
         let bucket = self.numbers[worker][limit]?;
@@ -41,13 +41,13 @@ impl<'a> Buckets<'a> {
         (amount > Amount::ZERO).then_some((bucket, amount))
     }
 
-    /// The limits that a worker's call takes something from.
+    /// The limits that charge a worker's call.
     pub(super) fn charged(&self, worker: usize, cost: &Cost<'_>) -> Vec<usize> {
         (0..self.limits.len()).filter(|limit| self.charge(*limit, worker, cost).is_some()).collect()
     }
 }
 
-/// The values that name a bucket; none where the limit is not for such a call.
+/// The values that name a bucket; `None` if the limit does not match the call.
 fn key(applies: &Applies, labels: &Labels<'_>) -> Option<Vec<String>> {
     let holds = |(label, pattern): (&String, &Pattern)| labels.get(label).is_some_and(|value| holds(pattern, value));
     if applies.group.is_some() || !applies.matching.iter().all(holds) {

@@ -1,4 +1,4 @@
-//! Never more is held of a limit than it has.
+//! Calls in flight never hold more of a limit than it has.
 
 use super::room::Room;
 use rampmeter_protocol::amount::Amount;
@@ -6,11 +6,11 @@ use rampmeter_protocol::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a call holds, from a time on and before another.
+/// What a call holds: from the first time until before the second.
 pub(super) type Holding = (Time, Time, Amount);
 
-/// Of what is held, by when it began: if that is once more than there is room for, how much more,
-/// in millionths, and when.
+/// Takes holdings in the order of their beginnings. If they once exceed the room: by how many
+/// millionths, and when.
 pub(super) fn excess(room: Room, holdings: impl Iterator<Item = Holding>) -> Option<(i128, Time)> {
     let (mut held, mut ends) = (0, BinaryHeap::new());
     for (from, until, amount) in holdings.filter(|(from, until, _)| from < until) {

@@ -1,4 +1,4 @@
-//! Nobody takes more of a limit than it has, by key where it has keys.
+//! Calls and grants take no more of a limit than it has, for each key.
 
 use super::buckets::Buckets;
 use super::room::Room;
@@ -10,31 +10,30 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What somebody took.
+/// What one call took.
 #[derive(Clone, Copy)]
 struct Use<'a> {
     worker: usize,
     cost: &'a Cost<'static>,
-    /// When.
+    /// When it was taken.
     at: Time,
-    /// From when on it had leave to be in flight.
+    /// The start of its leave to be in flight.
     leave: Time,
-    /// When it was over, as far as anybody heard.
+    /// The end of the call, as far as the scheduler heard of it.
     over: Time,
-    /// Whether it took more than a place in flight: it was neither given back nor rejected.
+    /// Whether it took tokens: the permit was not returned and the call was not rejected.
     counts: bool,
     /// Whether a call was made.
     made: bool,
 }
 
-/// Checks calls that the upstream served, as it saw them.
+/// Checks calls that the upstream served, by the times of their arrival.
 pub(super) fn check_calls(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
     check(buckets, "calls", Room::upstream, calls.map(|call| Use::served(outcome, call)).collect())
 }
 
-/// Checks starts that were granted. One that was given back has taken nothing, and neither has a
-/// call that was rejected.
+/// Checks starts that were granted. A returned permit and a rejected call have taken nothing.
 pub(super) fn check_starts(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     let calls = || outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
     let made: BTreeSet<usize> = calls().filter_map(|call| call.request).collect();
@@ -67,7 +66,7 @@ fn check(
     Ok(())
 }
 
-/// If more of one bucket is taken than there is room for: how much more, in millionths, and when.
+/// If the uses of one bucket exceed its room: by how many millionths, and when.
 fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> Option<(i128, Time)> {
     uses.retain(|(one, _)| one.concerns(limit));
     uses.sort_by_key(|(one, _)| one.at);
@@ -113,8 +112,8 @@ impl<'a> Use<'a> {
         Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
     }
 
-    /// Whether it is looked at: calls in flight are, whatever becomes of them, and what was never
-    /// made begins no window.
+    /// Whether this use counts. Calls in flight always count; a call that was never made begins no
+    /// window.
     fn concerns(&self, limit: &LimitSpec) -> bool {
         match &limit.algorithm {
             Algorithm::Concurrency => true,

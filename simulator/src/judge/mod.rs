@@ -1,4 +1,4 @@
-//! Checks what happened, without a line of the core.
+//! Checks the outcome of a world without a line of the core.
 
 mod buckets;
 mod holdings;
@@ -17,9 +17,9 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::Time;
 
-/// Checks a world that has run under [late binding](crate::strategy::Strategy::LateBinding),
-/// against an upstream that enforces just what is configured, on a network that loses nothing:
-/// nobody is answered 429, and [all that holds everywhere](judge_grants).
+/// Checks a world that ran under [late binding](crate::strategy::Strategy::LateBinding). Its
+/// upstream enforces exactly what is configured, and its network loses nothing. No call may be
+/// answered 429, and [the rules for every world](judge_grants) hold.
 ///
 /// # Errors
 /// The first violation.
@@ -33,9 +33,9 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     judge_grants(world, outcome)
 }
 
-/// Checks what was granted, whatever network and upstream made of it: nowhere more starts than a
-/// limit has for them, no call before its time, nobody passed by who is less urgent, clients that
-/// both wait served evenly, everybody served but for whom a quota was spent that is never reset.
+/// Checks grants, whatever network and upstream did. No limit has more starts than it can pay, and
+/// no call is early. No less urgent request passes another, and clients that both wait are served
+/// evenly. Every request is served, unless it needs a spent quota that never resets.
 ///
 /// # Errors
 /// The first violation.
@@ -48,7 +48,7 @@ pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     check_served(world, outcome)
 }
 
-/// Nothing starts before its time.
+/// No call is made before its start.
 fn check_times(outcome: &Outcome) -> Result<(), Violation> {
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls) {
         let granted = call.request.and_then(|request| outcome.requests[request].granted);
@@ -59,12 +59,12 @@ fn check_times(outcome: &Outcome) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Nobody waits for ever. A call whose worker died before it had the answer is made again.
+/// No request waits for ever. If a worker dies before it has its answer, the call is made again.
 fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let ended = |until: Time| world.until.min(until) < Time::NEVER;
-    for (fleet, fared) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
-        let (made, wanted) = (fared.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
-        if made + (fared.given_up as usize) < wanted {
+    for (fleet, result) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
+        let (made, wanted) = (result.ok(), fleet.workers * fleet.calls.unwrap_or(0) as usize);
+        if made + (result.given_up as usize) < wanted {
             return Err(Violation::Unserved { fleet: fleet.name.clone(), made, wanted });
         }
     }
@@ -72,7 +72,7 @@ fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
 }
 
 impl Request {
-    /// Whether it waited at `time`, in line.
+    /// Whether the request was waiting in the queue at `time`.
     fn waits_at(&self, time: Time) -> bool {
         let ended = self.granted.map(|granted| granted.at).into_iter().chain(self.returned).min();
         self.heard < time && ended.is_none_or(|ended| ended > time)

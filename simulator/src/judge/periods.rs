@@ -1,4 +1,4 @@
-//! No window of time takes more of a limit than it has for each.
+//! No window takes more of a limit than the limit has for one window.
 
 use super::room::Room;
 use jiff::Timestamp;
@@ -7,11 +7,11 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::Alignment;
 
-/// The same for all times in a window.
+/// A value that is the same for all times in one window.
 pub(super) type Window = [i64; 3];
 
-/// The window that `at` is in, where others begin than with their first call; there is one for ever
-/// where there is no alignment. Time begins in 1970.
+/// The window of `at`, for windows that do not begin with their first call. Without an alignment
+/// one window lasts for ever. The origin of time is the beginning of 1970.
 pub(super) fn window(alignment: Option<&Alignment>, period: Span, at: Time) -> Window {
     match alignment {
         None | Some(Alignment::FirstUse) => [0; 3],
@@ -30,7 +30,7 @@ fn day(zone: &TimeZone, at: Time) -> Window {
     [date.year().into(), date.month().into(), date.day().into()]
 }
 
-/// If a window has more than there is room for: how much more, in millionths, and when.
+/// If a window has more than its room: by how many millionths, and when.
 pub(super) fn excess(
     alignment: Option<&Alignment>,
     period: Span,

@@ -1,4 +1,4 @@
-//! Nobody is refused for a quota that is not spent.
+//! No request is refused for a quota that is not spent.
 
 use super::Violation;
 use super::buckets::Buckets;
@@ -10,9 +10,9 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// With what others had been granted in this period, a refused request would have taken too much.
-/// What others wait for is no reason, for they may never take it. A reservation is answered at once,
-/// and gets nothing that others wait for of a quota without resets.
+/// The quota has to lack room for a refused request beside the grants of its period. Waiting
+/// requests do not count, because they may never take it. A reservation is answered at once, and
+/// gets nothing of a quota without resets that waiting requests need.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -46,18 +46,18 @@ fn is_spent(
     begun_empty || Room::given_out(limit).excess(taken + i128::from(cost.micros()), calls + 1).is_some()
 }
 
-/// The period of a quota in which somebody was refused.
+/// The period of a quota in which a request was refused.
 struct Period<'a> {
     alignment: Option<&'a Alignment>,
     limit: &'a LimitSpec,
     at: Time,
-    /// Whether what others wait for is taken.
+    /// Whether waiting requests count as grants.
     is_behind_waiting: bool,
 }
 
 impl Period<'_> {
     /// Whether a request takes part of the quota: it was granted a start in this period or a later
-    /// one. What came back at the same time may have come back after the refusal.
+    /// one. A permit that returned at the same time may have returned after the refusal.
     fn counts(&self, request: &Request) -> bool {
         match request.granted.filter(|granted| granted.at <= self.at) {
             Some(granted) => request.returned.is_none_or(|returned| returned >= self.at) && self.reaches(granted.start),
@@ -68,8 +68,8 @@ impl Period<'_> {
         }
     }
 
-    /// Whether what starts at `time` may be in it. One that begins with its first call lasts until
-    /// it has surely ended, whichever call that was.
+    /// Whether a start at `time` may be in the period. A period that begins with its first call
+    /// lasts until it has certainly ended.
     fn reaches(&self, time: Time) -> bool {
         let period = self.limit.period;
         match self.alignment {
@@ -82,5 +82,5 @@ impl Period<'_> {
     }
 }
 
-/// Longer than a call is late.
+/// Longer than any call is late.
 const SURELY: Span = Span::from_secs(1);

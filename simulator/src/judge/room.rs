@@ -10,12 +10,12 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// What the upstream has.
+    /// The room that the upstream has.
     pub(super) fn upstream(limit: &LimitSpec) -> Self {
         Room { capacity: i128::from(limit.capacity.micros()), margin: 0 }
     }
 
-    /// What is given out. Of what is counted, nothing is held back unless that is said.
+    /// The room that the scheduler gives out. Counted limits hold nothing back by default.
     pub(super) fn given_out(limit: &LimitSpec) -> Self {
         let margin = match limit.margin {
             Margin::Auto => 0,
@@ -24,8 +24,8 @@ impl Room {
         Room { margin, ..Room::upstream(limit) }
     }
 
-    /// How much is too much of what so many calls take together, if any is. One that costs more
-    /// than is given out has the limit for itself.
+    /// By how much calls together exceed the room. A call that costs more than the room may have
+    /// the limit to itself.
     pub(super) fn excess(self, taken: i128, calls: usize) -> Option<i128> {
         let room = if calls == 1 { self.capacity } else { self.capacity - self.margin };
         Some(taken - room).filter(|excess| *excess > 0)

@@ -1,15 +1,15 @@
-//! No span of time takes more of a bucket than it holds and refills.
+//! No span of time takes more of a bucket than its stock and its refill.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
-/// In any window of length T no more than capacity + rate · T: calls that began with a full bucket
-/// would have emptied it. If there is a window with more: how much more, in millionths, and its
-/// end.
+/// Any window of length T has at most capacity + rate · T. A window with more would have emptied a
+/// full bucket. The result says by how much the largest excess exceeds this, and when its window
+/// ends.
 pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
-    // Everything times the period, so that nothing is rounded.
+    // Amounts are multiplied by the period, so no rounding occurs.
     let (mut sum, mut lowest) = (0, i128::MAX);
     for (at, amount) in taken {
         let refilled = capacity * i128::from(at.nanos());

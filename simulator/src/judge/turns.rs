@@ -1,4 +1,4 @@
-//! Who is served before whom.
+//! Urgent classes go first, and clients get equal shares.
 
 use super::Violation;
 use super::buckets::Buckets;
@@ -10,9 +10,9 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
-/// Whoever waits for the same limits, is at least as cheap, leaves no more to others and is more
-/// urgent, goes first. Beside reservations there may be gaps in which others start meanwhile,
-/// without any harm to the first in line, who does not fit.
+/// Of two requests that wait for the same limits, the more urgent goes first if it costs no more
+/// and leaves no more headroom. Beside reservations there may be gaps that the first request does
+/// not fit into. Another request may use such a gap.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
@@ -29,10 +29,9 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
     Ok(())
 }
 
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class both wait,
-/// for the same limits, neither gets ahead of the other by more than the largest call of each, by
-/// weight. Where some calls cost more of a window than others, those that fit into what is left of
-/// it have more than their share.
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1997). While two clients of a class both wait
+/// for the same limits, their weighted service differs by at most one largest call of each. If
+/// costs in a window differ, small calls use the rest of the window and get more than their share.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
@@ -69,7 +68,8 @@ fn waiting<'a>(world: &World, outcome: &'a Outcome) -> Vec<&'a Request> {
     outcome.requests.iter().filter(|request| waits_in_turn(world, request)).collect()
 }
 
-/// Reservations are promised at once, and who starves is promoted: neither waits for its turn.
+/// A reservation is promised at once, and a starving request is promoted: neither waits for its
+/// turn.
 fn waits_in_turn(world: &World, request: &Request) -> bool {
     let class = world.resource.classes.get(request.class.index());
     let (_, fleet) = world.fleet_of(request.worker);
@@ -88,9 +88,8 @@ fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Requ
         && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// Whether it is held up by one of its own class, or of a more urgent one, that costs more of the
-/// calls in flight: what is left of them, and would not do for that one, is of use to other
-/// classes.
+/// Whether a request of its own or a more urgent class holds it up, because that one needs more
+/// calls in flight. The rest of the room is too little for that one, so other classes may use it.
 fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
     let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
     let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
@@ -103,7 +102,7 @@ fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) 
     )
 }
 
-/// One client of a class, all of whose calls need the same limits, which everybody shares.
+/// One client of a class, all of whose calls need the same shared limits.
 struct Client {
     name: String,
     weight: f64,
@@ -123,8 +122,8 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 }
 
 impl Client {
-    /// Nothing for one whose calls differ in what they need, may be held up by what others do not
-    /// need, do not wait for their turn, keep a place from before, or were given back or refused.
+    /// `None` for a client whose calls need different limits, may wait for other limits, or do not
+    /// wait for their turn. Also for one that keeps a place, or had a permit returned or refused.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,
@@ -156,7 +155,7 @@ impl Client {
     }
 }
 
-/// When one was first too far ahead, while both have waited without a break.
+/// When one client first got too far ahead, while both waited without a break.
 fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client; 2]) -> Option<Time> {
     let most = pair[0].largest + pair[1].largest;
     let (mut lead, mut least, mut greatest) = (0.0, 0.0, 0.0);

@@ -13,54 +13,54 @@ pub enum Violation {
     Overdrawn {
         /// The limit.
         limit: String,
-        /// Calls, or the starts that were granted.
+        /// What took it: calls, or granted starts.
         what: &'static str,
-        /// What was too much, in millionths of its unit, rounded down.
+        /// The excess in millionths of its unit, rounded down.
         too_much: i128,
-        /// When it was too much.
+        /// When the limit was exceeded.
         at: Time,
     },
-    /// Somebody was refused for a quota that was not spent.
+    /// A request was refused for a quota that was not spent.
     #[error("worker {worker} was refused at {at}, though quota `{limit}` was not spent")]
     Refused {
         /// The quota.
         limit: String,
-        /// Who.
+        /// The worker.
         worker: usize,
-        /// When.
+        /// When it was refused.
         at: Time,
     },
     /// A call was made before its time.
     #[error("worker {worker} called at {at}, and was permitted to at {start}")]
     Early {
-        /// Who.
+        /// The worker.
         worker: usize,
         /// When the call reached the upstream.
         at: Time,
-        /// When it was to be made.
+        /// The start that was granted.
         start: Time,
     },
-    /// One was served before a more urgent one that waited already and cost no more.
-    #[error("worker {passed} was passed at {at} by worker {by}, who is less urgent and costs as much")]
+    /// A request was served before a more urgent one that waited already and cost no more.
+    #[error("worker {passed} was passed at {at} by worker {by}, whose call is less urgent and costs as much")]
     Passed {
-        /// Who was more urgent.
+        /// The worker with the more urgent request.
         passed: usize,
-        /// Who was served.
+        /// The worker that was served.
         by: usize,
         /// When.
         at: Time,
     },
-    /// Of two clients that both waited all the time one got ahead by more than a call of each.
+    /// Two clients both waited all the time, and one got ahead by more than a call of each.
     #[error("in class {class} clients `{clients:?}` drew apart by more than a call of each, until {until}")]
     Unfair {
         /// The class, counted from the most urgent.
         class: usize,
         /// The clients.
         clients: [String; 2],
-        /// When it was too much.
+        /// When the difference was too large.
         until: Time,
     },
-    /// Somebody waited for ever, or was refused for no good reason.
+    /// A request waited for ever, or was refused without a reason.
     #[error("fleet `{fleet}` made {made} of {wanted} calls")]
     Unserved {
         /// The fleet.

@@ -1,11 +1,11 @@
-//! How workers get leave to call.
+//! How workers get permission to call.
 
 use super::Run;
-use crate::gate::Gate;
-use crate::happening::Happening;
+use crate::permit_source::PermitSource;
 use crate::simulated_scheduler::{ReplyTo, SimulatedScheduler};
 use crate::strategy::Strategy;
-use crate::worker::{Address, RESOURCE, Stage, Wish};
+use crate::worker::{Address, RESOURCE, Stage, WantedCall};
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -18,39 +18,41 @@ impl Run<'_> {
         let (fleet, mut dice) = (worker.fleet, worker.dice.clone());
         let price = self.prices.draw(fleet, now, &mut dice);
         self.workers[address.worker].dice = dice;
-        self.pursue(now, address.worker, Wish { since: now, price, attempts: 0 });
+        self.seek_permit(now, address.worker, WantedCall { since: now, price, attempts: 0 });
     }
 
     pub(super) fn try_again(&mut self, now: Time, address: Address) {
         let Some(worker) = self.current(address).filter(|worker| worker.has_more()) else { return };
-        if let Some(wish) = worker.advance(worker.ask, Stage::Pausing, Stage::Idle) {
-            self.pursue(now, address.worker, wish);
+        if let Some(wanted) = worker.advance(worker.ask, Stage::Pausing, Stage::Idle) {
+            self.seek_permit(now, address.worker, wanted);
         }
     }
 
-    /// Does what has to be done before the call.
-    pub(super) fn pursue(&mut self, now: Time, number: usize, wish: Wish) {
-        let price = Arc::clone(&wish.price);
+    /// Starts what has to precede a call.
+    pub(super) fn seek_permit(&mut self, now: Time, number: usize, wanted: WantedCall) {
+        let price = Arc::clone(&wanted.price);
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
-        worker.wait(wish);
+        worker.wait(wanted);
         let (address, ask) = (worker.address, worker.ask);
-        let delay = match &mut self.gate {
-            Gate::Scheduler(_) if !fleet.foreign => {
+        let delay = match &mut self.permit_source {
+            PermitSource::Scheduler(_) if !fleet.foreign => {
                 let mode = if self.world.strategy == Strategy::Reserve { Mode::Reserve } else { fleet.mode };
                 worker.ask(now, fleet, mode, &price);
                 return self.poll(now, number);
             }
-            Gate::Counter(_) if !fleet.foreign => {
+            PermitSource::Counter(_) if !fleet.foreign => {
                 let arrives = now + self.world.network.request.draw(&mut self.dice);
-                return self.agenda.note(arrives, Happening::Counted { from: address, ask });
+                return self.agenda.note(arrives, WorldEvent::Counted { from: address, ask });
             }
-            Gate::Shares(shares) if !fleet.foreign => shares[number].take(now, &price.bill),
-            Gate::Open | Gate::Shares(_) | Gate::Counter(_) | Gate::Scheduler(_) => Span::ZERO,
+            PermitSource::Shares(shares) if !fleet.foreign => shares[number].take(now, &price.bill),
+            PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) | PermitSource::Scheduler(_) => {
+                Span::ZERO
+            }
         };
-        self.be_permitted(now, address, ask, delay);
+        self.receive_permit(now, address, ask, delay);
     }
 
-    /// Does what a worker's session wants done.
+    /// Carries out the actions that a worker's session asks for.
     pub(super) fn poll(&mut self, now: Time, number: usize) {
         while let Some(command) = self.workers[number].session.as_mut().and_then(|session| session.poll(now)) {
             self.obey(now, number, command);
@@ -59,7 +61,7 @@ impl Run<'_> {
         let wakes = worker.session.as_ref().and_then(|session| session.next_wakeup());
         if worker.wakes != wakes {
             worker.wakes = wakes;
-            wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), Happening::Woken(worker.address)));
+            wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), WorldEvent::Woken(worker.address)));
         }
     }
 
@@ -69,22 +71,22 @@ impl Run<'_> {
         match command {
             Command::Ask { batch, payload, .. } => {
                 let reply = ReplyTo { to, batch };
-                for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
-                    self.agenda.note(at, Happening::Asked { reply, payload: payload.clone() });
+                for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
+                    self.agenda.note(at, WorldEvent::Asked { reply, payload: payload.clone() });
                 }
             }
             Command::Settle { payload, .. } | Command::Renew { payload, .. } => {
-                for at in self.world.network.carry(&mut self.dice, now, &mut worker.there) {
-                    self.agenda.note(at, Happening::Settled { payload: payload.clone() });
+                for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
+                    self.agenda.note(at, WorldEvent::Settled { payload: payload.clone() });
                 }
             }
             Command::Complete { ask, result: Ok(grant) } => {
                 let delay = grant.start.since(now);
                 worker.hold(grant);
-                self.be_permitted(now, to, ask, delay);
+                self.receive_permit(now, to, ask, delay);
             }
-            Command::Complete { result: Err(denial), .. } => self.be_refused(now, number, &denial),
-            Command::Freeze { freeze, .. } => worker.heed(now, freeze),
+            Command::Complete { result: Err(denial), .. } => self.receive_refusal(now, number, &denial),
+            Command::Freeze { freeze, .. } => worker.return_if_void(now, freeze),
             Command::Unrenewed { .. } => {}
         }
     }
@@ -96,41 +98,41 @@ impl Run<'_> {
     }
 
     pub(super) fn wake_scheduler(&mut self, now: Time) {
-        self.hear(now, |scheduler| scheduler.wake(now));
+        self.with_scheduler(now, |scheduler| scheduler.wake(now));
     }
 
-    /// Has the scheduler do something, and sends what it answers.
-    pub(super) fn hear(&mut self, now: Time, what: impl FnOnce(&mut SimulatedScheduler)) {
-        let Some(scheduler) = self.gate.scheduler_mut() else { return };
+    /// Lets the scheduler handle something, and sends its answers.
+    pub(super) fn with_scheduler(&mut self, now: Time, what: impl FnOnce(&mut SimulatedScheduler)) {
+        let Some(scheduler) = self.permit_source.scheduler_mut() else { return };
         what(scheduler);
         for answer in scheduler.take_answers() {
-            let way = &mut self.workers[answer.to.to.worker].back;
+            let way = &mut self.workers[answer.to.to.worker].from_scheduler;
             for at in self.world.network.carry(&mut self.dice, now, way) {
-                self.agenda.note(at, Happening::Told { reply: answer.to, payload: answer.payload.clone() });
+                self.agenda.note(at, WorldEvent::Told { reply: answer.to, payload: answer.payload.clone() });
             }
         }
-        for news in scheduler.take_news() {
-            self.spread(now, &news.into());
+        for news in scheduler.take_broadcasts() {
+            self.broadcast(now, &news.into());
         }
     }
 
-    /// Sends news to everybody who asks the scheduler.
-    fn spread(&mut self, now: Time, payload: &Arc<[u8]>) {
+    /// Sends a broadcast to every worker that uses the scheduler.
+    fn broadcast(&mut self, now: Time, payload: &Arc<[u8]>) {
         for worker in self.workers.iter_mut().filter(|worker| worker.session.is_some()) {
-            for at in self.world.network.carry(&mut self.dice, now, &mut worker.back) {
-                self.agenda.note(at, Happening::Heard { by: worker.address, payload: Arc::clone(payload) });
+            for at in self.world.network.carry(&mut self.dice, now, &mut worker.from_scheduler) {
+                self.agenda.note(at, WorldEvent::Heard { by: worker.address, payload: Arc::clone(payload) });
             }
         }
     }
 
-    pub(super) fn hear_news(&mut self, now: Time, by: Address, payload: &[u8]) {
+    pub(super) fn receive_broadcast(&mut self, now: Time, by: Address, payload: &[u8]) {
         if let Some(worker) = self.current(by) {
             worker.tell(now, Event::News { resource: RESOURCE, payload });
             self.poll(now, by.worker);
         }
     }
 
-    pub(super) fn be_told(&mut self, now: Time, reply: ReplyTo, payload: &[u8]) {
+    pub(super) fn receive_answer(&mut self, now: Time, reply: ReplyTo, payload: &[u8]) {
         if let Some(worker) = self.current(reply.to) {
             worker.tell(now, Event::Answered { batch: reply.batch, payload });
             self.poll(now, reply.to.worker);
@@ -138,51 +140,51 @@ impl Run<'_> {
     }
 
     pub(super) fn count(&mut self, now: Time, from: Address, ask: AskNumber) {
-        let Some(wish) = self.current(from).and_then(|worker| worker.advance(ask, Stage::Waiting, Stage::Waiting))
+        let Some(wanted) = self.current(from).and_then(|worker| worker.advance(ask, Stage::Waiting, Stage::Waiting))
         else {
             return;
         };
-        if let Gate::Counter(counter) = &mut self.gate {
-            let delay = counter.take(now, &wish.price.bill);
+        if let PermitSource::Counter(counter) = &mut self.permit_source {
+            let delay = counter.take(now, &wanted.price.bill);
             let arrives = now + self.world.network.grant.draw(&mut self.dice);
-            self.agenda.note(arrives, Happening::Permitted { to: from, ask, delay });
+            self.agenda.note(arrives, WorldEvent::Permitted { to: from, ask, delay });
         }
     }
 
-    pub(super) fn be_permitted(&mut self, now: Time, to: Address, ask: AskNumber, delay: Span) {
+    pub(super) fn receive_permit(&mut self, now: Time, to: Address, ask: AskNumber, delay: Span) {
         let Some(worker) = self.current(to) else { return };
         if worker.advance(ask, Stage::Waiting, Stage::Permitted).is_some() {
-            self.agenda.note(now + delay, Happening::Started { by: to, ask });
+            self.agenda.note(now + delay, WorldEvent::Started { by: to, ask });
         }
     }
 
-    /// Comes back when a quota is reset that is spent, and gives the call up where that is never.
-    pub(super) fn be_refused(&mut self, now: Time, number: usize, denial: &Denial) {
+    /// Asks again when the spent quota resets. Without a reset the worker gives the call up.
+    pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;
         match denial {
             Denial::Refused { code: Code::QuotaSpent, retry_after: Some(wait), .. } => {
-                self.come_back(now, number, *wait);
+                self.ask_later(now, number, *wait);
             }
             Denial::Refused { code: Code::QuotaSpent, retry_after: None, .. } => {
                 fleet.given_up += 1;
-                self.be_done(now, number);
+                self.count_call(now, number);
             }
             Denial::Refused { .. }
             | Denial::TimedOut { .. }
             | Denial::Unreachable { .. }
             | Denial::TooManyAsks { .. }
             | Denial::Closed => {
-                self.go_on(now, number);
+                self.finish_call(now, number);
             }
         }
     }
 
-    fn come_back(&mut self, now: Time, number: usize, wait: Span) {
+    fn ask_later(&mut self, now: Time, number: usize, wait: Span) {
         let worker = &mut self.workers[number];
-        if let Some(wish) = worker.advance(worker.ask, Stage::Waiting, Stage::Idle) {
-            worker.pause(wish);
-            self.agenda.note(now + wait, Happening::Paused(worker.address));
+        if let Some(wanted) = worker.advance(worker.ask, Stage::Waiting, Stage::Idle) {
+            worker.pause(wanted);
+            self.agenda.note(now + wait, WorldEvent::Paused(worker.address));
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Calls, and what follows from them.
+//! Calls and their responses.
 
 use super::Run;
 use crate::fleet::Arrivals;
-use crate::happening::Happening;
 use crate::outcome::Call;
 use crate::strategy::Strategy;
 use crate::upstream::Reply;
-use crate::worker::{Address, RESOURCE, Stage, Wish, Worker};
+use crate::worker::{Address, RESOURCE, Stage, WantedCall, Worker};
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 impl Run<'_> {
     pub(super) fn start(&mut self, now: Time, by: Address, ask: AskNumber) {
         let Some(worker) = self.current(by) else { return };
-        if let Some(wish) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
+        if let Some(wanted) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
             let id = worker.id();
-            let request = id.and_then(|id| self.gate.scheduler()?.request(&id));
+            let request = id.and_then(|id| self.permit_source.scheduler()?.request(&id));
             let arrives = now + self.world.network.call.draw(&mut self.dice);
-            let wait = wish.wait(now);
-            self.agenda.note(arrives, Happening::Called { by, ask, wish, wait, request });
+            let wait = wanted.wait(now);
+            self.agenda.note(arrives, WorldEvent::Called { by, ask, wanted, wait, request });
         }
     }
 
@@ -30,65 +30,65 @@ impl Run<'_> {
         now: Time,
         by: Address,
         ask: AskNumber,
-        wish: &Wish,
+        wanted: &WantedCall,
         wait: Span,
         request: Option<usize>,
     ) {
-        let reply = self.upstream.answer(now, &self.workers[by.worker].labels, &wish.price.charge);
+        let reply = self.upstream.answer(now, &self.workers[by.worker].labels, &wanted.price.charge);
         let answered = now + self.world.network.response.draw(&mut self.dice);
-        let (cost, ok) = (Arc::clone(&wish.price.cost), reply.verdict.is_ok());
+        let (cost, ok) = (Arc::clone(&wanted.price.cost), reply.verdict.is_ok());
         let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
         self.outcome.fleets[self.workers[by.worker].fleet].calls.push(call);
-        self.agenda.note(answered, Happening::Answered { to: by, ask, reply });
+        self.agenda.note(answered, WorldEvent::Answered { to: by, ask, reply });
     }
 
-    /// Settles; after a 429 the same is wanted still.
-    pub(super) fn be_answered(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
+    /// Settles the call. After a 429 the worker still wants the same call.
+    pub(super) fn receive_response(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
         let verdict = reply.verdict;
         if verdict.is_ok() {
             self.upstream.finish();
         }
         let Some(worker) = self.current(to) else { return };
-        let Some(wish) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
+        let Some(wanted) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
         settle(worker, now, reply);
         self.poll(now, to.worker);
         match verdict {
-            Ok(()) => self.be_done(now, to.worker),
-            Err(retry_after) => self.pause(now, to, wish, retry_after),
+            Ok(()) => self.count_call(now, to.worker),
+            Err(retry_after) => self.pause(now, to, wanted, retry_after),
         }
     }
 
-    /// Of the calls that it is to make there is one less.
-    pub(super) fn be_done(&mut self, now: Time, number: usize) {
+    /// Counts one call of the worker as made.
+    pub(super) fn count_call(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
-        self.go_on(now, number);
+        self.finish_call(now, number);
     }
 
-    pub(super) fn pause(&mut self, now: Time, address: Address, wish: Wish, retry_after: Option<Span>) {
-        let attempts = wish.attempts + 1;
-        // Strangers know of nobody.
+    pub(super) fn pause(&mut self, now: Time, address: Address, wanted: WantedCall, retry_after: Option<Span>) {
+        let attempts = wanted.attempts + 1;
+        // Strangers know of no scheduler.
         let strategy = if self.fleet(address.worker).foreign { Strategy::BackOff } else { self.world.strategy };
         let pause = strategy.pause(attempts, retry_after, &mut self.dice);
-        self.workers[address.worker].pause(Wish { attempts, ..wish });
-        self.agenda.note(now + pause, Happening::Paused(address));
+        self.workers[address.worker].pause(WantedCall { attempts, ..wanted });
+        self.agenda.note(now + pause, WorldEvent::Paused(address));
     }
 
-    /// One call is done with.
-    pub(super) fn go_on(&mut self, now: Time, number: usize) {
+    /// Finishes one call, and goes on to the next.
+    pub(super) fn finish_call(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
         if fleet.arrivals == Arrivals::Loop {
             let half = Span::from_nanos(fleet.think.nanos() / 2);
             let thought = now + worker.dice.between(half, half + fleet.think);
-            self.agenda.note(thought, Happening::Thought(worker.address));
+            self.agenda.note(thought, WorldEvent::Thought(worker.address));
         } else if worker.is_free() {
             self.take_work(now, number);
         }
     }
 }
 
-/// Tells the scheduler how a call went.
+/// Reports the result of a call to the scheduler.
 fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
     let status = if reply.verdict.is_ok() { 200 } else { 429 };

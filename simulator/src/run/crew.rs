@@ -1,12 +1,12 @@
-//! Workers who come, go and die.
+//! Workers that begin, stop and die.
 
 use super::Run;
 use crate::backlog::Backlog;
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};
-use crate::happening::Happening;
 use crate::outcome::FleetOutcome;
 use crate::worker::{Address, RESOURCE, Stage, Worker};
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{Event, Session};
@@ -17,27 +17,27 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let labels = self.world.labels_of(worker);
-            // Whatever the strategy, everybody wants the same.
+            // Under every strategy all workers want the same calls.
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
-                self.agenda.note(fleet.until, Happening::Stopped { worker });
+                self.agenda.note(fleet.until, WorldEvent::Stopped { worker });
             }
             self.begin(fleet.from, worker);
         }
         let chance = Dice::new(self.world.seed).fork(number as u64);
         let mut backlog = Backlog::new(number, fleet, first..first + fleet.workers, chance);
         if let Some(at) = backlog.first(fleet.from).filter(|at| *at < fleet.until) {
-            self.agenda.note(at, Happening::Arrived { fleet: number });
+            self.agenda.note(at, WorldEvent::Arrived { fleet: number });
         }
         self.backlogs.push(backlog);
     }
 
-    /// Gives a worker all that it needs to live.
+    /// Starts a worker.
     pub(super) fn begin(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
-        if self.gate.scheduler().is_some() && !fleet.foreign {
+        if self.permit_source.scheduler().is_some() && !fleet.foreign {
             let mut session = Session::new(self.dice.number(0, u64::MAX - 1));
             session.handle(now, Event::Connected);
             worker.session = Some(Box::new(session));
@@ -45,23 +45,23 @@ impl Run<'_> {
         if let Some(crashes) = fleet.crashes {
             let at = now + Span::from_nanos(worker.dice.exponential(crashes.every.nanos()));
             if at < crashes.until {
-                self.agenda.note(at, Happening::Crashed(worker.address));
+                self.agenda.note(at, WorldEvent::Crashed(worker.address));
             }
         }
         if fleet.arrivals == Arrivals::Loop {
             let thought = now + worker.dice.between(Span::ZERO, fleet.think);
-            self.agenda.note(thought, Happening::Thought(worker.address));
+            self.agenda.note(thought, WorldEvent::Thought(worker.address));
         }
     }
 
     pub(super) fn arrive(&mut self, now: Time, fleet: usize) {
         if let Some(next) = self.backlogs[fleet].arrive(now, &self.prices) {
-            self.agenda.note(next, Happening::Arrived { fleet });
+            self.agenda.note(next, WorldEvent::Arrived { fleet });
         }
         self.hand_out(now, fleet);
     }
 
-    /// Gives what waits to those who are free.
+    /// Gives waiting work to free workers.
     fn hand_out(&mut self, now: Time, fleet: usize) {
         for worker in self.backlogs[fleet].workers.clone() {
             if self.workers[worker].is_free() && !self.take_work(now, worker) {
@@ -70,15 +70,15 @@ impl Run<'_> {
         }
     }
 
-    /// Whether there was some.
+    /// Gives a worker the next waiting work, and returns whether there was some.
     pub(super) fn take_work(&mut self, now: Time, worker: usize) -> bool {
         let fleet = self.workers[worker].fleet;
-        let Some(wish) = self.backlogs[fleet].waiting.pop_front() else { return false };
-        self.pursue(now, worker, wish);
+        let Some(wanted) = self.backlogs[fleet].waiting.pop_front() else { return false };
+        self.seek_permit(now, worker, wanted);
         true
     }
 
-    /// It finishes a call that it is at, and cancels what it waits for.
+    /// Stops a worker: it finishes its current call and cancels its waiting request.
     pub(super) fn stop(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = Some(0);
@@ -103,7 +103,7 @@ impl Run<'_> {
         let unfinished = worker.die();
         let (address, fleet) = (worker.address, worker.fleet);
         self.backlogs[fleet].take_back(unfinished);
-        self.agenda.note(now + crashes.pause, Happening::Revived(address));
+        self.agenda.note(now + crashes.pause, WorldEvent::Revived(address));
         self.hand_out(now, fleet);
     }
 

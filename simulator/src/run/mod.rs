@@ -9,19 +9,19 @@ use crate::agenda::Agenda;
 use crate::backlog::Backlog;
 use crate::dice::Dice;
 use crate::fleet::Fleet;
-use crate::gate::Gate;
-use crate::happening::Happening;
 use crate::outcome::Outcome;
+use crate::permit_source::PermitSource;
 use crate::price::Prices;
 use crate::upstream::Upstream;
 use crate::worker::{Address, Worker};
 use crate::world::World;
 use crate::world_error::WorldError;
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 
-/// How much happens between two looks at the clock.
+/// The number of events between two reports of progress.
 const WATCHED: u64 = 20_000;
 
 /// A world as it runs.
@@ -29,8 +29,8 @@ pub(crate) struct Run<'a> {
     world: &'a World,
     prices: Prices<'a>,
     dice: Dice,
-    agenda: Agenda<Happening>,
-    gate: Gate,
+    agenda: Agenda<WorldEvent>,
+    permit_source: PermitSource,
     upstream: Upstream,
     workers: Vec<Worker>,
     backlogs: Vec<Backlog>,
@@ -39,7 +39,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl World {
-    /// Whether it can run.
+    /// Checks that the world can run.
     ///
     /// # Errors
     /// As [`World::run`].
@@ -47,7 +47,7 @@ impl World {
         Run::new(self).map(|_| ())
     }
 
-    /// Lets it run.
+    /// Runs the world.
     ///
     /// # Errors
     /// If the resource, its upstream or a fleet is not valid, or the world would never end.
@@ -55,7 +55,7 @@ impl World {
         self.run_watched(|_| ())
     }
 
-    /// Lets it run, and tells `watch` what time it is in it, now and then.
+    /// Runs the world, and tells `watch` its time now and then.
     ///
     /// # Errors
     /// As [`World::run`].
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
             prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
             dice: Dice::new(world.seed),
             agenda: Agenda::new(),
-            gate: Gate::new(world, resource),
+            permit_source: PermitSource::new(world, resource),
             upstream,
             workers: Vec::new(),
             backlogs: Vec::new(),
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Takes what happens next, until nothing does.
+    /// Handles events until none is left.
     pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
         self.plan_upstream();
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
             }
         }
         self.note_unfinished();
-        if let Gate::Scheduler(scheduler) = self.gate {
+        if let PermitSource::Scheduler(scheduler) = self.permit_source {
             (self.outcome.requests, self.outcome.grants) = scheduler.into_record();
         }
         self.outcome
@@ -104,24 +104,24 @@ impl<'a> Run<'a> {
 
     fn note_unfinished(&mut self) {
         for worker in &self.workers {
-            let since = worker.unfinished().map(|wish| (worker.address.worker, wish.since));
+            let since = worker.unfinished().map(|wanted| (worker.address.worker, wanted.since));
             self.outcome.fleets[worker.fleet].unfinished.extend(since);
         }
-        for (fared, backlog) in self.outcome.fleets.iter_mut().zip(&self.backlogs) {
-            fared.backlog.extend(backlog.waiting.iter().map(|wish| wish.since));
+        for (result, backlog) in self.outcome.fleets.iter_mut().zip(&self.backlogs) {
+            result.backlog.extend(backlog.waiting.iter().map(|wanted| wanted.since));
         }
     }
 
-    /// Whether there was something.
+    /// Handles the next event, and returns whether there was one.
     fn take_next(&mut self) -> bool {
         let planned = self.agenda.next_at().unwrap_or(Time::NEVER);
-        let wakeup = self.gate.next_wakeup();
-        let over = planned == Time::NEVER && self.gate.waiting() == 0;
+        let wakeup = self.permit_source.next_wakeup();
+        let over = planned == Time::NEVER && self.permit_source.waiting() == 0;
         if over || planned.min(wakeup) > self.world.until {
             return false;
         }
         self.observe(planned.min(wakeup));
-        // The scheduler's own wake-ups come first: nothing that is later can have been heard.
+        // The scheduler's own wake-ups come first: no message with a later time can have arrived.
         if wakeup <= planned {
             self.wake_scheduler(wakeup);
         } else if let Some((now, happening)) = self.agenda.pop() {
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Writes down how the upstream stands, as often as is wanted, until `now`.
+    /// Records the upstream's levels at every interval until `now`.
     fn observe(&mut self, now: Time) {
         let Some(interval) = self.world.observed else { return };
         while self.next_observation <= now && self.next_observation <= self.world.until {
@@ -139,27 +139,31 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn take(&mut self, now: Time, happening: Happening) {
+    fn take(&mut self, now: Time, happening: WorldEvent) {
         match happening {
-            Happening::Thought(address) => self.want(now, address),
-            Happening::Arrived { fleet } => self.arrive(now, fleet),
-            Happening::Paused(address) => self.try_again(now, address),
-            Happening::Woken(address) => self.wake(now, address),
-            Happening::Asked { reply, payload } => self.hear(now, |gate| gate.take_requests(now, reply, &payload)),
-            Happening::Settled { payload } => self.hear(now, |gate| gate.take_settles(now, &payload)),
-            Happening::Told { reply, payload } => self.be_told(now, reply, &payload),
-            Happening::Heard { by, payload } => self.hear_news(now, by, &payload),
-            Happening::Counted { from, ask } => self.count(now, from, ask),
-            Happening::Permitted { to, ask, delay } => self.be_permitted(now, to, ask, delay),
-            Happening::Started { by, ask } => self.start(now, by, ask),
-            Happening::Called { by, ask, wish, wait, request } => self.call(now, by, ask, &wish, wait, request),
-            Happening::Answered { to, ask, reply } => self.be_answered(now, to, ask, reply),
-            Happening::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
-            Happening::Polled { asked } => self.poll_levels(now, asked),
-            Happening::Read { asked, levels } => self.read_levels(now, asked, &levels),
-            Happening::Stopped { worker } => self.stop(now, worker),
-            Happening::Crashed(address) => self.crash(now, address),
-            Happening::Revived(address) => self.revive(now, address),
+            WorldEvent::Thought(address) => self.want(now, address),
+            WorldEvent::Arrived { fleet } => self.arrive(now, fleet),
+            WorldEvent::Paused(address) => self.try_again(now, address),
+            WorldEvent::Woken(address) => self.wake(now, address),
+            WorldEvent::Asked { reply, payload } => {
+                self.with_scheduler(now, |scheduler| scheduler.take_requests(now, reply, &payload));
+            }
+            WorldEvent::Settled { payload } => {
+                self.with_scheduler(now, |scheduler| scheduler.take_settles(now, &payload));
+            }
+            WorldEvent::Told { reply, payload } => self.receive_answer(now, reply, &payload),
+            WorldEvent::Heard { by, payload } => self.receive_broadcast(now, by, &payload),
+            WorldEvent::Counted { from, ask } => self.count(now, from, ask),
+            WorldEvent::Permitted { to, ask, delay } => self.receive_permit(now, to, ask, delay),
+            WorldEvent::Started { by, ask } => self.start(now, by, ask),
+            WorldEvent::Called { by, ask, wanted, wait, request } => self.call(now, by, ask, &wanted, wait, request),
+            WorldEvent::Answered { to, ask, reply } => self.receive_response(now, to, ask, reply),
+            WorldEvent::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
+            WorldEvent::Polled { asked } => self.poll_levels(now, asked),
+            WorldEvent::Read { asked, levels } => self.read_levels(now, asked, &levels),
+            WorldEvent::Stopped { worker } => self.stop(now, worker),
+            WorldEvent::Crashed(address) => self.crash(now, address),
+            WorldEvent::Revived(address) => self.revive(now, address),
         }
     }
 

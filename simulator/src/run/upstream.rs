@@ -1,14 +1,14 @@
-//! What the upstream does by itself, and is asked beside calls.
+//! Changes of the upstream's policies, and questions for its levels.
 
 use super::Run;
-use crate::happening::Happening;
 use crate::outcome::Levels;
+use crate::world_event::WorldEvent;
 use rampmeter_protocol::time::Time;
 
 impl Run<'_> {
     pub(super) fn plan_upstream(&mut self) {
         for (number, (at, _)) in self.world.upstream.changes.iter().enumerate() {
-            self.agenda.note(*at, Happening::Changed { number });
+            self.agenda.note(*at, WorldEvent::Changed { number });
         }
         self.ask_for_levels(Time::ORIGIN);
     }
@@ -16,18 +16,18 @@ impl Run<'_> {
     fn ask_for_levels(&mut self, before: Time) {
         if let Some(interval) = self.world.polled {
             let asked = before + interval;
-            self.agenda.note(asked + self.world.network.call.draw(&mut self.dice), Happening::Polled { asked });
+            self.agenda.note(asked + self.world.network.call.draw(&mut self.dice), WorldEvent::Polled { asked });
         }
     }
 
     pub(super) fn poll_levels(&mut self, now: Time, asked: Time) {
         let levels = self.upstream.levels(now);
         let heard = now + self.world.network.response.draw(&mut self.dice);
-        self.agenda.note(heard, Happening::Read { asked, levels });
+        self.agenda.note(heard, WorldEvent::Read { asked, levels });
         self.ask_for_levels(asked);
     }
 
     pub(super) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
-        self.hear(now, |scheduler| scheduler.read_levels(now, asked, levels));
+        self.with_scheduler(now, |scheduler| scheduler.read_levels(now, asked, levels));
     }
 }

@@ -1,4 +1,4 @@
-//! Limits for random worlds that count something else than tokens, or by key.
+//! Limits for random worlds that count something other than tokens, or have keys.
 
 use jiff::tz::{Offset, TimeZone};
 use rampmeter_protocol::amount::Amount;
@@ -8,17 +8,17 @@ use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Fleet, Values};
 use rampmeter_simulator::network::{Delay, Network};
 
-/// Chance of its own, so that worlds with buckets of tokens alone are what they are without this.
+/// A seed of its own, so that worlds with token buckets alone stay what they are without this.
 const OWN: u64 = 0xC0_4E7E_D11E;
-/// What a fleet's requests may be labelled with beside their client.
+/// The label of a fleet's requests beside their client.
 const TEAM: &str = "team";
-/// Starts stay away from the ends of windows for longer than two messages take that are no later
-/// than this.
+/// Starts stay away from the ends of windows for longer than two messages of this delay take.
 const PUNCTUAL: Span = Span::from_millis(24);
-/// How long windows of a calendar are looked at: nobody wants to see a line wait for a day.
+/// How long calendar windows are simulated; a longer world would only show a queue that waits for a
+/// day.
 const SEEN: Span = Span::from_secs(60);
 
-/// Has some limits count something else, and some by key. Says when the world is to end.
+/// Gives some limits another algorithm, and some a key. Returns the end of the world.
 pub(crate) fn vary(seed: u64, resource: &mut ResourceSpec, network: &mut Network, fleets: &mut [Fleet]) -> Time {
     let dice = &mut Dice::new(seed ^ OWN);
     for limit in &mut resource.limits {
@@ -50,7 +50,7 @@ fn algorithm(dice: &mut Dice) -> Algorithm {
     }
 }
 
-/// Midnight, and the beginning of a month, comes within the first minute.
+/// Midnight, and the beginning of a month, come within the first minute.
 fn alignment(dice: &mut Dice) -> Alignment {
     let zone = TimeZone::fixed(Offset::from_seconds(-(dice.number(2, 40) as i32)).unwrap());
     match dice.number(0, 5) {
@@ -61,7 +61,7 @@ fn alignment(dice: &mut Dice) -> Alignment {
     }
 }
 
-/// None where nothing is late by more or less, except beside the ends of windows by the clock.
+/// No margin if delays do not vary, except beside the ends of clock windows.
 fn margin(dice: &mut Dice, limit: &LimitSpec) -> Margin {
     let tenth = limit.capacity.micros() / 10;
     match (dice.number(0, 2), limit.algorithm == Algorithm::LeakyBucket) {
@@ -76,7 +76,7 @@ fn key(dice: &mut Dice) -> Vec<String> {
     labels.iter().map(ToString::to_string).collect()
 }
 
-/// Has everything else such that limits bind, and that nobody waits for years.
+/// Adjusts everything else so that limits bind and no request waits for years.
 fn suit(dice: &mut Dice, resource: &mut ResourceSpec, network: &mut Network) {
     let limits = &resource.limits;
     if limits.iter().any(|limit| is_by_clock(&limit.algorithm)) && network.grant.least == network.grant.most {

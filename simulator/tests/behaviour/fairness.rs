@@ -1,6 +1,6 @@
-//! Who gets what, and when, where clients share a class fairly.
+//! Fair shares: which client gets what, and when.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
 use rampmeter_protocol::amount::Amount;
@@ -52,15 +52,15 @@ fn both_limits_are_busy_while_costs_shift() {
     let minutes: Vec<f64> = (2..20).map(|number| used_in(&fair.fleets[0], number)).collect();
     println!("  {minutes:.3?}");
     assert!(minutes.iter().all(|used| *used >= 0.97), "{minutes:?}");
-    // First come, first served, calls that need little of the scarcer unit queue behind those that
+    // First come, first served: calls that need little of the scarcer unit queue behind those that
     // need much.
     let more = fair.ok() as f64 / together.ok() as f64 - 1.0;
     println!("  {:.1} % more calls", more * 100.0);
     assert!(more > 0.05, "{more}");
 }
 
-/// The share of its binding limit that a fleet uses in a minute, where calls cost 0.2 or 4
-/// processing units.
+/// The share of its binding limit that a fleet uses in a minute, if calls cost 0.2 or 4 processing
+/// units.
 fn used_in(fleet: &FleetOutcome, minute: u64) -> f64 {
     let calls = fleet.calls.iter().filter(|call| (secs(60 * minute)..secs(60 * minute + 60)).contains(&call.at));
     let units = |call: &Call| amount_of(&call.cost, PROCESSING_UNITS).units();
@@ -109,7 +109,7 @@ fn what_needs_no_scarce_unit_flows_on() {
 }
 
 #[test]
-fn whoever_is_starved_goes_first_now_and_then() {
+fn a_starving_class_goes_first_now_and_then() {
     let resource = |max_starvation| {
         let bulk = ClassSpec { max_starvation, ..ClassSpec::new(name("bulk")) };
         let classes = vec![ClassSpec::new(name("urgent")), bulk];
@@ -123,7 +123,7 @@ fn whoever_is_starved_goes_first_now_and_then() {
     assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
 }
 
-/// How many of a hundred real waits lay below the first estimate, and how many within a fifth of
+/// Of a hundred real waits: how many were below the first estimate, and how many within a fifth of
 /// it.
 fn honesty(outcomes: &[Outcome], from: Time) -> (f64, f64) {
     let told: Vec<(f64, f64)> = outcomes.iter().flat_map(|outcome| told(outcome, from)).collect();
@@ -134,14 +134,14 @@ fn honesty(outcomes: &[Outcome], from: Time) -> (f64, f64) {
     (share(below), share(near))
 }
 
-/// What calls from `from` on waited, and were first told.
+/// What calls from `from` on waited, and the first estimates of their waits.
 fn told(outcome: &Outcome, from: Time) -> impl Iterator<Item = (f64, f64)> {
     let estimate = |call: &Call| outcome.requests[call.request?].estimate;
     let calls = outcome.fleets[0].calls.iter().filter(move |call| call.at > from);
     calls.filter_map(move |call| Some((call.wait.secs(), estimate(call)?.secs())))
 }
 
-/// Under a steady load: first come, first served, and shared by clients that are alike.
+/// Under a steady load: first come, first served, and fair shares of similar clients.
 #[test]
 fn estimates_are_honest() {
     let hub = || shared(sentinel_hub());

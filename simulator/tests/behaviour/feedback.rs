@@ -1,7 +1,7 @@
-//! Upstreams that are not what is configured, and a scheduler that learns of it from their answers
-//! alone.
+//! Upstreams that differ from the configuration. The scheduler learns the difference from their
+//! answers alone.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::{Span, Time};
@@ -14,11 +14,11 @@ use rampmeter_simulator::world::World;
 use std::ops::Range;
 
 const CAPACITY: f64 = 1000.0;
-/// Of a thousand requests a minute.
+/// The rate of a thousand requests a minute.
 const RATE: f64 = CAPACITY / 60.0;
 const TEN_MINUTES: u64 = 600;
 
-/// Buckets that should be full, which nobody has seen.
+/// Buckets that should be full; no answer has shown it.
 fn api(limit: LimitSpec) -> ResourceSpec {
     ResourceSpec { start: StartPolicy::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
 }
@@ -33,12 +33,12 @@ fn upstream(policy: &str) -> Behaviour {
     Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() }
 }
 
-/// What the workers got.
-struct Fared {
+/// The results of the workers.
+struct FleetFigures {
     rejected: usize,
-    /// Of their calls from some time on, the part that was rejected, in percent.
+    /// The share of their calls from some time on that was rejected, in percent.
     late: f64,
-    /// Of what there was for them, in percent.
+    /// The used share of the available calls, in percent.
     used: f64,
 }
 
@@ -50,34 +50,35 @@ fn percent(part: usize, whole: f64) -> f64 {
     100.0 * part as f64 / whole
 }
 
-/// How workers fared of whom `available` calls could have been served, but for those of strangers.
-fn fare(what: &str, world: &World, settled: u64, available: f64) -> Fared {
+/// The results of workers if `available` calls could have been served. Strangers' calls do not
+/// count.
+fn measure(what: &str, world: &World, settled: u64, available: f64) -> FleetFigures {
     let outcome = world.run().unwrap();
     let strangers: usize = outcome.fleets[1..].iter().map(|fleet| fleet.ok()).sum();
     let late = calls(&outcome, secs(settled)..Time::NEVER);
     let rejected_late = late.clone().filter(|call| !call.ok).count();
     let own = &outcome.fleets[0];
-    let fared = Fared {
+    let figures = FleetFigures {
         rejected: own.rejected(),
         late: percent(rejected_late, late.count() as f64),
         used: percent(own.ok(), available - strangers as f64),
     };
-    let Fared { rejected, late, used } = fared;
+    let FleetFigures { rejected, late, used } = figures;
     println!("{what}: {rejected} × 429; from {settled} s on {late:.3} % of all calls; {used:.2} % used");
-    fared
+    figures
 }
 
 #[test]
 fn strangers_on_the_account() {
-    // their share of it, workers, most 429s and least use in percent
+    // the strangers' share, workers, most 429s and least use in percent
     for (share, workers, most, least) in
         [(0.2, 50, 1.0, 97.0), (0.2, 200, 1.0, 97.0), (0.02, 50, 0.1, 99.0), (0.02, 200, 0.1, 99.0)]
     {
         let arrivals = Arrivals::Poisson { per_second: RATE * share };
         let strangers = Fleet { foreign: true, arrivals, ..Fleet::new("strangers", 50) };
         let what = format!("{workers} workers, {share} strangers");
-        let fared = fare(&what, &world(workers).with(strangers), 10, CAPACITY + RATE * 600.0);
-        assert!(fared.late <= most && fared.used >= least, "{what}");
+        let figures = measure(&what, &world(workers).with(strangers), 10, CAPACITY + RATE * 600.0);
+        assert!(figures.late <= most && figures.used >= least, "{what}");
     }
 }
 
@@ -86,20 +87,21 @@ fn buckets_that_are_not_full_at_the_start() {
     for (start, most) in [(800.0, 8), (0.0, 15)] {
         for workers in [50, 200] {
             let world = world(workers).against(upstream(&format!("requests=1000/1m;start={start}")));
-            let fared = fare(&format!("starts at {start}, {workers} workers"), &world, 10, start + RATE * 600.0);
-            assert!(fared.rejected <= most && fared.used >= 99.5);
+            let figures = measure(&format!("starts at {start}, {workers} workers"), &world, 10, start + RATE * 600.0);
+            assert!(figures.rejected <= most && figures.used >= 99.5);
         }
     }
 }
 
 #[test]
 fn a_rate_that_is_a_hundredth_lower() {
-    let fared =
-        fare("slower", &world(50).against(upstream("requests=1000/60606ms")), 0, CAPACITY + 1000.0 / 60.606 * 600.0);
-    assert!(fared.late <= 0.06);
+    let figures =
+        measure("slower", &world(50).against(upstream("requests=1000/60606ms")), 0, CAPACITY + 1000.0 / 60.606 * 600.0);
+    assert!(figures.late <= 0.06);
 }
 
-/// As the guard's own mock refills: 600 calls, of which an ideal scheduler needs 110 s.
+/// A refill in ticks, as in the guard's own mock: 600 calls, for which an ideal scheduler needs 110
+/// s.
 #[test]
 fn a_refill_that_comes_in_ticks() {
     let ticking = || upstream("requests=50/10s;tick=1s");
@@ -112,18 +114,18 @@ fn a_refill_that_comes_in_ticks() {
     assert!(outcome.rejected() <= 1 && last <= Time::ORIGIN + Span::from_millis(111_200));
 
     let world = World::new(resource(), 1).until(secs(600)).with(Fleet::new("workers", 50)).against(ticking());
-    let fared = fare("ticks, once they are known", &world, 10, 50.0 + 5.0 * 600.0);
-    assert!(fared.late == 0.0 && fared.used >= 99.5);
+    let figures = measure("ticks, once they are known", &world, 10, 50.0 + 5.0 * 600.0);
+    assert!(figures.late == 0.0 && figures.used >= 99.5);
 }
 
-/// The fraction that every arrival costs is gone: how much that is depends on who arrives when.
+/// The fraction that every arrival costs is lost; how much that is depends on the times of arrival.
 #[test]
 fn a_refill_that_drops_fractions() {
     let world = world(50).against(upstream("requests=1000/1m;whole")).observed_every(Span::from_secs(1));
     let outcome = world.run().unwrap();
     let late: Vec<_> = calls(&outcome, secs(30)..Time::NEVER).collect();
     let rejected = percent(late.iter().filter(|call| !call.ok).count(), late.len() as f64);
-    // Whatever was not used is there still.
+    // All unused capacity is still there.
     let left = outcome.levels.last().unwrap().micros["requests"] / 1_000_000;
     let used = percent(outcome.ok(), (outcome.ok() as u64 + left) as f64);
     println!("fractions: {rejected:.3} % from 30 s on, {} served, {left} left, {used:.2} % used", outcome.ok());
@@ -147,12 +149,12 @@ fn a_limit_that_is_halved_and_restored() {
 #[test]
 fn an_upstream_that_counts_what_it_rejects() {
     let world = world(50).against(upstream("requests=500/1m;leaky-bucket"));
-    let fared = fare("counted", &world, 10, 500.0 + RATE / 2.0 * 600.0);
-    assert!(fared.late <= 1.0 && fared.used >= 97.0);
+    let figures = measure("counted", &world, 10, 500.0 + RATE / 2.0 * 600.0);
+    assert!(figures.late <= 1.0 && figures.used >= 97.0);
 }
 
-/// Who holds a promise that falls into a freeze gives it back and asks anew, as the SDK does. This
-/// upstream counts in windows: once it rejects, it does so until the next one.
+/// A worker whose promise falls into a freeze returns it and asks again, as the SDK does. This
+/// upstream counts in windows: after a rejection it rejects until the next window.
 #[test]
 fn promised_starts_that_fall_into_a_freeze_are_not_used() {
     let spec = api(limit("requests", 50.0, Span::from_secs(10)));
@@ -180,15 +182,15 @@ fn promised_starts_that_fall_into_a_freeze_are_not_used() {
 
 #[test]
 fn levels_that_are_asked_for_while_promises_are_out() {
-    // What is read of a level is some milliseconds old: one call in ten thousand may meet that.
+    // A level is some milliseconds old when it is read: one call in ten thousand may meet that.
     let (mut calls, mut rejected) = (0.0, 0);
     for seed in 1..=5 {
         let limit = limit("requests", CAPACITY, Span::from_secs(60));
         let polled = World::new(api(limit), seed).until(secs(TEN_MINUTES)).with(Fleet::new("workers", 200));
         let available = CAPACITY + RATE * 600.0;
-        let fared = fare("polled", &polled.polled_every(Span::from_secs(5)), 0, available);
-        assert!(fared.used >= 99.9, "seed {seed}");
-        (calls, rejected) = (calls + available, rejected + fared.rejected);
+        let figures = measure("polled", &polled.polled_every(Span::from_secs(5)), 0, available);
+        assert!(figures.used >= 99.9, "seed {seed}");
+        (calls, rejected) = (calls + available, rejected + figures.rejected);
     }
     assert!(rejected as f64 <= calls / 10_000.0, "{rejected} of {calls}");
 }
@@ -196,7 +198,7 @@ fn levels_that_are_asked_for_while_promises_are_out() {
 #[test]
 fn nothing_is_learned_that_is_not_there() {
     for workers in [50, 200] {
-        let fared = fare("an hour", &world(workers).until(secs(3600)), 0, CAPACITY + RATE * 3600.0);
-        assert!(fared.rejected == 0 && fared.used >= 99.9);
+        let figures = measure("an hour", &world(workers).until(secs(3600)), 0, CAPACITY + RATE * 3600.0);
+        assert!(figures.rejected == 0 && figures.used >= 99.9);
     }
 }

@@ -1,10 +1,9 @@
-//! Fleets of workers against an exact upstream: no 429 by our fault, and the bandwidth is used in
-//! full.
+//! Fleets of workers against an exact upstream: the scheduler causes no 429 and uses the full rate.
 //!
-//! Grants are delivered up to 20 ms late at random, so that calls reach the upstream late
-//! accordingly. The margin is the default one.
+//! Grants are delivered up to 20 ms late at random, so calls reach the upstream as late. The margin
+//! is the default one.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub};
 use rampmeter_protocol::amount::Amount;
@@ -70,7 +69,7 @@ fn light_urgent_calls_hardly_wait_beside_heavy_bulk() {
         |outcome| {
             let [light, heavy] = &outcome.fleets[..] else { panic!("two fleets") };
             assert!(light.wait_percentile(99) < Span::from_millis(100), "{}", light.wait_percentile(99));
-            // The burst is no part of it.
+            // The burst does not count.
             let (from, to) = (secs(60), secs(600));
             let used = 2.0 * light.ok_between(from, to) as f64 + 25.0 * heavy.ok_between(from, to) as f64;
             let share = used / (20.0 * to.since(from).secs());
@@ -119,7 +118,7 @@ fn workers_come_and_go_by_the_thousand() {
     );
 }
 
-/// The judge bites: what is asked of it above is not true of a scheduler that holds nothing back.
+/// The judge bites: its checks fail for a scheduler without a margin.
 #[test]
 fn without_a_margin_lateness_is_answered_with_429() {
     let mut resource = hub();

@@ -1,4 +1,4 @@
-//! The judge bites: whatever is wrong with a trace that was right, it says so.
+//! The judge bites: it finds every fault that a test plants in a correct trace.
 
 use crate::common::{limit, name, shared};
 use rampmeter_protocol::time::{Span, Time};
@@ -23,7 +23,7 @@ fn world() -> World {
     bulk.into_iter().fold(World::new(resource, 1).with(urgent), World::with)
 }
 
-/// The first request that a class was granted after others had waited for it.
+/// The first request of a class that was granted after others had waited for it.
 fn granted_late(outcome: &Outcome, class: usize) -> usize {
     let waited = |request: &usize| {
         let request = &outcome.requests[*request];
@@ -36,18 +36,18 @@ fn grant(outcome: &mut Outcome, request: usize, at: Time) {
     outcome.requests[request].granted = Some(Granted { at, start: at });
 }
 
-/// Grants one only at the end, as if its call had been made then.
+/// Grants one request only at the end, as if its call had been made then.
 fn hold_back(outcome: &mut Outcome, request: usize, end: Time) {
     grant(outcome, request, end);
     let calls = outcome.fleets.iter_mut().flat_map(|fleet| &mut fleet.calls);
     calls.filter(|call| call.request == Some(request)).for_each(|call| call.at = end);
 }
 
-/// What is done to a trace, and what the judge says then.
+/// A change of a trace, and the judge's verdict on it.
 type Tampering<'a> = (&'a dyn Fn(&mut Outcome), &'a str);
 
 #[test]
-fn whatever_is_wrong_is_told() {
+fn every_planted_fault_is_found() {
     let world = world();
     let right = world.run().unwrap();
     judge(&world, &right).unwrap();
@@ -76,7 +76,7 @@ fn whatever_is_wrong_is_told() {
     }
 }
 
-/// One client's calls all before those of the other, at the same starts.
+/// Puts one client's calls before those of the other, at the same starts.
 fn favour(outcome: &mut Outcome, right: &Outcome) {
     let bulk: Vec<usize> = right.grants.iter().copied().filter(|one| right.requests[*one].class.index() == 1).collect();
     let (mut order, others): (Vec<usize>, Vec<usize>) =

@@ -1,5 +1,4 @@
-//! The judge bites, whatever a limit counts: of each kind a trace that it lets pass, and one that
-//! it convicts.
+//! The judge bites, whatever a limit counts: for each kind one trace passes, and one is convicted.
 
 use crate::common::{amount, limit, name, shared};
 use jiff::tz::{Offset, TimeZone};
@@ -13,7 +12,7 @@ use rampmeter_simulator::outcome::{Call, FleetOutcome, Granted, Outcome, Request
 use rampmeter_simulator::world::World;
 use std::sync::Arc;
 
-/// A worker's call: by whom, from which millisecond to which, and how many units it took.
+/// A worker's call: the worker, its first and last millisecond, and the units it took.
 type Made = (usize, u64, u64, f64);
 
 fn ms(millis: u64) -> Time {
@@ -26,7 +25,7 @@ fn ten(algorithm: Algorithm) -> LimitSpec {
     LimitSpec { algorithm, margin, ..limit("units", 10.0, Span::from_secs(1)) }
 }
 
-/// Two workers, each a client of its own, who have made just these calls.
+/// Two workers, each a client of its own, which have made exactly these calls.
 fn world(limit: LimitSpec, made: &[Made]) -> World {
     let fleet = |worker: usize| {
         let calls = made.iter().filter(|(by, ..)| *by == worker).count() as u32;
@@ -56,7 +55,7 @@ fn request(limit: &LimitSpec, (worker, from, until, units): Made) -> Request {
     }
 }
 
-/// Calls that were granted when they were asked for.
+/// Calls that were granted when the workers asked for them.
 fn outcome(limit: &LimitSpec, made: &[Made]) -> Outcome {
     let mut outcome = Outcome { fleets: vec![FleetOutcome::default(); 2], ..Outcome::default() };
     for one in made {
@@ -82,7 +81,7 @@ fn found(limit: &LimitSpec, made: &[Made]) -> String {
     judged.err().map_or_else(String::new, |violation| violation.to_string())
 }
 
-/// The midnight with which a month begins is after two seconds.
+/// A month begins with the midnight after two seconds.
 fn zone() -> TimeZone {
     TimeZone::fixed(Offset::from_seconds(-2).unwrap())
 }
@@ -97,8 +96,7 @@ fn each_kind_of_limit_is_judged() {
     let quota = |alignment| Algorithm::Quota(Some(alignment));
     #[rustfmt::skip]
     let table: [(LimitSpec, &[Made], &[Made]); 12] = [
-        // limit                        what it lets pass                                what is one
-        // unit too much
+        // limit                        a trace that passes                              too much
         (ten(Algorithm::TokenBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(Algorithm::LeakyBucket),   &[(0, 0, 1, 10.0), (1, 900, 901, 9.0)],          &[(0, 0, 1, 10.0), (1, 900, 901, 10.0)]),
         (ten(fixed(Epoch)),             &[(0, 900, 901, 10.0), (1, 1000, 1001, 10.0)],   &[(0, 1000, 1001, 6.0), (1, 1900, 1901, 5.0)]),
@@ -106,13 +104,14 @@ fn each_kind_of_limit_is_judged() {
         (ten(fixed(Day(zone()))),       &[(0, 1999, 2001, 10.0), (1, 2000, 2001, 10.0)], &[(0, 2000, 2001, 6.0), (1, DAY, DAY, 5.0)]),
         (ten(fixed(Month(zone()))),     &[(0, 1999, 2001, 10.0), (1, 2000, 2001, 10.0)], &[(0, 2000, 2001, 6.0), (1, 30 * DAY, 30 * DAY, 5.0)]),
         (ten(Algorithm::SlidingWindow), &[(0, 300, 301, 6.0), (1, 1300, 1301, 10.0)],    &[(0, 900, 901, 6.0), (1, 1899, 1900, 5.0)]),
-        // The place of a call of which nobody hears is free after a second.
+        // The place of a call that sends no report is free after a second.
         (ten(Algorithm::Concurrency),   &[(0, 500, 9000, 10.0), (1, 1500, 1501, 10.0)],  &[(0, 0, 500, 6.0), (1, 499, 600, 5.0)]),
         (ten(Algorithm::Quota(None)),   &[(0, 0, 1, 5.0), (1, DAY, DAY, 5.0)],           &[(0, 0, 1, 5.0), (1, DAY, DAY, 6.0)]),
         (ten(quota(Epoch)),             &[(0, 900, 901, 10.0), (1, 1000, 1001, 10.0)],   &[(0, 1000, 1001, 6.0), (1, 1900, 1901, 5.0)]),
-        // Each client has as much.
+        // Each client has the full limit.
         (by_client(fixed(Epoch)),       &[(0, 0, 1, 10.0), (1, 0, 1, 10.0)],             &[(0, 0, 1, 10.0), (1, 0, 1, 8.0), (1, 0, 1, 3.0)]),
-        // What costs more than is given out beside a margin has a window for itself.
+        // A call that costs more than the scheduler gives out beside a margin has a window to
+        // itself.
         (beside(2.0, fixed(Epoch)),     &[(0, 0, 1, 8.0), (1, 1000, 1001, 9.5)],         &[(0, 0, 1, 8.0), (1, 900, 901, 1.0)]),
     ];
     for (limit, passes, convicted) in table {
@@ -133,9 +132,9 @@ fn beside(margin: f64, algorithm: Algorithm) -> LimitSpec {
 }
 
 #[test]
-fn who_is_refused_has_to_have_come_when_the_quota_was_spent() {
+fn a_refusal_needs_a_spent_quota() {
     let limit = ten(Algorithm::Quota(Some(Alignment::Epoch)));
-    // What one has taken, and when the other is refused who wants four.
+    // What one worker has taken, and when the other, which needs four, is refused.
     for (made, refused, right) in
         [((0, 0, 1, 7.0), 999, true), ((0, 0, 1, 6.0), 999, false), ((0, 0, 1, 7.0), 1000, false)]
     {

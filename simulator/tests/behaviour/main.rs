@@ -1,5 +1,5 @@
-//! Worlds, and what they have to show: one program, because each takes as long to link as it does
-//! to run.
+//! Simulated worlds and what they have to show. They are one program, because each takes as long to
+//! link as to run.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 

@@ -1,10 +1,10 @@
-//! Small worlds by the thousand, each different: whatever happens in them, a judge that shares no
-//! code with the core finds nothing wrong, and the same seed gives the same world.
+//! Small worlds by the thousand, each different. A judge that shares no code with the core finds no
+//! fault in them, and the same seed gives the same world.
 //!
 //! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour --
 //! --nocapture random_worlds` looks at a million; a violation prints the command that repeats it.
 
-#![expect(clippy::print_stdout, reason = "progress, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "progress, shown with --nocapture")]
 
 use crate::counted;
 use rampmeter_protocol::amount::Amount;
@@ -24,11 +24,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SEEDS: Range<u64> = 0..10_000;
-/// Seeds beyond these that have shown a violation.
+/// Seeds beyond these that once showed a violation.
 const FOUND: [u64; 2] = [387_995, 893_792];
-/// How many seeds are looked at between two lines of progress.
+/// The seeds between two lines of progress.
 const PROGRESS: u64 = 50_000;
-/// Of so many seeds one is run twice.
+/// One seed in this many runs twice.
 const TWICE: u64 = 10;
 
 fn name(name: &str) -> Name {
@@ -46,8 +46,7 @@ fn amount(dice: &mut Dice, least: u64, most: u64) -> Amount {
     Amount::from_micros(whole - fraction.min(whole)).unwrap()
 }
 
-/// Where everything is as late as everything else, no margin is needed; where lateness varies, the
-/// default one covers it.
+/// If all delays are equal, no margin is needed; if they vary, the default one covers them.
 fn network(dice: &mut Dice) -> (Network, Margin) {
     match dice.number(0, 1) {
         0 => {
@@ -86,8 +85,8 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
     }
 }
 
-/// A call costs at most what every limit of its units can hold beside its margin: no margin covers
-/// a call that takes it too.
+/// A call costs at most what every limit of its units can hold beside its margin. No margin covers
+/// a call that takes the margin too.
 fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
     let (mut model, mut units) = (CostModel::new(), Vec::new());
     for limit in &resource.limits {
@@ -110,13 +109,13 @@ fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
     model
 }
 
-/// A part of all messages of up to a fifth.
+/// A share of all messages, up to a fifth.
 fn part(dice: &mut Dice) -> f64 {
     dice.number(0, 20) as f64 / 100.0
 }
 
-/// Where messages are lost, doubled and reordered, calls are as late as it takes to ask again,
-/// which no margin covers.
+/// If messages are lost, doubled and reordered, calls are late by the time of another request. No
+/// margin covers that.
 fn with_faults(dice: &mut Dice, network: Network) -> Network {
     Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
 }
@@ -153,7 +152,7 @@ fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
     }
 }
 
-/// A world, and whether there are faults in it.
+/// A world, and whether it has faults.
 fn world(seed: u64) -> (World, bool) {
     let dice = &mut Dice::new(seed);
     let (network, margin) = network(dice);
@@ -168,7 +167,7 @@ fn world(seed: u64) -> (World, bool) {
     (fleets.into_iter().fold(World::new(resource, seed).across(network).until(until), World::with), faulty)
 }
 
-/// What is wrong with the world of this seed.
+/// The fault of the world of this seed.
 fn fault(seed: u64) -> Option<String> {
     let (world, faulty) = world(seed);
     let judge = if faulty { judge_grants } else { judge };

@@ -1,6 +1,6 @@
-//! The same world, in which workers keep to the limits in different ways.
+//! One world under different strategies.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{PROCESSING_UNITS, amount, secs, sentinel_hub, shared};
 use rampmeter_simulator::fleet::{Clients, Fleet};
@@ -8,8 +8,8 @@ use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::world::World;
 
-/// 400 heavy calls and 460 light ones, by workers who never pause.
-fn fare(strategy: Strategy) -> Outcome {
+/// 400 heavy calls and 460 light ones, by workers that never pause.
+fn measure(strategy: Strategy) -> Outcome {
     let heavy = Fleet { calls: Some(10), ..Fleet::new("heavy", 20) }.costing(PROCESSING_UNITS, amount(25.0));
     let light = Fleet { calls: Some(11), ..Fleet::new("light", 60) };
     let light = light.costing(PROCESSING_UNITS, amount(2.0));
@@ -30,7 +30,7 @@ fn fare(strategy: Strategy) -> Outcome {
 
 #[test]
 fn only_exact_starts_see_no_429_and_late_binding_lets_light_calls_through() {
-    let [back_off, retry_after, static_share, plain_rule, reserve, late_binding] = Strategy::ALL.map(fare);
+    let [back_off, retry_after, static_share, plain_rule, reserve, late_binding] = Strategy::ALL.map(measure);
     for outcome in [&back_off, &retry_after, &static_share, &plain_rule, &reserve, &late_binding] {
         assert_eq!(outcome.ok(), 860);
     }
@@ -40,5 +40,5 @@ fn only_exact_starts_see_no_429_and_late_binding_lets_light_calls_through() {
     assert_eq!((reserve.rejected(), late_binding.rejected()), (0, 0));
     let light = |outcome: &Outcome| outcome.fleets[1].wait_percentile(50).secs();
     assert!(light(&late_binding) < 0.7 * light(&reserve), "{} and {}", light(&late_binding), light(&reserve));
-    assert!(static_share.finished().secs() > 5.0 * reserve.finished().secs(), "most of the bandwidth is nobody's");
+    assert!(static_share.finished().secs() > 5.0 * reserve.finished().secs(), "most of the bandwidth is unused");
 }

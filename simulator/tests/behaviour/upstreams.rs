@@ -1,7 +1,6 @@
-//! Upstreams that are not what is configured, and what becomes of workers who keep to the
-//! configuration and learn nothing.
+//! Upstreams that differ from the configuration, and workers that learn nothing of it.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{limit, name, secs};
 use rampmeter_protocol::time::Span;
@@ -37,7 +36,7 @@ fn run(what: &str, world: &World) -> Outcome {
     outcome
 }
 
-/// Of 3050 calls that the configured bucket would serve.
+/// How many of 3050 calls, which the configured bucket would serve, are served.
 #[test]
 fn models_differ_from_what_is_configured_as_they_should() {
     #[rustfmt::skip]
@@ -47,7 +46,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
         ("requests=50/10s;start=0",         2990..=3005, 20..=60),
         ("requests=50/10s;burst=40",        3030..=3040, 5..=15),
         ("requests=50/10s;tick=1s",         3040..=3050, 1..=10),
-        // The fraction that every arrival costs.
+        // Every arrival costs a fraction.
         ("requests=50/10s;whole",           1400..=1700, 1000..=2000),
         ("requests=50/10s;fixed-window",    2990..=3000, 40..=60),
         ("requests=50/10s;sliding-window",  2900..=3000, 40..=150),
@@ -61,7 +60,7 @@ fn models_differ_from_what_is_configured_as_they_should() {
 }
 
 #[test]
-fn a_bucket_that_counts_rejected_calls_serves_nobody_who_hammers_it() {
+fn a_bucket_that_counts_rejected_calls_serves_no_hammering_worker() {
     let world = world().against(limited("requests=50/10s;leaky-bucket")).by(Strategy::RetryAfter);
     assert!(run("hammered", &world).ok() < 500);
 }
@@ -75,7 +74,7 @@ fn calls_in_flight_are_bounded() {
     };
     assert!(run("sixty", &world(60)).rejected() <= 5);
     let outcome = run("two", &world(2));
-    // Two at a time are one in a second, if somebody is always there.
+    // Two at a time are one in a second, if a worker is always ready.
     assert!(
         (500..=600).contains(&outcome.ok()) && outcome.rejected() > 1000,
         "{} {}",
@@ -86,19 +85,19 @@ fn calls_in_flight_are_bounded() {
 
 #[test]
 fn waits_are_stated_as_the_upstream_does() {
-    let fared = |retry_after| {
+    let figures = |retry_after| {
         let behaviour = Behaviour { retry_after, ..Behaviour::default() };
         run(&format!("{retry_after:?}"), &world().against(behaviour).by(Strategy::RetryAfter))
     };
-    let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(fared);
-    // Whole seconds are longer, and without any the workers back off.
+    let [millis, seconds, missing] = [RetryAfter::Milliseconds, RetryAfter::Seconds, RetryAfter::Missing].map(figures);
+    // Whole seconds are longer waits, and without any wait the workers back off.
     assert!(millis.rejected() > 2 * seconds.rejected() && seconds.rejected() > 2 * missing.rejected());
     let back_off = run("back-off", &world().by(Strategy::BackOff));
     assert_eq!(missing.rejected(), back_off.rejected());
 }
 
 #[test]
-fn strangers_take_what_nobody_asked_for() {
+fn strangers_take_unused_capacity() {
     let arrivals = Arrivals::Poisson { per_second: 1.0 };
     let strangers = Fleet { foreign: true, arrivals, ..Fleet::new("strangers", 20) };
     let world = api().with(strangers).with(Fleet::new("workers", 50));
@@ -106,6 +105,6 @@ fn strangers_take_what_nobody_asked_for() {
         let outcome = run(&strategy.to_string(), &world.clone().by(strategy));
         let [strangers, own] = &outcome.fleets[..] else { panic!("two fleets") };
         assert!(strangers.ok() >= 20 && own.rejected() >= 10, "{} {}", strangers.ok(), own.rejected());
-        assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask nobody");
+        assert!(outcome.requests.iter().all(|request| request.worker >= 20), "strangers ask no scheduler");
     }
 }

@@ -1,4 +1,4 @@
-//! Worlds that can't be.
+//! Worlds that cannot run.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;

@@ -5,12 +5,11 @@ use std::{num::NonZeroUsize, time::Duration};
 
 /// All policies of one customer, charged together: a call is paid by every policy or by none.
 ///
-/// One thing happens to a policy when a call is rejected: in a [leaky bucket](Policy::leaky_bucket)
-/// it counts as well, whatever it was rejected for.
+/// A rejected call changes only [leaky buckets](Policy::leaky_bucket): they count it, whatever the
+/// reason of the rejection was.
 ///
-/// Time is a [`Duration`] since an origin that the caller chooses; 2⁶⁴ nanoseconds after it the
-/// account stands still. Times should not decrease; an earlier time than the last one counts as the
-/// last one.
+/// Time is a [`Duration`] since an origin that the caller chooses. It ends after 2⁶⁴ nanoseconds,
+/// at which the account stops. Times should not decrease; an earlier time counts as the last one.
 ///
 /// ```
 /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -45,8 +44,9 @@ impl Account {
         Self { entries: policies.into_iter().map(Entry::new).collect(), concurrency: None, in_flight: 0 }
     }
 
-    /// The same account, which admits a call only while fewer than `limit` are in flight: admitted,
-    /// and not [finished](Self::finish).
+    /// The same account with a bound on calls in flight: calls that were admitted and have not
+    /// [finished](Self::finish). Fewer than `limit` have to be in flight for another to be
+    /// admitted.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -63,8 +63,8 @@ impl Account {
         Self { concurrency: Some(limit), ..self }
     }
 
-    /// The same account, whose fixed windows begin at multiples of their period since a time that
-    /// was `since` before the origin.
+    /// The same account with other fixed windows. They begin at multiples of their period since a
+    /// time that was `since` before the origin.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Unit};
@@ -84,9 +84,9 @@ impl Account {
         self
     }
 
-    /// Has these policies from `now` on. Each takes the place of one that there was, in their
-    /// order: a token bucket that takes the place of another holds what that did, as far as there
-    /// is room. Any other begins anew, and nobody is told.
+    /// Replaces the policies from `now` on, in their order. A token bucket that replaces another
+    /// keeps its level, as far as there is room. Any other policy begins anew. The change is not
+    /// announced.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};
@@ -113,8 +113,8 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// When any policy cannot pay, or too many calls are in flight; then nothing is taken from any
-    /// policy, and every leaky bucket counts the call.
+    /// When any policy cannot pay, or too many calls are in flight. Then no policy pays, and every
+    /// leaky bucket counts the call.
     pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
         let now_ns = nanos(now);
         self.entries.iter_mut().for_each(|entry| entry.meter.advance(now_ns));
@@ -123,11 +123,11 @@ impl Account {
             return Ok(());
         }
         self.entries.iter_mut().for_each(|entry| entry.reject(cost));
-        // The waits are told after that, because leaky buckets have just lengthened theirs.
+        // The waits are computed afterwards, because leaky buckets have just lengthened theirs.
         Err(self.rejection(cost).expect("a rejected call makes no room"))
     }
 
-    /// An admitted call has ended. An account without a concurrency limit need not be told.
+    /// An admitted call has ended. An account without a concurrency limit does not need this.
     ///
     /// # Panics
     ///
@@ -136,20 +136,20 @@ impl Account {
         self.in_flight = self.in_flight.checked_sub(1).expect("only admitted calls finish, and only once");
     }
 
-    /// The calls that were admitted and have not finished.
+    /// The number of calls that were admitted and have not finished.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// What each policy has spent so far and could spend at `now`, in the order of the policies.
+    /// What each policy has spent and could spend at `now`, in the order of the policies.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.entries.iter().map(|entry| entry.stats(nanos(now))).collect()
     }
 
-    /// The greatest rejection: policies only get more to spend meanwhile, so after the longest wait
-    /// all of them can pay.
+    /// The greatest rejection. Levels only rise meanwhile, so all policies can pay after the
+    /// longest wait.
     fn rejection(&self, cost: &Cost) -> Option<Rejection> {
         let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
         let busy = full.then_some(Rejection::TooManyInFlight);

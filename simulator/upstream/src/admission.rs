@@ -3,19 +3,19 @@
 use crate::Cost;
 use std::{collections::VecDeque, time::Duration};
 
-/// One decision of the upstream, for judges: what arrived when, and whether it was admitted.
+/// One decision of the upstream, for judges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// When the call arrived, since the start of the upstream, to the nanosecond. It never
     /// decreases along the log.
     pub at: Duration,
-    /// What it took, or would have taken.
+    /// The cost of the call, whether it was charged or not.
     pub cost: Cost,
     /// Whether it was admitted.
     pub accepted: bool,
 }
 
-/// The latest admissions, at most as many as were asked for.
+/// The latest admissions, up to a bound.
 #[derive(Debug)]
 pub(crate) struct AdmissionLog {
     kept: VecDeque<Admission>,

@@ -23,10 +23,10 @@ pub struct Amount {
 /// Why a text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// Something else than digits with at most one point between them.
+    /// The text is not digits with at most one point between them.
     #[error("not a decimal number such as 2 or 2.5")]
     Malformed,
-    /// More than six decimals where none may be rounded away.
+    /// The text has more than six decimals, and rounding is not allowed.
     #[error("finer than six decimals")]
     TooFine,
     /// Above the largest amount, about 1.8 × 10¹³ units.
@@ -58,8 +58,8 @@ impl Amount {
         self.micros
     }
 
-    /// Reads what a call costs. Digits beyond the sixth decimal round up: a cost never gets cheaper
-    /// by being read.
+    /// Reads the cost of a call. Digits beyond the sixth decimal round up, so reading never makes a
+    /// cost cheaper.
     ///
     /// ```
     /// use rampmeter_upstream::Amount;
@@ -99,7 +99,7 @@ impl Amount {
 impl FromStr for Amount {
     type Err = AmountError;
 
-    /// Reads an amount exactly; to read a cost use [`Amount::parse_cost`].
+    /// Reads an amount exactly; [`Amount::parse_cost`] reads a cost.
     fn from_str(text: &str) -> Result<Self, AmountError> {
         let decimal = Decimal::read(text)?;
         if decimal.has_rest {
@@ -117,7 +117,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A decimal cut after its sixth place.
+/// A decimal, cut after its sixth place.
 struct Decimal {
     micros: u64,
     has_rest: bool,

@@ -1,4 +1,4 @@
-//! What a caller reads.
+//! The HTTP answer to a call.
 
 use crate::{Cost, RetryAfter, call::BadCost, ledger::Verdict};
 use axum::{
@@ -8,7 +8,7 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-/// The answer to a call, its wait stated in this form, with these headers besides.
+/// The answer to a call, with the wait in this form and with these additional headers.
 pub(crate) fn answer(verdict: &Verdict, form: RetryAfter, headers: Vec<(String, String)>) -> Response {
     let mut response = match verdict {
         Verdict::Admitted { cost, .. } => admitted(cost),
@@ -30,7 +30,7 @@ fn admitted(cost: &Cost) -> Response {
     Json(json!({ "spent": spent })).into_response()
 }
 
-/// As Sentinel Hub answers; the wait is missing where nobody knows one.
+/// An answer as Sentinel Hub gives it; without a number if the wait is unknown.
 fn rate_limited(retry_after: Option<u128>) -> Response {
     let body = error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit");
     let status = StatusCode::TOO_MANY_REQUESTS;

@@ -1,4 +1,4 @@
-//! One call as it arrives.
+//! Reads an arriving call.
 
 use crate::{Amount, AmountError, Cost, OTHER_CLASS, Policy, Unit};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -40,7 +40,7 @@ struct CostParameter {
 }
 
 impl CostParameters {
-    /// Every unit of a policy, and those two that an answer tells in any case.
+    /// The units of all policies, and the two that every answer tells.
     pub(crate) fn of(policies: &[Policy]) -> Self {
         let mut units = BTreeSet::from([Unit::REQUESTS, Unit::PROCESSING_UNITS]);
         units.extend(policies.iter().map(|policy| policy.unit().clone()));
@@ -94,7 +94,7 @@ fn read_class(headers: &HeaderMap) -> Option<String> {
     Some(label.to_str().unwrap_or(OTHER_CLASS).to_owned())
 }
 
-/// Text that is no ASCII is no number either, so it may as well be empty.
+/// Text that is not ASCII is no number, so it counts as empty.
 fn header_text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }

@@ -3,15 +3,15 @@
 use crate::{Tally, tally::Outcome};
 use std::collections::BTreeMap;
 
-/// The most classes with counts of their own: labels come from the network, and memory must not
-/// grow with them.
+/// The most classes with counts of their own. Labels come from the network, so memory must not grow
+/// with them.
 pub const MAX_CLASSES: usize = 256;
 
 /// The longest label of a class, for the same reason.
 pub const MAX_CLASS_BYTES: usize = 64;
 
-/// The class of calls whose label is too long, no visible ASCII, or one too many. Its parentheses
-/// keep it apart from names.
+/// The class of calls whose label is too long, not visible ASCII, or beyond the bound. No valid
+/// label has its parentheses.
 pub const OTHER_CLASS: &str = "(other)";
 
 /// A tally per class, for a bounded number of classes.

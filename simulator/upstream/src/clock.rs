@@ -14,7 +14,7 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
-    /// What the clock on the wall shows, since 1970.
+    /// The wall clock's time since 1970.
     #[expect(clippy::disallowed_methods, reason = "the upstream judges the scheduler, so it shares no clock with it")]
     pub(crate) fn wall() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

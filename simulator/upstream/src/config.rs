@@ -1,4 +1,4 @@
-//! What an upstream is started with.
+//! The parameters of an upstream.
 
 use crate::{Dialect, Policy, ResponseTime, RetryAfter};
 use std::{
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// How long an access token is good where nobody says, as it is at Sentinel Hub.
+/// The default lifetime of an access token, as at Sentinel Hub.
 const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
-/// What an [`Upstream`](crate::Upstream) is started with.
+/// The parameters of an [`Upstream`](crate::Upstream).
 ///
 /// ```
 /// use rampmeter_upstream::{Config, ResponseTime, RetryAfter};
@@ -32,7 +32,7 @@ pub struct Config {
     pub(crate) response_time: ResponseTime,
     pub(crate) concurrency: Option<NonZeroUsize>,
     pub(crate) dialect: Dialect,
-    /// The dialect's where it is not stated.
+    /// By default the form of the dialect.
     pub(crate) retry_after: Option<RetryAfter>,
     pub(crate) admissions_kept: usize,
     pub(crate) customer: Option<Credentials>,
@@ -47,8 +47,8 @@ pub(crate) struct Credentials {
 }
 
 impl Config {
-    /// These policies, on any free port of 127.0.0.1, answering at once any number of calls at the
-    /// same time, in the dialect of Sentinel Hub, without a log of admissions.
+    /// These policies on any free port of 127.0.0.1, in the dialect of Sentinel Hub. Answers come
+    /// at once, concurrency has no bound, and admissions are not logged.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self {
@@ -77,31 +77,31 @@ impl Config {
         self
     }
 
-    /// The most admitted calls at the same time. A call is one of them from its arrival until just
-    /// before its answer is sent, so that whoever has read an answer may call again, or until its
-    /// caller has gone.
+    /// The most admitted calls at the same time. A call counts from its arrival until just before
+    /// its answer is sent, or until its caller has gone. A client that has read an answer may
+    /// therefore call again.
     #[must_use]
     pub fn concurrency(mut self, limit: NonZeroUsize) -> Self {
         self.concurrency = Some(limit);
         self
     }
 
-    /// In which headers an answer tells what a call took and what is left.
+    /// The dialect of the headers in answers.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// How a 429 states the wait, if not as the dialect has it.
+    /// How a 429 states the wait, instead of the dialect's way.
     #[must_use]
     pub fn retry_after(mut self, form: RetryAfter) -> Self {
         self.retry_after = Some(form);
         self
     }
 
-    /// Who may ask for access tokens, and with one for the contract and for token counts. Without a
-    /// customer nobody may.
+    /// The credentials for access tokens. A token gives access to the contract and to token counts.
+    /// Without a customer there is no access.
     #[must_use]
     pub fn customer(mut self, client_id: &str, client_secret: &str) -> Self {
         let (id, secret) = (client_id.to_owned(), client_secret.to_owned());
@@ -109,7 +109,7 @@ impl Config {
         self
     }
 
-    /// How long an access token of the customer's is good.
+    /// The lifetime of the customer's access tokens.
     #[must_use]
     pub fn token_life(mut self, life: Duration) -> Self {
         self.customer = self.customer.map(|customer| Credentials { token_life: life, ..customer });

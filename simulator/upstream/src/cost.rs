@@ -1,10 +1,9 @@
-//! What a call takes.
+//! The cost of a call.
 
 use crate::{Amount, Unit};
 use std::collections::BTreeMap;
 
-/// What one call takes of each unit: one request unless stated otherwise, and nothing of a unit
-/// that is not mentioned.
+/// What one call takes of each unit: one request by default, and nothing of other units.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Cost, Unit};
@@ -27,7 +26,7 @@ impl Cost {
         Self { amounts: BTreeMap::from([(Unit::REQUESTS, Amount::ONE)]) }
     }
 
-    /// The same cost, but `amount` of `unit`.
+    /// The same cost, with `amount` of `unit`.
     #[must_use]
     pub fn with(mut self, unit: Unit, amount: Amount) -> Self {
         self.amounts.insert(unit, amount);

@@ -1,4 +1,4 @@
-//! What a customer may ask of the account itself: access tokens, the contract, token counts.
+//! The endpoints for the customer of the account: access tokens, the contract, token counts.
 
 use crate::{
     Endpoint, PolicyStats,
@@ -82,7 +82,7 @@ async fn token_counts(
     Json(token_counts_body(&service.stats().policies)).into_response()
 }
 
-/// As Sentinel Hub tells them: by type, and there by period.
+/// The contract as Sentinel Hub tells it: by type, and within a type by period.
 fn contract_body(policies: &[PolicyStats]) -> Value {
     let types: BTreeSet<String> = policies.iter().map(type_name).collect();
     let entries = types.iter().map(|name| {

@@ -1,9 +1,9 @@
-//! What an answer tells beside its status.
+//! The headers of an answer.
 
 use crate::{Amount, Cost, PolicyStats, RetryAfter, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
-/// In which headers an answer tells what a call took and what is left.
+/// The headers that tell what a call took and what is left.
 ///
 /// ```
 /// use rampmeter_upstream::{Account, Cost, Dialect};
@@ -18,19 +18,19 @@ use std::{collections::BTreeMap, time::Duration};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// As Sentinel Hub does: what an admitted call took, and nothing of what is left.
+    /// As Sentinel Hub does: what an admitted call took, and not what is left.
     #[default]
     SentinelHub,
-    /// As the IETF drafts it: `RateLimit-Policy` and `RateLimit`, with every policy.
+    /// As the IETF draft says: `RateLimit-Policy` and `RateLimit`, with every policy.
     Ietf,
-    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`, of each unit the policy with
-    /// the least left.
+    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`. Of each unit they tell the
+    /// policy with the least left.
     Openai,
 }
 
 impl Dialect {
-    /// The headers of an answer, beside `Retry-After`. `took` is the cost of an admitted call. What
-    /// is left is rounded down to whole units, the time until it is everything is rounded up.
+    /// The headers of an answer, beside `Retry-After`. `took` is the cost of an admitted call. The
+    /// rest is rounded down to whole units, and the time until it is full is rounded up.
     #[must_use]
     pub fn headers(self, took: Option<&Cost>, policies: &[PolicyStats]) -> Vec<(String, String)> {
         match self {
@@ -40,7 +40,7 @@ impl Dialect {
         }
     }
 
-    /// How its `Retry-After` states a wait.
+    /// How the dialect's `Retry-After` states a wait.
     #[must_use]
     pub fn retry_after(self) -> RetryAfter {
         match self {
@@ -71,7 +71,7 @@ fn fields(policies: &[PolicyStats]) -> Vec<(String, String)> {
     vec![("ratelimit-policy".to_owned(), list(policy)), ("ratelimit".to_owned(), list(state))]
 }
 
-/// What never refills has no window.
+/// A policy that never refills has no window.
 fn policy(stats: &PolicyStats) -> String {
     let (policy, window) = (&stats.policy, seconds(stats.policy.period()));
     let window = if window > 0 { format!(";w={window}") } else { String::new() };

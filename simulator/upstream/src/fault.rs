@@ -1,4 +1,4 @@
-//! What goes wrong beside the API.
+//! Faults of the endpoints beside the API.
 
 /// An endpoint beside the API itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,7 +7,7 @@ pub enum Endpoint {
     Token,
     /// Tells the policies.
     Contract,
-    /// Tells what they hold.
+    /// Tells the levels.
     TokenCounts,
 }
 

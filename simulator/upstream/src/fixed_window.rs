@@ -2,7 +2,7 @@
 
 use crate::{Amount, Policy, Rejection};
 
-/// A fixed window: a capacity for each period, of which one began `phase_ns` before the origin of
+/// A fixed window: a capacity for each period. One period began `phase_ns` before the origin of
 /// time.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedWindow {
@@ -24,7 +24,7 @@ impl FixedWindow {
         }
     }
 
-    /// The origin of time is so long after the beginning of a window.
+    /// Begins a window this long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         self.phase_ns = (since_ns % u128::from(self.period_ns)) as u64;
     }

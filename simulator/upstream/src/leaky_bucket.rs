@@ -18,7 +18,7 @@ impl LeakyBucket {
         Self { drain, brim: drain.volume(policy.capacity()), content: 0, updated_ns: 0 }
     }
 
-    /// Lets drain what has left since the last time; a time before that changes nothing.
+    /// Drains the bucket until `now_ns`; an earlier time than the last one changes nothing.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.content = self.content_at(now_ns);
         self.updated_ns = self.updated_ns.max(now_ns);
@@ -38,7 +38,7 @@ impl LeakyBucket {
         Some(wait_ns.map_or(Rejection::Never, Rejection::after_ns))
     }
 
-    /// Fills in the cost of a call, admitted or not; what does not fit is spilt.
+    /// Adds the cost of a call, admitted or not; the part that does not fit is lost.
     pub(crate) fn fill(&mut self, cost: Amount) {
         self.content += self.drain.volume(cost).min(self.room());
     }

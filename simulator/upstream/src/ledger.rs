@@ -1,4 +1,4 @@
-//! The account with everything that is counted about it.
+//! The account with its counts.
 
 use crate::{
     Account, Admission, Cost, Policy, PolicyStats, Rejection, Stats, Tally,
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The account with everything that is counted about it. Pure: time is an argument.
+/// The account with its counts. Pure: time is an argument.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     account: Account,
@@ -19,10 +19,10 @@ pub(crate) struct Ledger {
     log: AdmissionLog,
 }
 
-/// What became of a call.
+/// The decision about a call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Charged; the number counts admitted calls from zero.
+    /// The call was charged; the number counts admitted calls from zero.
     Admitted {
         number: u64,
         cost: Cost,
@@ -51,7 +51,7 @@ impl Ledger {
         verdict
     }
 
-    /// Has other policies from `now` on.
+    /// Replaces the policies from `now` on.
     pub(crate) fn change(&mut self, now: Duration, policies: Vec<Policy>) {
         self.account.change(now, policies);
     }
@@ -100,7 +100,7 @@ fn account(config: &Config, since_1970: Duration) -> Account {
 }
 
 impl Verdict {
-    /// What an admitted call took.
+    /// The cost of an admitted call.
     pub(crate) fn cost(&self) -> Option<&Cost> {
         match self {
             Self::Admitted { cost, .. } => Some(cost),

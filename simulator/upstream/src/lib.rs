@@ -1,7 +1,7 @@
 //! An HTTP service that enforces rate limits as Sentinel Hub does, to run a scheduler against.
 //!
-//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it:
-//! whatever it answers with 429 really was too early.
+//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it. A
+//! call that it answers with 429 really was too early.
 //!
 //! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an
 //! origin that the caller chooses): an [`Account`] holds several [`Policy`]s and charges the
@@ -18,9 +18,9 @@
 //! | `GET /aux/ratelimit/statistics/tokenCounts/<sub>` | what they hold |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
-//! (`x-cost-processing-units: 2.5`), and may carry a label for the statistics in `x-class` or
-//! `x-client`. Calls need no token. The last three endpoints [break](Upstream::set_fault) when they
-//! are told to.
+//! (`x-cost-processing-units: 2.5`). It may carry a label for the statistics in `x-class` or
+//! `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last three
+//! endpoints.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};

@@ -7,8 +7,8 @@ use crate::{
 
 /// The state of one policy, by its model.
 ///
-/// If nobody calls, no model has less to spend later than earlier: whoever waits for the slowest
-/// can pay all of them.
+/// Without calls, no model has less to spend later than earlier. After the longest wait all
+/// policies can pay.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),
@@ -27,7 +27,7 @@ impl Meter {
         }
     }
 
-    /// Fixed windows are cut as if time had begun so long before its origin.
+    /// Shifts fixed windows as if time had begun this long before its origin.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         match self {
             Self::FixedWindow(window) => window.begin(since_ns),
@@ -35,7 +35,7 @@ impl Meter {
         }
     }
 
-    /// A call arrives at `now_ns`, whatever it costs. A time before the last one counts as the last
+    /// Notes that a call arrives at `now_ns`, whatever it costs. An earlier time counts as the last
     /// one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
@@ -46,7 +46,7 @@ impl Meter {
         }
     }
 
-    /// At the time of the last advance a token bucket holds `level`, as far as it can.
+    /// Sets the level of a token bucket at the time of the last advance, as far as there is room.
     pub(crate) fn hold(&mut self, level: Amount) {
         match self {
             Self::TokenBucket(bucket) => bucket.hold(level),
@@ -84,7 +84,7 @@ impl Meter {
         }
     }
 
-    /// Takes note of a call that was rejected, by this policy or by anything else.
+    /// Counts a rejected call, whatever the reason of the rejection was.
     pub(crate) fn reject(&mut self, cost: Amount) {
         match self {
             Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_) => {}

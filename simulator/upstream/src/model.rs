@@ -12,22 +12,22 @@ pub(crate) enum Model {
     LeakyBucket,
 }
 
-/// What makes a token bucket differ from one that starts full, holds its capacity and refills
-/// evenly.
+/// How a token bucket differs from the default. The default starts full, holds its capacity and
+/// refills evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
-    /// What it holds; the capacity where it is not stated.
+    /// What it holds; by default the capacity.
     pub(crate) burst: Option<Amount>,
-    /// Its level at the origin of time; full where it is not stated.
+    /// Its level at the origin of time; by default full.
     pub(crate) start: Option<Amount>,
-    /// The time from one refill to the next; even where it is not stated.
+    /// The time from one refill to the next; by default the refill is even.
     pub(crate) tick_ns: Option<NonZeroU64>,
     /// Whether a refill drops fractions of a unit.
     pub(crate) whole: bool,
 }
 
 impl Model {
-    /// The variant of the token bucket; for another model, the option that stands for it.
+    /// The variant of the token bucket. For another model: the option that selects it.
     pub(crate) fn variant(self) -> Result<Variant, PolicyOption> {
         match self {
             Self::TokenBucket(variant) => Ok(variant),
@@ -37,14 +37,14 @@ impl Model {
         }
     }
 
-    /// The first of the options that made it, if any did.
+    /// The first option that differs from the default, if any does.
     pub(crate) fn option(self) -> Option<PolicyOption> {
         self.variant().map_or_else(Some, Variant::option)
     }
 }
 
 impl Variant {
-    /// What it holds, of a policy with this capacity.
+    /// What the bucket holds if the policy has this capacity.
     pub(crate) fn holds(self, capacity: Amount) -> Amount {
         self.burst.unwrap_or(capacity)
     }

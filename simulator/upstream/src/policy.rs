@@ -6,13 +6,13 @@ use crate::{
 };
 use std::{num::NonZeroU64, time::Duration};
 
-/// One rate limit: `capacity` of `unit` per `period`, kept by one of four models.
+/// One rate limit: `capacity` of `unit` per `period`, counted by one of four models.
 ///
 /// By default it is a token bucket that holds the capacity, starts full and refills evenly. A
 /// period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub.
 ///
-/// In text a policy is `unit=capacity/period`, the period in ISO 8601 or as people write it; days
-/// have 24 hours, and months, which have no fixed length, are refused. Options follow, each after a
+/// In text a policy is `unit=capacity/period`, with the period in ISO 8601 or as people write it.
+/// Days have 24 hours. Months have no fixed length and are refused. Options follow, each after a
 /// `;`, in any order:
 ///
 /// | option | meaning |
@@ -25,7 +25,7 @@ use std::{num::NonZeroU64, time::Duration};
 /// | `sliding-window` | the capacity in any window: [`sliding_window`](Self::sliding_window) |
 /// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
 ///
-/// The first four refine the token bucket and go together; each of the others stands alone.
+/// The first four refine the token bucket and go together; each of the others is used alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};
@@ -50,7 +50,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A token bucket. The values are checked once, so that every policy can be calculated with.
+    /// A token bucket. The values are checked here, so that every policy is valid.
     ///
     /// # Errors
     ///
@@ -63,27 +63,27 @@ impl Policy {
         Ok(Self { unit, capacity, period_ns, model: Model::TokenBucket(Variant::default()) })
     }
 
-    /// What is counted.
+    /// The counted unit.
     #[must_use]
     pub fn unit(&self) -> &Unit {
         &self.unit
     }
 
-    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it; and what
-    /// flows in during one period.
+    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it. The same
+    /// amount flows in during one period.
     #[must_use]
     pub fn capacity(&self) -> Amount {
         self.capacity
     }
 
-    /// How long the capacity takes to flow in; zero when it never does.
+    /// How long the capacity takes to flow in; zero if it never does.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// What nominally flows in during `elapsed`, capacity × elapsed / period, rounded up to a
-    /// micro-unit; nothing when the policy never refills. Fractions that are dropped flow in here.
+    /// What nominally flows in during `elapsed`: capacity × elapsed / period, rounded up to a
+    /// micro-unit. It is nothing if the policy never refills. Dropped fractions count as inflow.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Policy};
@@ -104,7 +104,7 @@ impl Policy {
         Amount::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// A token bucket that holds only `burst`: more than nothing, and at most the capacity. The
+    /// A token bucket that holds only `burst`, which is above zero and at most the capacity. The
     /// rate stays capacity per period.
     ///
     /// ```
@@ -123,8 +123,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] when it starts with
-    /// more than that; [`PolicyError::NotTogether`] when it is no token bucket.
+    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] if it starts with more
+    /// than that; [`PolicyError::NotTogether`] if it is no token bucket.
     pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
         let capacity = self.capacity;
         if burst == Amount::ZERO || burst > capacity {
@@ -133,8 +133,8 @@ impl Policy {
         self.vary(PolicyOption::Burst, |variant| variant.burst = Some(burst))
     }
 
-    /// A token bucket with this level at the origin of time, at most what it holds. Otherwise it
-    /// starts full.
+    /// A token bucket with this level at the origin of time. The level is at most what it holds; by
+    /// default it starts full.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -150,13 +150,13 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::StartOutOfBounds`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    /// [`PolicyError::StartOutOfBounds`]; [`PolicyError::NotTogether`] if it is no token bucket.
     pub fn starting_at(self, level: Amount) -> Result<Self, PolicyError> {
         self.vary(PolicyOption::Start, |variant| variant.start = Some(level))
     }
 
-    /// A token bucket whose refills come only at multiples of `tick` since the origin of time, each
-    /// with what has flowed together since the one before.
+    /// A token bucket that refills only at multiples of `tick` since the origin of time. Each
+    /// refill brings the inflow since the one before.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -175,20 +175,18 @@ impl Policy {
     /// # Errors
     ///
     /// [`PolicyError::TickOutOfBounds`] for zero and for more than 2⁶⁴ nanoseconds, 584 years;
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is no token bucket.
     pub fn ticking(self, tick: Duration) -> Result<Self, PolicyError> {
         let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new);
         let tick_ns = tick_ns.ok_or(PolicyError::TickOutOfBounds { tick })?;
         self.refilling(PolicyOption::Tick)?.vary(PolicyOption::Tick, |variant| variant.tick_ns = Some(tick_ns))
     }
 
-    /// A token bucket of which each refill takes in whole units only; the fraction that had come
-    /// together is lost.
+    /// A token bucket whose refills bring whole units only; the remaining fraction is lost.
     ///
-    /// Where it [ticks](Self::ticking) every tick is a refill, else every call that arrives at the
-    /// account, whatever it costs and whether it is admitted. The rate is below the nominal one,
-    /// and zero if less than a unit flows from one refill to the next. A wait holds only if nobody
-    /// at all calls meanwhile.
+    /// If it [ticks](Self::ticking), every tick is a refill. Otherwise every arriving call is one,
+    /// whatever it costs and whether it is admitted. The rate is below the nominal one, and zero if
+    /// less than a unit flows between refills. A wait holds only if no call arrives meanwhile.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -196,7 +194,7 @@ impl Policy {
     ///
     /// let policy = "requests=10/1s;start=0".parse::<Policy>()?.dropping_fractions()?;
     /// let mut account = Account::new(vec![policy]);
-    /// // Nine tenths of a unit have come, and are lost.
+    /// // Nine tenths of a unit have flowed in, and are lost.
     /// let (early, wait) = (Duration::from_millis(90), Duration::from_millis(100));
     /// assert_eq!(account.admit(early, &Cost::new()), Err(Rejection::RetryAfter(wait)));
     /// assert_eq!(account.admit(early + wait, &Cost::new()), Ok(()));
@@ -205,14 +203,14 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is no token bucket.
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is no token bucket.
     pub fn dropping_fractions(self) -> Result<Self, PolicyError> {
         self.refilling(PolicyOption::Whole)?.vary(PolicyOption::Whole, |variant| variant.whole = true)
     }
 
-    /// At most the capacity in each window: a window is as long as the period, and the first one
-    /// begins at the origin of time. Around the end of a window twice the capacity can be spent in
-    /// no time.
+    /// At most the capacity in each window. A window is as long as the period, and the first one
+    /// begins at the origin of time. Around the end of a window twice the capacity can be spent at
+    /// once.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -229,16 +227,16 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] when it is another model
-    /// already, or a variant of the token bucket.
+    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is another model already,
+    /// or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::FixedWindow, PolicyOption::FixedWindow)
     }
 
-    /// At most the capacity in any window that reaches back by the period: what was admitted at *t*
+    /// At most the capacity in any window as long as the period. A call that was admitted at *t*
     /// counts before *t* + period, and not at that time.
     ///
-    /// The account remembers every admitted call of the last period that took anything of the unit.
+    /// The account remembers every admitted call of the last period that took some of the unit.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
@@ -254,16 +252,16 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// As of [`Self::fixed_window`].
+    /// As for [`Self::fixed_window`].
     pub fn sliding_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::SlidingWindow, PolicyOption::SlidingWindow)
     }
 
-    /// A bucket that calls fill and that drains at capacity per period; a call is admitted if its
-    /// cost still fits.
+    /// A bucket that calls fill and that drains at capacity per period. A call is admitted if its
+    /// cost fits.
     ///
-    /// A rejected call fills it too, as far as it holds, whatever the call was rejected for:
-    /// whoever goes on calling keeps it full. A wait is told after that.
+    /// A rejected call fills it too, as far as there is room, whatever the reason of the rejection
+    /// was. Clients that never pause keep it full. A wait is computed after that.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
@@ -280,12 +278,12 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// As of [`Self::fixed_window`].
+    /// As for [`Self::fixed_window`].
     pub fn leaky_bucket(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::LeakyBucket, PolicyOption::LeakyBucket)
     }
 
-    /// The period in nanoseconds; zero when the policy never refills.
+    /// The period in nanoseconds; zero if the policy never refills.
     pub(crate) fn period_ns(&self) -> u64 {
         self.period_ns
     }

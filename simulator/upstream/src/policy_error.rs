@@ -1,9 +1,9 @@
-//! Why something is not a policy.
+//! Why a policy is invalid.
 
 use crate::{Amount, AmountError, PolicyOption, UnitError};
 use std::time::Duration;
 
-/// Why something is not a [`Policy`](crate::Policy).
+/// Why a text or values are no [`Policy`](crate::Policy).
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The text has no `=` or no `/` after it.
@@ -15,25 +15,25 @@ pub enum PolicyError {
     /// The part before the `=` names no unit.
     #[error("`{text}` names no unit")]
     Unit {
-        /// What stands before the `=`.
+        /// The text before the `=`.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the name.
         source: UnitError,
     },
     /// The part between `=` and `/` is no amount.
     #[error("`{text}` is no capacity")]
     Capacity {
-        /// What stands between `=` and `/`.
+        /// The text between `=` and `/`.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the amount.
         source: AmountError,
     },
     /// The part after the `/` is no duration of a fixed length.
     #[error("`{text}` is no period, for example 10s or PT10S")]
     Period {
-        /// What stands after the `/`.
+        /// The text after the `/`.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the duration.
         source: jiff::Error,
     },
     /// The period runs backwards.
@@ -45,15 +45,15 @@ pub enum PolicyError {
     /// A capacity of zero could never pay for anything.
     #[error("the capacity is zero")]
     ZeroCapacity,
-    /// What stands after a `;` begins with the name of no option.
+    /// The text after a `;` begins with no option's name.
     #[error(
         "`{text}` is no option; there are burst=…, start=…, tick=…, whole, fixed-window, sliding-window and leaky-bucket"
     )]
     UnknownOption {
-        /// What stands after the `;`.
+        /// The text after the `;`.
         text: String,
     },
-    /// An option stands twice in the text.
+    /// The text has an option twice.
     #[error("`{option}` stands there twice; leave one out")]
     StatedTwice {
         /// The option.
@@ -64,9 +64,9 @@ pub enum PolicyError {
     OptionAmount {
         /// The option.
         option: PolicyOption,
-        /// What stands after the `=`; empty where there is none.
+        /// The text after the `=`; empty without one.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the amount.
         source: AmountError,
     },
     /// The value of an option is no duration of a fixed length.
@@ -74,28 +74,28 @@ pub enum PolicyError {
     OptionDuration {
         /// The option.
         option: PolicyOption,
-        /// What stands after the `=`; empty where there is none.
+        /// The text after the `=`; empty without one.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the duration.
         source: jiff::Error,
     },
-    /// A value for an option that takes none.
+    /// An option without values has one.
     #[error("{option}: `{text}` is too much, the option takes no value")]
     OptionWithoutValue {
         /// The option.
         option: PolicyOption,
-        /// What stands after the `=`.
+        /// The text after the `=`.
         text: String,
     },
-    /// A bucket that holds nothing, or more than flows in during a period.
+    /// The bucket would hold nothing, or more than flows in during a period.
     #[error("burst={burst} is out of bounds: more than 0 and at most the capacity, {capacity}")]
     BurstOutOfBounds {
-        /// What the bucket was to hold.
+        /// The burst that was stated.
         burst: Amount,
-        /// The most that it may hold.
+        /// The highest burst that is allowed.
         capacity: Amount,
     },
-    /// A bucket that starts with more than it holds.
+    /// The bucket would start with more than it holds.
     #[error("start={start} is out of bounds: at most what the bucket holds, {holds}")]
     StartOutOfBounds {
         /// The level at the origin of time.
@@ -103,24 +103,24 @@ pub enum PolicyError {
         /// The burst, else the capacity.
         holds: Amount,
     },
-    /// No time between two ticks, or more than 2⁶⁴ nanoseconds.
+    /// The time between two ticks is zero, or more than 2⁶⁴ nanoseconds.
     #[error("tick={tick:?} is out of bounds: more than 0 s and at most 584 years; leave it out for an even refill")]
     TickOutOfBounds {
         /// The time between two ticks.
         tick: Duration,
     },
-    /// A way to refill for a policy that never does.
+    /// A policy that never refills has an option about refills.
     #[error("`{option}` needs a policy that refills: give it a period above zero, or leave the option out")]
     NeverRefills {
         /// The option.
         option: PolicyOption,
     },
-    /// Two models at once, or a variant of the token bucket for another model.
+    /// Two models are selected, or another model has a variant of the token bucket.
     #[error("`{option}` and `{other}` do not go together; leave one of them out")]
     NotTogether {
-        /// The option that was to be added.
+        /// The option that does not fit.
         option: PolicyOption,
-        /// One that the policy has already.
+        /// The option that the policy has already.
         other: PolicyOption,
     },
 }

@@ -1,9 +1,9 @@
-//! What a policy can be told beyond its capacity and period.
+//! The options of a policy.
 
 use std::fmt;
 
-/// What a [`Policy`](crate::Policy) can be told beyond its capacity and period, under the name that
-/// its text uses.
+/// An option of a [`Policy`](crate::Policy) beyond its capacity and period, under the name in its
+/// text.
 ///
 /// ```
 /// use rampmeter_upstream::{Policy, PolicyError, PolicyOption};
@@ -32,7 +32,7 @@ pub enum PolicyOption {
 }
 
 impl PolicyOption {
-    /// All of them, in the order in which a policy prints them.
+    /// All options, in the order in which a policy prints them.
     pub const ALL: [Self; 7] =
         [Self::Burst, Self::Start, Self::Tick, Self::Whole, Self::FixedWindow, Self::SlidingWindow, Self::LeakyBucket];
 

@@ -7,7 +7,7 @@ use crate::{
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
-/// An option as it stands after a `;`, its value as it stands after a `=`.
+/// An option after a `;`, with its value after a `=`.
 struct StatedOption<'a> {
     option: PolicyOption,
     value: Option<&'a str>,
@@ -31,14 +31,14 @@ impl FromStr for Policy {
 }
 
 impl fmt::Display for Policy {
-    /// The text that reads back as this policy.
+    /// Writes the text that reads back as this policy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}/{}{}", self.unit(), self.capacity(), printed(self.period()), self.model())
     }
 }
 
 impl fmt::Display for Model {
-    /// What follows the period.
+    /// Writes what follows the period.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.variant() {
             Ok(variant) => variant.fmt(f),
@@ -128,12 +128,12 @@ fn read_period(text: &str) -> Result<Duration, PolicyError> {
     Duration::try_from(period).map_err(|_| PolicyError::NegativePeriod)
 }
 
-/// A duration of a fixed length, either way.
+/// A duration of a fixed length, forwards or backwards.
 fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
     text.parse::<Span>()?.to_duration(SpanRelativeTo::days_are_24_hours())
 }
 
-/// As a duration prints that may be negative; 2⁶⁴ nanoseconds fit by far.
+/// Converts to the type that prints a duration; 2⁶⁴ nanoseconds fit by far.
 pub(crate) fn printed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the account knows of its customer: credentials, access tokens, and what is broken.
+//! The customer's credentials, access tokens, and the faults of endpoints.
 
 use crate::{Endpoint, Fault, config::Credentials};
 use axum::{
@@ -14,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// Whose account it is, as tokens say it.
+/// The account's owner, as in tokens.
 pub(crate) const SUBJECT: &str = "8b5c2f0e-1d3a";
 
-/// Knows the customer, and what is broken.
+/// The customer's credentials, tokens, and the faults of endpoints.
 #[derive(Debug)]
 pub(crate) struct Portal {
     customer: Option<Credentials>,
@@ -29,9 +29,9 @@ pub(crate) struct Portal {
 pub(crate) struct PortalState {
     pub(crate) faults: BTreeMap<Endpoint, Fault>,
     pub(crate) asked: BTreeMap<Endpoint, u64>,
-    /// All that were ever issued.
+    /// All issued tokens.
     pub(crate) tokens: Vec<String>,
-    /// Until when those are good that were not revoked.
+    /// When each token that was not revoked expires.
     good: BTreeMap<String, Duration>,
 }
 
@@ -48,10 +48,10 @@ impl Portal {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, PortalState> {
-        self.state.lock().expect("nobody panics with the state in hand")
+        self.state.lock().expect("no holder of the lock panics")
     }
 
-    /// Counts the question. What the endpoint does instead of its work, if it is broken.
+    /// Counts the question, and carries out the endpoint's fault if it has one.
     pub(crate) async fn fault(&self, endpoint: Endpoint) -> Option<Response> {
         let fault = {
             let mut state = self.state();
@@ -65,7 +65,7 @@ impl Portal {
         }
     }
 
-    /// A token for whoever knows the secret.
+    /// Issues a token for a client that knows the secret.
     pub(crate) fn issue(&self, now: Duration, form: &TokenForm) -> Result<(String, Duration), StatusCode> {
         let customer = self.customer.as_ref().ok_or(StatusCode::NOT_FOUND)?;
         if form.grant_type != "client_credentials" {
@@ -81,7 +81,7 @@ impl Portal {
         Ok((token, customer.token_life))
     }
 
-    /// Whether the request carries a token that is good.
+    /// Whether the request carries a valid token.
     pub(crate) fn authorize(&self, now: Duration, headers: &HeaderMap) -> Result<(), StatusCode> {
         let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let is_good = |token| self.state().good.get(token).is_some_and(|until| now < *until);
@@ -90,7 +90,7 @@ impl Portal {
 }
 
 impl PortalState {
-    /// No token is good any more.
+    /// Makes all tokens invalid.
     pub(crate) fn revoke(&mut self) {
         self.good.clear();
     }

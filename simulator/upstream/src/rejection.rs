@@ -1,27 +1,26 @@
-//! The answer to a call that is not admitted.
+//! Why a call is not admitted.
 
 use std::time::Duration;
 
-/// Why a call was not admitted: when to come back, that nobody can say when, or that coming back is
-/// useless.
+/// Why a call was not admitted: a time to return, no known time, or never.
 ///
-/// The order is by urgency of patience: a longer wait is greater, a wait of unknown length is
-/// greater than any, and never is greatest. Of several reasons the greatest counts.
+/// A longer wait is greater, an unknown wait is greater than any known one, and never is greatest.
+/// Of several reasons the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
-    /// All policies can pay after this time, and not before, if nobody else calls until then.
+    /// After this time all policies can pay, and not before, if no other call arrives meanwhile.
     /// Rounded up to a nanosecond.
     RetryAfter(Duration),
-    /// As many admitted calls are under way as may be: one of them has to end first.
+    /// The bound on calls in flight is reached: one of them has to end first.
     TooManyInFlight,
-    /// The cost is above what a policy ever holds, a fixed amount is used up, nothing flows in, or
-    /// the wait is beyond 2⁶⁴ nanoseconds, about 584 years.
+    /// The call can never be paid: its cost is above what a policy ever holds, or a fixed amount is
+    /// used up. The same holds if nothing flows in, and for waits beyond 2⁶⁴ nanoseconds, about 584
+    /// years.
     Never,
 }
 
 impl Rejection {
-    /// The wait in whole milliseconds, rounded up; `None` when coming back is useless or nobody can
-    /// say when.
+    /// The wait in whole milliseconds, rounded up; `None` if it is unknown or returning is useless.
     ///
     /// ```
     /// use rampmeter_upstream::Rejection;
@@ -36,8 +35,7 @@ impl Rejection {
         self.retry_after_in(Duration::from_millis(1))
     }
 
-    /// The wait in whole seconds, rounded up; `None` when coming back is useless or nobody can say
-    /// when.
+    /// The wait in whole seconds, rounded up; `None` if it is unknown or returning is useless.
     ///
     /// ```
     /// use rampmeter_upstream::Rejection;

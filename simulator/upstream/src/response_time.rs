@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// How long admitted calls take: a fixed time, plus a random one that is uniform between zero and a
-/// bound.
+/// How long admitted calls take: a fixed time, plus a random time that is uniform between zero and
+/// a bound.
 ///
-/// The random part depends on nothing but the seed and the number of the call.
+/// The random part depends only on the seed and the number of the call.
 ///
 /// ```
 /// use rampmeter_upstream::ResponseTime;
@@ -30,7 +30,7 @@ impl ResponseTime {
         Self { fixed: time, jitter_ns: 0, seed: 0 }
     }
 
-    /// The same, plus a random time up to `bound` (584 years at most).
+    /// The same with an additional random time up to `bound` (584 years at most).
     #[must_use]
     pub fn with_jitter(self, bound: Duration, seed: u64) -> Self {
         let jitter_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
@@ -47,7 +47,7 @@ impl ResponseTime {
         self.fixed.saturating_add(Duration::from_nanos(jitter_ns))
     }
 
-    /// No call takes longer.
+    /// The longest time that a call can take.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.fixed.saturating_add(Duration::from_nanos(self.jitter_ns))

@@ -1,4 +1,4 @@
-//! How a wait is told.
+//! How a 429 states the wait.
 
 use crate::Rejection;
 
@@ -25,8 +25,8 @@ pub enum RetryAfter {
 }
 
 impl RetryAfter {
-    /// The number that the header carries; `None` when there is no header. In no form is there one
-    /// for a rejection that knows no wait.
+    /// The number in the header, or `None` for no header. A rejection without a known wait never
+    /// has one.
     #[must_use]
     pub fn of(self, rejection: Rejection) -> Option<u128> {
         match self {

@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// The largest body that is read, to be thrown away: a connection can only be kept alive when its
-/// request was read to the end. A larger one costs the caller its connection.
+/// The largest body that is read and ignored. A connection can be kept alive only if its request
+/// was read to the end. A larger body costs the caller its connection.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// What all handlers share.
@@ -54,7 +54,7 @@ impl Service {
         }
     }
 
-    /// What it answers itself.
+    /// The endpoints that the service answers itself.
     pub(crate) fn routes() -> Router<Arc<Self>> {
         Router::new().route("/process", get(process).post(process)).route("/stats", get(stats))
     }
@@ -77,12 +77,12 @@ impl Service {
         self.clock.now()
     }
 
-    /// No call takes longer.
+    /// The longest time that a call can take.
     pub(crate) fn longest_response(&self) -> Duration {
         self.response_time.longest()
     }
 
-    /// What becomes of a call, and what its answer tells besides.
+    /// Decides about a call, and makes the headers of its answer.
     fn decide(&self, call: Call) -> (Verdict, Vec<(String, String)>) {
         let (now, mut ledger) = self.open();
         let verdict = ledger.arrive(now, call);
@@ -99,22 +99,21 @@ impl Service {
         }
     }
 
-    /// The clock is read under the lock, so that times never decrease from one decision to the
-    /// next.
+    /// The clock is read under the lock, so times never decrease from one decision to the next.
     fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
-        let ledger = self.ledger.lock().expect("nobody panics with the ledger in hand");
+        let ledger = self.ledger.lock().expect("no holder of the lock panics");
         (self.clock.now(), ledger)
     }
 }
 
-/// An admitted call for as long as it is handled. Its handler ends before the answer is sent, and
-/// is dropped when the caller goes away.
+/// An admitted call while it is handled. Its handler ends before the answer is sent, and is dropped
+/// when the caller disconnects.
 struct InFlight {
     service: Arc<Service>,
 }
 
 impl InFlight {
-    /// Right after the verdict: until then nobody would end the call.
+    /// Has to follow the verdict directly: until then the call would never end.
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),
@@ -129,8 +128,8 @@ impl Drop for InFlight {
     }
 }
 
-/// A call is decided when its head has arrived, before its body is read and before its response
-/// time passes.
+/// Decides about a call when its head has arrived, before its body is read and its response time
+/// passes.
 async fn process(
     State(service): State<Arc<Service>>,
     Query(query): Query<Vec<(String, String)>>,
@@ -139,7 +138,7 @@ async fn process(
 ) -> Response {
     let (verdict, told) = service.decide(service.parameters.read(&headers, &query));
     let _in_flight = InFlight::if_admitted(&service, &verdict);
-    // What is wrong with the body shows in the connection; the decision stands.
+    // A fault of the body shows in the connection; the decision stands.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
     answer(&verdict, service.retry_after, told)
@@ -149,7 +148,7 @@ async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {
     Json(service.stats().into())
 }
 
-/// A timer's shortest sleep is a millisecond; no pause is none.
+/// A timer's shortest sleep is a millisecond, so a pause of zero does not sleep.
 async fn pause(time: Duration) {
     if time > Duration::ZERO {
         tokio::time::sleep(time).await;

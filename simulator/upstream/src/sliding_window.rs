@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 pub(crate) struct SlidingWindow {
     capacity: Amount,
     period_ns: u64,
-    /// Oldest first. Each holds a part of the capacity, so there are at most as many as it has
-    /// micro-units.
+    /// Oldest first. Each takes a part of the capacity, so their number is bounded by the capacity
+    /// in micro-units.
     admitted: VecDeque<Charge>,
     used: Amount,
     updated_ns: u64,
@@ -32,7 +32,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Forgets what has left the window; a time before the last one changes nothing.
+    /// Forgets calls that have left the window; an earlier time than the last one changes nothing.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.updated_ns = self.updated_ns.max(now_ns);
         while let Some(oldest) = self.admitted.pop_front_if(|charge| has_left(charge, self.period_ns, self.updated_ns))
@@ -53,7 +53,7 @@ impl SlidingWindow {
         (cost > self.room()).then(|| Rejection::after_ns(self.wait_ns(cost).into()))
     }
 
-    /// Notes `cost`, unless it is nothing: that would hold no part of the capacity.
+    /// Notes `cost` unless it is zero, since zero takes no part of the capacity.
     pub(crate) fn charge(&mut self, cost: Amount) {
         if cost > Amount::ZERO {
             self.used = self.used.saturating_add(cost);
@@ -65,8 +65,8 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// Until so many of the oldest have left that there is room for `cost`, which is at most the
-    /// capacity.
+    /// Until enough of the oldest calls have left that there is room for `cost`, which is at most
+    /// the capacity.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();
         let last_to_leave = self.admitted.iter().find(|charge| {

@@ -1,9 +1,9 @@
-//! What an upstream has seen so far.
+//! The counts of an upstream.
 
 use crate::{Amount, Policy, Tally, Utilisation};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A consistent snapshot of everything an upstream has counted since its start.
+/// A consistent snapshot of all counts since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// The time since the start.
@@ -12,7 +12,7 @@ pub struct Stats {
     pub total: Tally,
     /// The policies, in the order of the configuration.
     pub policies: Vec<PolicyStats>,
-    /// The calls that carried a label, by that label; see [`MAX_CLASSES`](crate::MAX_CLASSES).
+    /// Calls with a label, by label; see [`MAX_CLASSES`](crate::MAX_CLASSES).
     pub classes: BTreeMap<String, Tally>,
 }
 
@@ -21,7 +21,7 @@ pub struct Stats {
 pub struct PolicyStats {
     /// The policy itself.
     pub policy: Policy,
-    /// All that admitted calls have taken.
+    /// What admitted calls have taken in all.
     pub spent: Amount,
     /// What could be spent now, rounded down to a micro-unit.
     pub level: Amount,
@@ -30,9 +30,9 @@ pub struct PolicyStats {
 impl Stats {
     /// How much of what each policy offered since `earlier` was used, in the order of the policies.
     ///
-    /// Offered is what flowed in: rate × elapsed. The stock that a policy held at `earlier` is not
-    /// part of it, so take `earlier` after the first burst has been spent: between two such
-    /// snapshots full use is 1, and more than 1 is at most the stock that was left in the policy.
+    /// The offer is the inflow: rate × elapsed. The stock at `earlier` is not part of it, so take
+    /// `earlier` after the first burst has been spent. Full use is then 1, and exceeds 1 by at most
+    /// the remaining stock.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats, Stats, Tally};
@@ -56,7 +56,7 @@ impl Stats {
     ///
     /// # Panics
     ///
-    /// When the two snapshots are of upstreams with different policies.
+    /// When the two snapshots have different policies.
     #[must_use]
     pub fn utilisation_since(&self, earlier: &Self) -> Vec<Utilisation> {
         assert_eq!(self.policies.len(), earlier.policies.len(), "snapshots of different upstreams");
@@ -67,8 +67,8 @@ impl Stats {
 }
 
 impl PolicyStats {
-    /// How long it takes until what is missing of the capacity has flowed in, rounded up; `None`
-    /// when it never does. A window gets back everything at its end, which comes no later.
+    /// How long the missing part of the capacity takes to flow in, rounded up; `None` if it never
+    /// does. A window has all of it at its end, which is no later.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats};

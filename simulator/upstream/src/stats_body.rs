@@ -4,7 +4,7 @@ use crate::{PolicyStats, Stats, Tally};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// [`Stats`] as JSON. Amounts are floats for people and charts; exact ones are there in-process.
+/// [`Stats`] as JSON. Amounts are floats for people and charts; [`Stats`] has the exact ones.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatsBody {
     uptime_ms: u128,

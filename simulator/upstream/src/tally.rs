@@ -1,6 +1,6 @@
 //! Counts of answers.
 
-/// How many calls were answered how.
+/// Counts of calls by their answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Admitted and charged. A call counts from its arrival, before its response time has passed.

@@ -3,8 +3,7 @@
 use crate::{Amount, Policy, Rejection, flow::Flow, model::Variant};
 use std::num::NonZeroU64;
 
-/// A token bucket: a stock that flows in and overflows at its brim. Levels are volumes of its
-/// [`Flow`].
+/// A token bucket: a stock that flows in up to a maximum. Levels are volumes of its [`Flow`].
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,
@@ -29,13 +28,13 @@ impl TokenBucket {
         }
     }
 
-    /// Lets flow in what has come since the last time; a time before that changes nothing.
+    /// Adds the inflow until `now_ns`; an earlier time than the last one changes nothing.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.level = self.level_at(now_ns);
         self.updated_ns = self.updated_ns.max(now_ns);
     }
 
-    /// Holds `level` at the time of the last advance, as far as there is room.
+    /// Sets the level at the time of the last advance, as far as there is room.
     pub(crate) fn hold(&mut self, level: Amount) {
         self.level = self.flow.volume(level).min(self.brim);
     }
@@ -78,12 +77,12 @@ impl TokenBucket {
         self.kept(self.flow.during(tick_ns.get()))
     }
 
-    /// What a refill keeps of what has come together.
+    /// The part of the inflow that a refill keeps.
     fn kept(&self, inflow: u128) -> u128 {
         if self.whole { inflow - inflow % self.unit() } else { inflow }
     }
 
-    /// How long after the last update the `missing` volume is there, if nobody calls until then.
+    /// How long after the last update the `missing` volume is there, if no call arrives meanwhile.
     fn wait_ns(&self, missing: u128) -> Option<u128> {
         match self.tick_ns {
             None => self.flow.time_for_ns(self.needed(missing)),
@@ -91,7 +90,7 @@ impl TokenBucket {
         }
     }
 
-    /// What has to come together before a refill keeps `missing`. Where it saturates the wait is
+    /// The inflow that a refill needs so that it keeps `missing`. If it saturates, the wait is
     /// beyond 584 years anyway.
     fn needed(&self, missing: u128) -> u128 {
         if self.whole { missing.checked_next_multiple_of(self.unit()).unwrap_or(u128::MAX) } else { missing }

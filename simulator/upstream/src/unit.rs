@@ -1,13 +1,13 @@
-//! What is counted.
+//! The unit that a policy counts.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
 /// The longest name of a unit, so that it fits a header name with room to spare.
 pub const MAX_UNIT_BYTES: usize = 64;
 
-/// The name of what a policy counts: lower-case letters, digits and hyphens, a letter first.
+/// The name of a counted unit: lower-case letters, digits and hyphens, beginning with a letter.
 ///
-/// The alphabet is what query parameters and header names can both carry unchanged.
+/// Query parameters and header names can both carry these characters unchanged.
 ///
 /// ```
 /// use rampmeter_upstream::Unit;
@@ -26,7 +26,7 @@ pub struct Unit {
 pub struct UnitError;
 
 impl Unit {
-    /// Calls. Every call costs one of them unless it states otherwise.
+    /// Calls. Every call costs one request by default.
     pub const REQUESTS: Self = Self::known("requests");
     /// Sentinel Hub's measure of work.
     pub const PROCESSING_UNITS: Self = Self::known("processing-units");

@@ -12,12 +12,11 @@ use tokio::{
 /// Connections that may wait to be accepted: a fleet of thousands connects at once.
 const BACKLOG: u32 = 4096;
 
-/// How long a stop waits beyond the longest response time, for callers that stopped in the middle
-/// of a request.
+/// How long a stop waits beyond the longest response time, for callers that paused within a
+/// request.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A running service, for as long as the value lives: dropping it stops the service too, without
-/// waiting.
+/// A running service. Dropping the value stops it too, without waiting.
 ///
 /// It runs on the runtime that started it.
 ///
@@ -49,12 +48,12 @@ pub struct Upstream {
 pub struct StartError {
     /// The address that was asked for.
     pub addr: SocketAddr,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl Upstream {
-    /// Starts the service; it accepts calls when this returns. Its clock and its policies start
+    /// Starts the service, which accepts calls when this returns. Its clock and its policies start
     /// now.
     ///
     /// # Errors
@@ -81,27 +80,26 @@ impl Upstream {
         format!("http://{}", self.addr)
     }
 
-    /// Everything counted so far.
+    /// All counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.service.stats()
     }
 
-    /// The latest decisions, oldest first, as many as [`Config::keep_admissions`] allows. The log
-    /// is complete when it is shorter than that. Malformed calls are not in it.
+    /// The latest decisions, oldest first, up to the bound of [`Config::keep_admissions`]. The log
+    /// is complete if it is shorter than that. Malformed calls are not in it.
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.admissions()
     }
 
-    /// Has these policies from now on, as [`Account::change`](crate::Account::change) says. Units
-    /// that the first ones did not have cost nothing, as no call states them. What the portal tells
-    /// of the contract follows.
+    /// Replaces the policies from now on, as [`Account::change`](crate::Account::change) does.
+    /// Calls cannot state the cost of a new unit, so that cost is zero. The contract follows.
     pub fn change(&self, policies: Vec<Policy>) {
         self.service.change(policies);
     }
 
-    /// Breaks an endpoint from now on, or mends it.
+    /// Sets the fault of an endpoint, or removes it.
     pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
         let faults = &mut self.service.portal.state().faults;
         match fault {
@@ -110,34 +108,34 @@ impl Upstream {
         };
     }
 
-    /// How often an endpoint was asked, whatever it answered.
+    /// How often an endpoint was asked, whatever its answer was.
     #[must_use]
     pub fn asked(&self, endpoint: Endpoint) -> u64 {
         self.service.portal.state().asked.get(&endpoint).copied().unwrap_or(0)
     }
 
-    /// All access tokens that were issued, in their order.
+    /// All issued access tokens, in order.
     #[must_use]
     pub fn tokens(&self) -> Vec<String> {
         self.service.portal.state().tokens.clone()
     }
 
-    /// From now on no token is good that was issued until now.
+    /// Makes all tokens that were issued until now invalid.
     pub fn revoke_tokens(&self) {
         self.service.portal.state().revoke();
     }
 
-    /// Stops: no call is accepted any more, and those under way are answered. Waits for them, and a
-    /// second longer for callers that are still in the middle of a request.
+    /// Stops: accepts no more calls, and answers those under way. It waits for them, and a second
+    /// longer for callers in the middle of a request.
     pub async fn stop(self) {
         let patience = self.service.longest_response().saturating_add(STOP_GRACE);
         drop(self.running);
-        // Out of patience or served to the end: either way there is nobody left to tell.
+        // The service has ended, or the patience is over; neither needs a report.
         drop(tokio::time::timeout(patience, self.serving).await);
     }
 }
 
-/// Opened by hand for the sake of the backlog.
+/// Opens the socket by hand because of the backlog.
 fn listen(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -154,7 +152,7 @@ async fn serve(listener: TcpListener, service: Arc<Service>, stopped: oneshot::R
     until_stopped.await.expect("accepting retries for ever and so never fails");
 }
 
-/// Small answers must not wait for company; a connection without that setting still works.
+/// A small answer must not wait for more data. A connection without this setting still works.
 fn send_at_once(connection: &mut TcpStream) {
     drop(connection.set_nodelay(true));
 }

@@ -2,20 +2,20 @@
 
 use crate::{Amount, Policy};
 
-/// How much of what one policy offered was used, between two snapshots; see
+/// How much of one policy's offer was used between two snapshots; see
 /// [`Stats::utilisation_since`](crate::Stats::utilisation_since).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utilisation {
     /// The policy.
     pub policy: Policy,
-    /// What admitted calls took.
+    /// The cost of admitted calls.
     pub spent: Amount,
-    /// What flowed in: rate × elapsed, rounded up so that the use is never flattered.
+    /// The inflow: rate × elapsed, rounded up so that the ratio is never too high.
     pub offered: Amount,
 }
 
 impl Utilisation {
-    /// Spent divided by offered, for people to read; `None` when nothing was offered.
+    /// Spent divided by offered, for people; `None` without an offer.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Utilisation};

@@ -1,7 +1,7 @@
-//! A client that asks whether or not it is given anything, until its input ends: `noisy-client NATS
-//! SUBJECT ASKS`, so many each millisecond. Prints how often it has asked.
+//! A client that asks without waiting for answers, until its input ends: `noisy-client NATS SUBJECT
+//! ASKS`, with the number of requests per millisecond. It prints how often it has asked.
 
-#![allow(clippy::print_stdout, reason = "what others want to know of it")]
+#![allow(clippy::print_stdout, reason = "its result is its output")]
 
 use futures::StreamExt;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! A worker that takes a permit and keeps it, to be killed: `permit-holder NATS RESOURCE [MORE]`.
-//! Prints a line once it has it, and then asks for so many more at once.
+//! It prints a line when it has the permit, and then asks for `MORE` others at once.
 
-#![allow(clippy::print_stdout, reason = "what others wait for")]
+#![allow(clippy::print_stdout, reason = "drills wait for this line")]
 
 use futures::future::join_all;
 use rampmeter_worker_sdk::Client;

@@ -15,9 +15,9 @@ const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 30 };
 const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };
 const SCHEDULER_CYCLES: Cycles = Cycles { usual: 4, long: 100 };
 
-/// The store is silent for 4 to 8 s when the node that leads it has gone.
+/// The store is silent for 4 to 8 s after the node that leads it has gone.
 const ELECTION: Duration = Duration::from_secs(8);
-/// A node that freezes for less is still one of them when it wakes.
+/// A node that freezes for less time is still a member when it wakes.
 const FREEZE: Duration = Duration::from_secs(3);
 
 struct Stage {
@@ -50,7 +50,7 @@ impl Stage {
     }
 }
 
-/// The node that leads the store dies, as often as that.
+/// Kills the node that leads the store, once in each cycle.
 async fn kill_leading_nodes(stage: &mut Stage, cycles: Cycles) {
     for _ in 0..cycles.count() {
         let leads = stage.cluster.leader_of("rampmeter").await;
@@ -80,8 +80,8 @@ async fn a_long_reservation_through_an_election() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_rides_through_an_election() {
-    let run = Run::of("cluster::who_rides_through_an_election");
+async fn a_scheduler_rides_through_an_election() {
+    let run = Run::of("cluster::a_scheduler_rides_through_an_election");
     let mut stage = Stage::start_with(run, "on_kv_loss = \"ride\"\nride_for = \"20s\"\n").await;
     kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
     stage.check().await;
@@ -134,8 +134,8 @@ async fn schedulers_freeze() {
     stage.check().await;
 }
 
-/// A scheduler dies while nobody can write: its successor has to wait for the store, and then
-/// starts where the mark is.
+/// A scheduler dies while the store takes no writes. Its successor has to wait for the store, and
+/// then begins at the checkpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scheduler_dies_while_the_store_is_silent() {
     let mut stage = Stage::start(Run::of("cluster::a_scheduler_dies_while_the_store_is_silent")).await;

@@ -1,5 +1,5 @@
-//! Workers that die holding permits for calls in flight: what they held is there again when its
-//! time is over.
+//! Workers die while they hold permits for calls in flight. Their places are free again after the
+//! time to live.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -17,10 +17,10 @@ use serde_json::json;
 use std::time::Duration;
 
 const HOLDERS: Cycles = Cycles { usual: 10, long: 1000 };
-/// Processes that are started at once.
+/// Processes that start at once.
 const AT_ONCE: usize = 50;
 
-/// As long as it takes to start them all.
+/// Long enough to start them all.
 fn time_to_live() -> Duration {
     Duration::from_secs(if is_long() { 90 } else { 4 })
 }

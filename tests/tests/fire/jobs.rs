@@ -1,5 +1,5 @@
-//! Delayed jobs whose workers, scheduler and servers are killed: all are done, in order, and nobody
-//! is told 429.
+//! Delayed jobs whose workers, scheduler and servers are killed. All jobs are done in order, and no
+//! answer is 429.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -16,7 +16,7 @@ use rampmeter_tests::{nats, scheduler};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Ten roles in ten seconds on each of fifty servers, five thousand in all; in a usual run fewer,
+/// Ten roles in ten seconds on each of fifty servers, five thousand in all. A usual run has fewer,
 /// in one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord() {
@@ -29,7 +29,7 @@ async fn discord() {
 
 const GROUPS: Cycles = Cycles { usual: 300, long: 5000 };
 
-/// A group costs a message in each stream and nothing else: thousands of them get their turns.
+/// A group costs a message in each stream and nothing else, so thousands of groups get their turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::print_stdout, reason = "a run tells what it measured")]
 async fn many_groups() {
@@ -48,17 +48,17 @@ async fn many_groups() {
     }
     let done = clock.now();
     until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
-    assert_eq!(upstream.check(groups, 2), 0, "nobody died, and nothing is done twice");
+    assert_eq!(upstream.check(groups, 2), 0, "no worker died, and no job ran twice");
     let took = (published.since(Clock::START), done.since(published));
     println!("{groups} groups: {all} jobs published in {}, done in {}", took.0, took.1);
 }
 
 const NODE_DEATHS: Cycles = Cycles { usual: 1, long: 20 };
 const GUILDS: u32 = 5;
-/// For each guild, before each death and after it.
+/// New jobs for each guild, before each death and after it.
 const MORE: u32 = 5;
 
-/// Publishes these jobs of so many guilds.
+/// Publishes these jobs for this many guilds.
 async fn publish(queue: &Queue, guilds: u32, jobs: Range<u32>) {
     for job in jobs {
         for guild in 0..guilds {
@@ -67,8 +67,8 @@ async fn publish(queue: &Queue, guilds: u32, jobs: Range<u32>) {
     }
 }
 
-/// Of three nodes, the one that leads the jobs dies while some are published and others run, and
-/// with it, each time, a worker.
+/// In a cluster of three, the node that leads the jobs dies while jobs are published and run. A
+/// worker dies with it each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::print_stdout, reason = "a run tells what it measured")]
 async fn the_node_that_leads_the_jobs_dies() {

@@ -15,8 +15,7 @@ const CYCLES: Cycles = Cycles { usual: 100, long: 1000 };
 /// Kills come at any point between two writes to the store.
 const BETWEEN_WRITES: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(250);
 
-/// The two tell each other nothing of the time of the day, so that it matters to nobody that one is
-/// an hour fast.
+/// The two exchange no time of the day, so one of them may be an hour fast.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_leader_of_a_pair() {
     let run = Run::of("kills::the_leader_of_a_pair");

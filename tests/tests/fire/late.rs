@@ -1,5 +1,5 @@
-//! Answers that come seconds late, as NATS is stopped or a worker hears nothing for a while: what
-//! they grant is not begun when the bucket has filled up again meanwhile.
+//! Answers that come seconds late, because NATS is stopped or a worker hears nothing for a while.
+//! Their grants are not used once the bucket has filled up again.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// A hundred calls a second and a burst of as many, with the margin that a limit has unless it is
-/// told. It fills up in a second.
+/// A hundred calls a second and a burst of as many, with the default margin. The bucket fills up in
+/// a second.
 const HUB: &str =
     "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"requests\"\ncapacity = 100\nperiod = \"1s\"\n";
 const RATE: f64 = 100.0;
@@ -33,21 +33,21 @@ const STOPPED: std::ops::Range<Duration> = Duration::from_secs(1)..Duration::fro
 const HELD: std::ops::Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
 const BETWEEN: Duration = Duration::from_secs(3);
 
-/// Who asks.
+/// Which clients ask.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Those of the SDK.
+    /// Clients of the SDK.
     Sdk,
-    /// Clients that know no more than that a call starts `delay_ms` after the answer.
+    /// Clients that know only that a call starts `delay_ms` after the answer.
     Plain,
 }
 
 const CONNECTIONS: usize = 4;
 const WORKERS_PER_CONNECTION: usize = 60;
-/// Longer than anything is stopped: such a client believes an answer however late it is.
+/// Longer than anything is stopped: such a client trusts an answer however late it is.
 const PLAIN_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Workers that call as often as they may, and when they did.
+/// Workers that call as often as they may, and the times of their calls.
 struct Callers {
     clock: Clock,
     calls: Arc<Mutex<Vec<Time>>>,
@@ -102,7 +102,8 @@ impl Callers {
         self.calls.lock().unwrap().len()
     }
 
-    /// Nothing if no call was too many, and enough were made in `time` since there were `before`.
+    /// Checks that no call was too many, and that enough were made in `time`, beyond the `before`
+    /// first ones.
     #[allow(clippy::print_stdout, reason = "--nocapture shows what was measured")]
     fn verdict(&self, before: usize, time: Span) -> Result<(), String> {
         let cost = Cost::from([("requests".to_owned(), MICROS)]);
@@ -116,7 +117,7 @@ impl Callers {
     }
 }
 
-/// The delay of a permit, or none where it was refused.
+/// The delay of a permit; `None` if it was refused.
 async fn ask(client: &async_nats::Client, id: &str) -> Option<Duration> {
     let request = async_nats::Request::new().timeout(Some(PLAIN_PATIENCE));
     let request = request.payload(json!({"id": id, "mode": "wait"}).to_string().into());
@@ -125,7 +126,7 @@ async fn ask(client: &async_nats::Client, id: &str) -> Option<Duration> {
     answer["delay_ms"].as_f64().map(|ms| Duration::from_secs_f64(ms / 1000.0))
 }
 
-/// A server, and a scheduler of its own process.
+/// A server, and a scheduler in its own process.
 async fn stage() -> (Server, Process) {
     let nats = nats::start().await;
     let mut scheduler = Process::start(RAMPMETER, &nats, HUB).await;

@@ -1,5 +1,5 @@
-//! Messages between workers and scheduler are lost, doubled and overtake each other: nothing is
-//! charged twice.
+//! Messages between workers and scheduler are lost, doubled and reordered: no permit is charged
+//! twice.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -10,8 +10,7 @@ use rampmeter_tests::relay::{Faults, Relay};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 
-/// Calls in all; what is lost is asked for again after seconds, so that many workers have to be
-/// there.
+/// Calls in all. A lost request is repeated only after seconds, so many workers are needed.
 const CALLS: Cycles = Cycles { usual: 500, long: 10_000 };
 const WORKERS: usize = 200;
 
@@ -28,8 +27,7 @@ async fn check(run: Run, lost: u64) {
     relay.heal();
     let report = drill.end().await;
     report.check();
-    // A permit that lapsed on its lossy way goes back; what has run over for its sake meanwhile is
-    // lost.
+    // A permit that lapsed on its way is returned; what its bucket spilled meanwhile is lost.
     assert!(matches!(report.charges(), Some(Charges { lost: 0, .. })), "{report}");
     let counters = Worker::connect(&nats, "hub").await.status().await.counters;
     assert!(

@@ -1,5 +1,5 @@
-//! The nats-server dies and is away for a while: workers and schedulers find it again, and nothing
-//! of before counts twice.
+//! The nats-server dies and stays away for a while. Workers and schedulers find it again, and no
+//! earlier message counts twice.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const USUAL_MS: [u64; 6] = [500, 3000, 1000, 5000, 500, 2000];
 const LONG_MS: [u64; 4] = [10_000, 500, 30_000, 15_000];
-/// Rounds of both in a long run.
+/// Rounds of both drills in a long run.
 const LONG_ROUNDS: usize = 5;
 
 fn outages() -> Vec<Duration> {

@@ -1,4 +1,4 @@
-//! One client asks for whatever it can get, beside a hundred quiet ones: they notice next to
+//! One client asks for all that it can get, beside a hundred quiet ones, which notice next to
 //! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
-/// Three calls per second for each client, as a web service allows them.
+/// Three calls per second for each client, as in a web service.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -33,15 +33,15 @@ period = "1s"
 
 const ROUNDS: Cycles = Cycles { usual: 1, long: 7 };
 const QUIET: usize = 100;
-/// Each quiet client asks twice in a second, for so many seconds in each half of a round.
+/// Each quiet client asks twice a second, for `QUIET` seconds in each half of a round.
 const ASKS: usize = 2 * 2 * QUIET;
 const BETWEEN: Duration = Duration::from_millis(5);
-/// Fifty thousand in a second; or five, as more would leave nothing to other tests on a small
-/// machine.
+/// Fifty thousand requests in a second; five in a usual run, to leave a small machine to other
+/// tests.
 const ASKS_PER_MS: Cycles = Cycles { usual: 5, long: 50 };
 const MOST_OF_ALONE: f64 = 2.0;
 
-/// Round trips of quiet clients, none of whom is refused.
+/// Round trips of quiet clients, none of which is refused.
 async fn quiet_round_trips(worker: &Worker) -> Times {
     let clock = Clock::start();
     let (mut turns, mut asking) = (interval(BETWEEN), JoinSet::new());
@@ -62,7 +62,8 @@ async fn quiet_round_trips(worker: &Worker) -> Times {
     times
 }
 
-/// A client that asks all the time, in a process of its own: it must not hold up those who measure.
+/// A client that asks all the time, in its own process so that it does not delay the measuring
+/// clients.
 struct Noisy {
     child: Child,
     clock: Clock,
@@ -76,7 +77,7 @@ impl Noisy {
         Noisy { child, clock: Clock::start() }
     }
 
-    /// Ends it. How often it has asked in a second.
+    /// Ends it, and returns how often it asked per second.
     async fn end(mut self) -> f64 {
         drop(self.child.stdin.take());
         let output = within("the noisy client ends", self.child.wait_with_output()).await.unwrap();

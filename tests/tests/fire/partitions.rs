@@ -1,5 +1,5 @@
-//! The leader is cut off from NATS while the standby is not, or workers are: one side goes on, and
-//! the other one does no harm when the network heals.
+//! Either the leader or the workers are cut off from NATS, and the standby is not. One side goes
+//! on, and the other does no harm when the network heals.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 enum Partition {
     /// Connections end, and there are no new ones.
     Cut,
-    /// Both directions.
+    /// Both directions have these states.
     Lines(Line, Line),
 }
 
@@ -34,8 +34,8 @@ impl Partition {
 const CYCLES: Cycles = Cycles { usual: 2, long: 30 };
 const CUT_OFF: std::ops::Range<Duration> = Duration::from_millis(300)..Duration::from_secs(2);
 
-/// Cuts the leader off until its successor grants, heals, and sees that only the successor's epoch
-/// is used.
+/// Cuts the leader off until its successor grants, and heals the network. Then only the successor's
+/// epoch may be used.
 async fn check(run: Run, partition: Partition) {
     let nats = nats::start().await;
     let proxies = [Proxy::start(nats.port()).await, Proxy::start(nats.port()).await];
@@ -50,10 +50,10 @@ async fn check(run: Run, partition: Partition) {
         drill.note_successor(epoch, cut_at).await;
         drill.until_made(100).await;
         proxy.heal();
-        assert_eq!(pair.leader().await, leader.other(), "who was cut off stands by");
+        assert_eq!(pair.leader().await, leader.other(), "the former leader stands by");
         let (successor, stands_by) = (drill.witness().epoch(), drill.now());
         drill.until_made(100).await;
-        assert_eq!(drill.witness().answers_of_before(successor, stands_by), 0, "who stands by answers");
+        assert_eq!(drill.witness().answers_of_before(successor, stands_by), 0, "the standby answers");
     }
     let report = drill.end().await;
     report.check();
@@ -89,7 +89,7 @@ async fn what_the_leader_says_is_lost() {
     check(Run::of("partitions::what_the_leader_says_is_lost"), lost).await;
 }
 
-/// Answers that come late must not add up to a burst beside what the buckets take up meanwhile.
+/// Late answers must not add up to a burst beside what the buckets refill meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_are_cut_off() {
     let nats = nats::start().await;

@@ -1,4 +1,4 @@
-//! A leader that dies every ten seconds costs next to nothing of the rate.
+//! A leader that dies every ten seconds costs hardly any of the rate.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

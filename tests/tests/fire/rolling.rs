@@ -1,4 +1,4 @@
-//! Schedulers are replaced one after the other, as by an upgrade: nobody notices.
+//! Schedulers are replaced one after the other, as in an upgrade, and no worker notices.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

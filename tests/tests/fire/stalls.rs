@@ -1,5 +1,5 @@
-//! The leader is frozen and wakes after a while, as a machine that swaps or a virtual machine that
-//! moves lets it.
+//! The leader freezes and wakes after a while, as on a machine that swaps, or in a virtual machine
+//! that moves.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,7 +13,7 @@ use rampmeter_tests::{nats, scheduler};
 use std::time::Duration;
 
 const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
-/// One stall in so many is a long one.
+/// One stall in this many is long.
 const ONE_IN: usize = 12;
 
 fn stall(dice: &mut Dice, cycle: usize) -> Duration {

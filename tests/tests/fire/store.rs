@@ -1,4 +1,4 @@
-//! The store is taken away, emptied, filled, or goes back in time: never a second burst.
+//! The store is taken away, emptied, filled, or put back in time. No second burst follows.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 /// The stream behind the KV bucket.
 const STREAM: &str = "KV_rampmeter";
-/// What the server is told in any case.
+/// The server's configuration in all these tests.
 const CONFIGURATION: &str = "jetstream { store_dir: $NATS_STORE }\n";
-/// Several times as long as anything that was reserved ahead can last.
+/// Several times as long as any grant budget lasts.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
 /// A server whose configuration can be changed, and a scheduler under load.
@@ -46,20 +46,20 @@ impl Stage {
         jetstream::new(nats::connect(&self.nats).await)
     }
 
-    /// The scheduler dies, so that its successor has nothing but the store.
+    /// Kills the scheduler, so that its successor has only the store.
     async fn replace_scheduler(&mut self) {
         self.process.kill().await;
         self.process.restart();
     }
 
-    /// Runs the server with this in its configuration as well.
+    /// Adds this to the server's configuration, and restarts it.
     async fn reconfigure_nats(&mut self, more: &str) {
         let file = self.configuration.path().join("nats.conf");
         std::fs::write(file, format!("{CONFIGURATION}{more}")).unwrap();
         self.nats.restart().await.unwrap();
     }
 
-    /// The scheduler grants again, or says why it does not.
+    /// Waits until the scheduler grants again, or says why it does not.
     async fn until_settled(&self) {
         let since = self.drill.now();
         until("the scheduler grants or says why not", async || {
@@ -82,8 +82,7 @@ fn has_reason(readiness: &serde_json::Value) -> bool {
     readiness["resources"]["hub"]["reason"].as_str().is_some_and(|reason| !reason.is_empty())
 }
 
-/// What `damage` does is looked at twice: with the leader that was there before, and with one that
-/// was not.
+/// Checks the effect of `damage` twice: with the leader of before, and with a new one.
 async fn check(run: Run, damage: impl AsyncFnOnce(&mut Stage)) {
     let mut stage = Stage::start(run).await;
     damage(&mut stage).await;
@@ -120,7 +119,7 @@ async fn the_bucket_is_full() {
     check(Run::of("store::the_bucket_is_full"), fill).await;
 }
 
-/// What was granted meanwhile is in nobody's books when writes are allowed again.
+/// The store has no record of what was granted meanwhile, when writes are allowed again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_are_denied() {
     let mut stage = Stage::start(Run::of("store::writes_are_denied")).await;
@@ -143,14 +142,14 @@ async fn jetstream_is_empty_after_a_restart() {
     check(Run::of("store::jetstream_is_empty_after_a_restart"), lose).await;
 }
 
-/// The server's data as they are now, kept elsewhere.
+/// A copy of the server's data.
 async fn back_up(stage: &mut Stage) -> TempDir {
     let kept = nats::back_up(&mut stage.nats).await;
     stage.drill.until_made(10).await;
     kept
 }
 
-/// The leader lives on, and knows better than the store.
+/// The leader lives on, and knows more than the store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_under_a_leader() {
     let mut stage = Stage::start(Run::of("store::old_data_come_back_under_a_leader")).await;
@@ -160,8 +159,8 @@ async fn old_data_come_back_under_a_leader() {
     stage.check().await;
 }
 
-/// Nobody but the workers knows that there were leaders of whom the data say nothing.
-async fn old_data_come_back_when_nobody_leads(run: Run, leaders_between: usize) {
+/// Only the workers know of the leaders that the data lack.
+async fn old_data_come_back_without_a_leader(run: Run, leaders_between: usize) {
     let mut stage = Stage::start(run).await;
     let kept = back_up(&mut stage).await;
     for _ in 0..leaders_between {
@@ -177,16 +176,16 @@ async fn old_data_come_back_when_nobody_leads(run: Run, leaders_between: usize) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_their_writer_led_on() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_one_other_has_led() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
 }
 
-/// One more than the successor's own epoch takes away.
+/// One leader more than the successor's own epoch covers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_two_others_have_led() {
-    old_data_come_back_when_nobody_leads(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
+    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
 }

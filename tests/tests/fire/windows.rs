@@ -1,5 +1,5 @@
-//! The leader changes between schedulers whose clocks are far apart: no window of the upstream has
-//! more than it holds.
+//! The leader changes between schedulers whose clocks differ much. No window of the upstream
+//! exceeds its capacity.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,20 +21,20 @@ use tokio::sync::watch;
 const CYCLES: Cycles = Cycles { usual: 12, long: 200 };
 /// Kills come at any point of a window.
 const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(500)..Duration::from_secs(8);
-/// How far the clocks of the two are off, in seconds.
+/// The errors of the two clocks, in seconds.
 const CLOCKS: [i64; 2] = [3, -3];
 const CAPACITY: u64 = 100;
 const WINDOW: Duration = Duration::from_secs(10);
-/// Requests at once: so often a window is used up within a second.
+/// Requests at once: they use up a window within a second.
 const ASKED: usize = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long they ask without a break, and how long the break is.
 const ASKING: std::ops::Range<Duration> = Duration::from_secs(3)..Duration::from_secs(7);
 const SILENT: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
-/// What a scheduler that was killed was asked, it does not answer.
+/// A killed scheduler does not answer its requests.
 const LOST: Duration = Duration::from_millis(500);
 
-/// From asking to the start of a call that was granted.
+/// From the request to the start of the granted call.
 type Granted = (Time, Time);
 
 fn hub() -> String {
@@ -44,8 +44,8 @@ fn hub() -> String {
     )
 }
 
-/// Asks again and again for a while, and not at all for a while, until `stop` says so: what is
-/// taken late in one window and early in the next is of one window by another clock.
+/// Asks for a while, pauses for a while, and repeats both until `stop`. By another clock, late
+/// calls of one window and early calls of the next would be in one window.
 async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
     let mut granted = Vec::new();
     let mut until = clock.now() + Span::from(dice.span(ASKING));
@@ -71,7 +71,7 @@ async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Recei
     granted
 }
 
-/// What one message answers: one request or several, or nothing where nobody is there.
+/// The answers in one message: one or several, or none for *no responders*.
 fn told(answer: &Message) -> Vec<Value> {
     match serde_json::from_slice(&answer.payload) {
         Ok(Value::Array(answers)) => answers,
@@ -80,7 +80,7 @@ fn told(answer: &Message) -> Vec<Value> {
     }
 }
 
-/// By window of this machine's clock, how many calls surely started in it.
+/// How many calls certainly started in each window of this machine's clock.
 fn by_window(granted: &[Granted], unix_at_origin: u64) -> BTreeMap<u64, u64> {
     let window = |at: Time| (unix_at_origin + at.nanos()) / Span::from(WINDOW).nanos();
     let mut counts = BTreeMap::new();
@@ -111,6 +111,6 @@ async fn clocks_that_are_seconds_apart() {
     stop.send_replace(true);
     let counts = by_window(&asking.await.unwrap(), unix_at_origin);
     assert!(counts.values().all(|count| *count <= CAPACITY), "{counts:?}");
-    // Nobody is kept from what there is either: what is lost with a leader is a part of a window.
+    // The capacity is also used: a change of leaders costs a part of a window only.
     assert!(counts.values().any(|count| *count > CAPACITY / 2), "{counts:?}");
 }

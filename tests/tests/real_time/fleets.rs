@@ -1,9 +1,9 @@
-//! The two fleets that Rampmeter is measured by, in real time against a real upstream. They take
-//! minutes and hardly any work: almost all of it is waiting. All of their calls are for long runs:
-//! `RAMPMETER_FIRE=long`; in a usual run workers call less often.
+//! The two fleets by which Rampmeter is measured, in real time against a real upstream. They take
+//! minutes, almost all of it waiting. Long runs make all of their calls: `RAMPMETER_FIRE=long`; in
+//! a usual run workers call less often.
 //!
-//! An ideal scheduler needs the calls beyond the first burst at the refill rate; the measured
-//! guards of before were 1.1 s later and were told 429.
+//! An ideal scheduler needs the calls beyond the first burst at the refill rate. The measured
+//! guards of before needed 1.1 s more and got 429s.
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 

@@ -1,5 +1,5 @@
-//! What takes its time: fleets on real servers, against real upstreams. Hardly any of it is work,
-//! almost all is waiting.
+//! Tests that take long: fleets on real servers, against real upstreams. Almost all of the time is
+//! waiting.
 
 mod fleets;
 mod upstreams;

@@ -1,10 +1,10 @@
-//! Upstreams over HTTP that are not what is configured. A scheduler in a process of its own learns
-//! of it from the answers that workers settle with; judged is by what the upstream itself has
-//! counted.
+//! Upstreams over HTTP that differ from the configuration. A scheduler in its own process learns
+//! the difference from the answers that workers settle. The verdict uses only the upstream's own
+//! counts.
 //!
 //! `simulator/tests/behaviour/feedback.rs` holds the same upstreams to the same bounds over ten
-//! minutes of virtual time, as does a long run here: `RAMPMETER_FIRE=long`. A usual run takes 40 s,
-//! on an account that fills within four instead of sixty.
+//! minutes of virtual time. A long run here does so too: `RAMPMETER_FIRE=long`. A usual run takes
+//! 40 s, on an account that fills within four instead of sixty.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
@@ -25,28 +25,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// More calls than there is time for.
+/// More calls than a test has time for.
 const FOR_EVER: usize = 1_000_000;
-/// Under which names the upstream counts calls.
+/// The name under which the upstream counts our calls.
 const OURS: &str = "ours";
 const STRANGERS: &str = "strangers";
-/// By then first lessons are learned.
+/// By this time the scheduler has learned its first lessons.
 const SETTLED: Duration = Duration::from_secs(10);
-/// Drops of fractions depend on who arrives when, and are learned more slowly.
+/// Dropped fractions depend on the times of arrival, and are learned more slowly.
 const SETTLED_LATE: Duration = Duration::from_secs(30);
-/// Within this time a limit that is restored is used again.
+/// Within this time a restored limit is used again.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// In a usual run there are too few calls for a tenth of a percent of them: as many as these are
-/// lessons.
+/// A usual run has too few calls for a tenth of a percent. This many are allowed as lessons.
 const FEW: u64 = 4;
-/// A lesson costs no more calls than are on their way when it is learned: those of a horizon of 50
-/// ms, four that draw on stock which nobody has seen, the probe, and strangers. Behind them the
-/// next call is served: whoever goes on being rejected is not learning.
+/// The most calls that one lesson costs: those of a horizon of 50 ms, four on unseen stock, the
+/// probe, and strangers' calls. The next call behind them is served. A scheduler with more
+/// rejections in a row does not learn.
 const MOST_IN_A_ROW: usize = 10;
-/// All that an upstream decides in the longest run.
+/// The decisions of an upstream in the longest run.
 const LOG: usize = 100_000;
 
-/// The account that is configured, and for how long it is looked at.
+/// The configured account, and how long the test observes it.
 #[derive(Clone, Copy)]
 struct Account {
     capacity: u32,
@@ -67,7 +66,7 @@ impl Account {
         f64::from(self.capacity) / f64::from(self.period)
     }
 
-    /// The upstream's policy with this part of the capacity, and what more there is to say.
+    /// The upstream's policy with this share of the capacity, and these options.
     fn policy(self, part: f64, more: &str) -> String {
         format!("requests={}/{}s{more}", f64::from(self.capacity) * part, self.period)
     }
@@ -76,36 +75,36 @@ impl Account {
 /// What the upstream really gives.
 #[derive(Clone, Copy)]
 enum Given {
-    /// This part of the configured rate.
+    /// This share of the configured rate.
     Part(f64),
-    /// As much as is served and is left.
+    /// What it serves, and what is left.
     ServedAndLeft,
 }
 
-/// What may be told 429.
+/// The most 429s.
 #[derive(Clone, Copy)]
 enum Most {
-    /// So many percent of the calls, once it is settled.
+    /// This percentage of the calls, once the scheduler has settled.
     Percent(f64),
-    /// So many calls from the beginning on.
+    /// This many calls from the beginning on.
     Calls(u64),
 }
 
-/// One upstream, those who call it, and what must come of it.
+/// One upstream, its callers, and the expected result.
 struct Scenario {
-    /// Its resource too.
+    /// The name of its resource too.
     name: &'static str,
     policy: String,
     given: Given,
     workers: usize,
     asking: Asking,
-    /// The strangers' part of the rate.
+    /// The strangers' share of the rate.
     strangers: f64,
     /// Whether the scheduler asks the upstream for its levels.
     polled: bool,
     settled: Duration,
     most: Most,
-    /// Least part of what is given that must be used, once it is settled.
+    /// The least share of the given rate that must be used, once the scheduler has settled.
     least: f64,
 }
 
@@ -144,11 +143,11 @@ fn scenarios(account: Account) -> Vec<Scenario> {
     };
     let slower = account.period * 101;
     let slower = format!("requests={}/{}ms", account.capacity, slower * 10);
-    // What is held back against ten minutes' rejections makes no difference of more than those.
+    // Stock that is held back against ten minutes' rejections changes no more than those.
     let slower = Scenario { most: Most::Calls(6), given: Given::Part(1.0 / 1.01), ..Scenario::new("slower", slower) };
     let fractions = Scenario::new("fractions", account.policy(1.0, ";whole"));
-    // Each lesson costs all calls that are on their way, and the first half minute is what it takes
-    // to learn how much is missing.
+    // Each lesson costs all calls under way, and learning the missing share takes the first half
+    // minute.
     let counted_most = Most::Percent(if is_long() { 1.0 } else { 2.0 });
     let counted = Scenario { most: counted_most, ..Scenario::new("counted", account.policy(0.5, ";leaky-bucket")) };
     let polled = Scenario { most: Most::Calls(0), least: 0.995, ..Scenario::new("polled", plain()) };
@@ -165,7 +164,7 @@ fn scenarios(account: Account) -> Vec<Scenario> {
     ]
 }
 
-/// A scheduler of all of them, in a process of its own.
+/// A scheduler of all scenarios, in its own process.
 async fn scheduler(nats: &Server, account: Account, scenarios: &[Scenario], polled: &Upstream) -> Process {
     let every = if is_long() { "5s" } else { "1s" };
     let resource = |scenario: &Scenario| {
@@ -188,7 +187,7 @@ async fn upstream(policy: &str) -> Upstream {
     Upstream::start(Config::new(vec![policy.parse().unwrap()]).keep_admissions(LOG)).await.unwrap()
 }
 
-/// Somebody who asks nobody, until the end.
+/// Strangers that use the account without permits, until the end.
 fn strangers(upstream: &Upstream, account: Account, part: f64) -> Option<JoinHandle<()>> {
     let (api, mut dice) = (Api::new(upstream).named(STRANGERS), Dice::new(1));
     let apart = Duration::from_secs_f64(1.0 / (account.rate() * part).max(1e-9));
@@ -207,17 +206,17 @@ fn tally(stats: &Stats, client: &str) -> Tally {
     stats.classes.get(client).copied().unwrap_or_default()
 }
 
-/// What our workers got of the upstream between two looks at it.
+/// What our workers got from the upstream between two snapshots.
 struct Fared {
     calls: u64,
     rejected: u64,
-    /// The part that was used of what was given.
+    /// The share of the given rate that was used.
     used: f64,
 }
 
 impl Fared {
-    /// In a usual run what has come to lie in stock since the first look is not missed: it is held
-    /// back once, for good.
+    /// In a usual run, stock that came in since the first snapshot does not count: it is held back
+    /// once, for good.
     fn between(first: &Stats, last: &Stats, account: Account, given: Given) -> Self {
         let served = |client| tally(last, client).ok - tally(first, client).ok;
         let rejected = tally(last, OURS).rate_limited - tally(first, OURS).rate_limited;
@@ -245,14 +244,14 @@ impl Fared {
     }
 }
 
-/// The longest run of calls that were rejected one after the other.
+/// The longest run of successive rejections.
 fn most_in_a_row(upstream: &Upstream) -> usize {
     let all = upstream.admissions();
     assert!(all.len() < LOG, "the log is whole");
     all.split(|call| call.accepted).map(<[_]>::len).max().unwrap_or(0)
 }
 
-/// Plays one of them. What is wrong with what comes of it, if anything is.
+/// Plays one scenario, and returns what is wrong with its result.
 async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
     let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
     let strangers = strangers(&upstream, account, scenario.strangers);
@@ -283,7 +282,8 @@ async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Up
     (!keeps_to || in_a_row > MOST_IN_A_ROW || fared.used < scenario.least).then_some(told)
 }
 
-/// A limit that is halved, and restored in a long run: what was lost is given back within a minute.
+/// A limit that is halved, and restored in a long run. The lost rate has to come back within a
+/// minute.
 async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
     let (whole, half) = (account.policy(1.0, ""), account.policy(0.5, ""));
     let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
@@ -317,7 +317,7 @@ async fn upstreams_that_are_not_what_is_configured() {
 }
 
 /// # Errors
-/// What came of those that went wrong.
+/// The results of the failed scenarios.
 async fn play_all() -> Result<(), String> {
     let (nats, account) = (nats::start().await, Account::of_this_run());
     let steady = scenarios(account);

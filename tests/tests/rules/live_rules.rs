@@ -1,4 +1,4 @@
-//! Limits that are changed while schedulers run.
+//! Limits that people change while schedulers run.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -41,13 +41,13 @@ fn capacities(status: &Status) -> Vec<(&str, f64)> {
     status.limits.iter().map(|limit| (&*limit.name, limit.capacity)).collect()
 }
 
-/// Takes so many tokens of every limit.
+/// Takes this many tokens of every limit.
 async fn spend(worker: &Worker, requests: u64) {
     let answer = worker.ask(json!({"mode": "allow", "cost": {"requests": requests}})).await;
     assert_eq!(answer["status"], "granted", "{answer}");
 }
 
-/// Applies `text`, which has to work.
+/// Applies `text`, which has to succeed.
 async fn applied(nats: &Server, text: &str) -> String {
     let (code, said) = apply(RAMPMETER, nats, text, &[]).await;
     assert_eq!(code, Some(0), "{said}");
@@ -55,7 +55,7 @@ async fn applied(nats: &Server, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_raised_lets_those_who_wait_go() {
+async fn a_raised_limit_lets_waiting_requests_go() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -64,7 +64,7 @@ async fn a_limit_that_is_raised_lets_those_who_wait_go() {
     let mut waiting = worker.send("permit", json!({"id": "a", "mode": "wait", "progress": true}).to_string()).await;
     assert_eq!(waiting.body().await["status"], "queued");
 
-    // A limit with a faster refill: what had to be waited for during hours has come in at once.
+    // A limit with a faster refill: hours of refill are there at once.
     let faster = rules(&[("few", 10)]).replace("400h", "1s");
     let clock = Clock::start();
     let begun = clock.now();
@@ -75,7 +75,7 @@ async fn a_limit_that_is_raised_lets_those_who_wait_go() {
     })
     .await;
     assert_eq!(granted["id"], "a");
-    // A second, of which a busy machine may need some for the command itself.
+    // One second, of which a busy machine may need some for the command itself.
     assert!(clock.now().since(begun) < Span::from_secs(3));
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[..2], ["resource `hub`", "  ~ few: period \"400h\" → \"1s\""]);
@@ -136,7 +136,7 @@ async fn limits_come_and_go_while_requests_wait() {
     let mut waiting = worker.send("permit", ask.to_string()).await;
     assert_eq!(waiting.body().await["limited_by"], "few");
 
-    // Another one takes its place, which is full at first: who waits is charged by that.
+    // Another limit replaces it, full at first, and charges the waiting request.
     let said = applied(&nats, &rules(&[("other", 4)]).replace("margin = 0", "margin = 0\nkey = [\"client\"]")).await;
     assert!(said.contains("  + other: capacity = 4, key = [\"client\"], "), "{said}");
     until("the request is granted", async || (waiting.body().await["status"] == "granted").then_some(())).await;
@@ -145,7 +145,7 @@ async fn limits_come_and_go_while_requests_wait() {
     let level = status.limits[0].level;
     assert!((3.0..3.1).contains(&level), "the label that it came with decides: {level}");
 
-    // What was charged to a limit that is gone is given back to nobody; the other gets its own.
+    // A charge to a removed limit is not returned; the other limit gets its own back.
     assert_eq!(worker.settle(json!({"id": "a", "used": false})).await["status"], "settled");
     assert!(worker.limit("other").await.level > 3.9);
     scheduler::stop(running).await;
@@ -174,7 +174,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     assert_eq!(capacities(&worker.status().await), [("few", 5.0)]);
     let said = applied(&nats, &rules(&[("few", 5)])).await;
     assert_eq!(said, "nothing changes; the rules of revision 1 count\n");
-    // Two who have looked at the same difference: the second is told.
+    // Two people have read the same difference: the second is refused with a message.
     let client = nats::connect(&nats).await;
     let store = RuleStore::existing(&client, &Name::new("rampmeter").unwrap()).await.unwrap().unwrap();
     store.write(&rules(&[("few", 6)]), 1).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
 }
 
 #[tokio::test]
-async fn who_shows_and_resets_limits() {
+async fn a_person_shows_and_resets_limits() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -230,7 +230,7 @@ async fn a_successor_has_the_rules_of_its_predecessor() {
     let levels: Vec<f64> = status.limits.iter().map(|limit| limit.level).collect();
     assert!(levels[0] < 1.1 && levels[1] < 2.1, "what was spent under them stays spent: {levels:?}");
 
-    // Those who start only now find the last good ones too.
+    // A scheduler that starts only now finds the last good rules too.
     leader.restart();
     leader.until_ready().await;
     standby.stop().await;
@@ -245,7 +245,7 @@ async fn a_successor_has_the_rules_of_its_predecessor() {
 }
 
 #[tokio::test]
-async fn shadow_limits_are_measured_and_hold_nobody_up() {
+async fn shadow_limits_are_measured_and_delay_no_request() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -260,7 +260,7 @@ async fn shadow_limits_are_measured_and_hold_nobody_up() {
     let (_, metrics) = scheduler::page(&running, "/metrics").await;
     let line = "rampmeter_shadow_would_refuse_total{resource=\"hub\",limit=\"maybe\",unit=\"requests\"} 3";
     assert!(metrics.lines().any(|found| found == line), "{metrics}");
-    // Once it is enforced, it is a limit that nobody has drawn on.
+    // Once enforced, it is a limit without any charges.
     applied(&nats, &shadow.replace("shadow = true\n", "")).await;
     assert_eq!(worker.limit("maybe").await.shadow, None);
     assert_eq!(worker.ask(json!({"mode": "allow", "cost": {"requests": 4}})).await["code"], "never_fits");

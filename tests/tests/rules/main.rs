@@ -1,4 +1,4 @@
-//! Rules: limits that are changed while schedulers run, and what is refused.
+//! Rules: limits that people change while schedulers run, and refused changes.
 
 mod live_rules;
 mod wrong_rules;

@@ -1,5 +1,4 @@
-//! Rules that are wrong: refused with place and reason, whichever way they come, and nothing else
-//! changes.
+//! Wrong rules are refused with place and reason, whichever way they come, and change nothing else.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -11,7 +10,7 @@ use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// The configuration, whose limits do not count as soon as there are rules.
+/// A configuration whose limits do not count as soon as there are rules.
 const CONFIGURATION: &str = r#"
 [[resource]]
 name = "hub"
@@ -29,7 +28,7 @@ capacity = 1
 period = "400h"
 "#;
 
-/// Valid rules; their lines are counted from 1.
+/// Valid rules; their lines count from 1.
 const VALID: &str = r#"[[resource]]
 name = "hub"
 
@@ -67,8 +66,8 @@ capacity = 7
 period = "PT1M"
 "#;
 
-/// What to write instead of what, with 65 letters for `<65>`, and the line, the column and the
-/// reason that are told.
+/// The original text, its replacement (`<65>` means 65 letters), and the line, column and reason in
+/// the refusal.
 #[rustfmt::skip]
 const WRONG: &[(&str, &str, &str)] = &[
     // instead of, this, line:column: reason
@@ -331,7 +330,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (VALID, "resource:\n  - name: hub\n", "1:10: key with no value, expected `=`"),
 ];
 
-/// All that is known of the limits but their levels.
+/// All that the status says of the limits except their levels.
 fn limits(status: &Status) -> Vec<(String, String, f64, f64, f64, bool)> {
     let limit = |limit: &rampmeter_protocol::status::LimitStatus| {
         let (name, algorithm) = (limit.name.to_string(), limit.algorithm.clone());
@@ -360,12 +359,12 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
 
     assert!(WRONG.len() >= 200);
     for (number, (text, expected)) in wrong_texts().enumerate() {
-        // A file that somebody applies.
+        // A file that a person applies.
         let (code, said) = apply(RAMPMETER, &nats, &text, &[]).await;
         assert_eq!(code, Some(1), "{text}\n{said}");
         assert!(said.starts_with(&format!("rampmeter: rules.toml:{expected}")), "not {expected}:\n{said}\n{text}");
 
-        // The same, written past everything that checks it.
+        // The same, written without any check.
         let revision = put_by_hand(&nats, &text).await;
         let status = until("it is refused", async || {
             let status = worker.status().await;
@@ -383,7 +382,7 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
         assert!(reason.starts_with(&format!("rules:{expected}")), "not {expected}: {reason}\n{text}");
         assert_eq!(limits(&status), limits(&before), "{text}");
 
-        // Each permit is granted as if nothing had happened.
+        // Each permit is granted as before.
         let granted = worker.ask(json!({"mode": "allow"})).await;
         assert_eq!((&granted["status"], &granted["delay_ms"]), (&json!("granted"), &json!(0.0)), "{text}");
         let (level, spent) = (worker.limit("few").await.level, number as f64 + 1.0);
@@ -396,8 +395,8 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
     let rules = &serde_json::from_str::<Value>(&page).unwrap()["rules"];
     assert!(ready == 200 && rules["refused"]["reason"].is_string() && rules["revision"] == 1, "{page}");
 
-    // More editions than the store keeps have come since the last good one. Who starts now finds it
-    // all the same.
+    // More editions than the store keeps have come since the last good one. A new scheduler finds
+    // that one nevertheless.
     scheduler::stop(running).await;
     let running = scheduler::start(&nats, CONFIGURATION).await;
     let status = worker.status_of_leader().await;

@@ -1,5 +1,5 @@
-//! Whatever arrives gets a typed answer that names the field, is charged nothing, and disturbs
-//! nobody.
+//! Every wrong message gets a typed answer that names the field. It is charged nothing and disturbs
+//! no other request.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -31,7 +31,7 @@ period = "8000h"
 margin = 0
 "#;
 
-/// The largest message that a nats-server takes unless told otherwise.
+/// The largest message that a nats-server takes by default.
 const MAX_PAYLOAD: usize = 1 << 20;
 
 async fn start() -> (Server, Running, Worker) {
@@ -41,10 +41,10 @@ async fn start() -> (Server, Running, Worker) {
     (nats, running, worker)
 }
 
-/// What a payload is to be refused with: a code, and a part of the message.
+/// The expected refusal: a code, and a part of the message.
 type Refused = (&'static str, &'static str);
 
-/// Sends each payload to `what`; all are refused as expected, and nothing has changed afterwards.
+/// Sends each payload to `what`; all are refused as expected, and nothing changes.
 async fn check(what: &str, table: Vec<(Vec<u8>, Refused)>) {
     let (_nats, _running, worker) = start().await;
     worker.ask(json!({"id": "granted-before"})).await;
@@ -174,7 +174,7 @@ async fn keys_that_come_twice() {
     check("permit", table).await;
 }
 
-/// What is no JSON object at all, for `permit` and `settle` alike.
+/// Payloads that are not JSON objects, for `permit` and `settle` alike.
 fn no_objects() -> Vec<(Vec<u8>, Refused)> {
     let mut table = rows([
         ("5", "a JSON object"),
@@ -289,7 +289,7 @@ async fn elements_of_an_array_are_refused_one_by_one() {
     assert_eq!(worker.status().await.counters.granted, 1);
 }
 
-/// For what may be left out, null says the same.
+/// For an optional field, null means the same as its absence.
 #[tokio::test]
 async fn null_where_nothing_may_stand() {
     let (_nats, _running, worker) = start().await;
@@ -312,7 +312,7 @@ async fn payloads_where_none_is_expected() {
 }
 
 #[tokio::test]
-async fn who_wants_no_answer_wants_no_permit() {
+async fn a_request_without_reply_subject_gets_no_permit() {
     let (_nats, _running, worker) = start().await;
     worker.tell("permit", "{}").await;
     worker.tell("permit", "[{}, {}]").await;
@@ -320,24 +320,24 @@ async fn who_wants_no_answer_wants_no_permit() {
     assert_eq!(worker.status().await.counters.granted, 0);
 }
 
-/// A leader takes over the highest epoch that a worker says it has seen. What no leader can have
-/// had must not spoil it.
+/// A leader takes over the highest epoch that a worker reports. An impossible epoch must not spoil
+/// that.
 #[tokio::test]
-async fn an_epoch_that_nobody_can_have_seen_shuts_nobody_out() {
+async fn an_impossible_epoch_shuts_no_client_out() {
     let (_nats, _running, worker) = start().await;
     let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
     let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
     assert_eq!(next["status"], "granted", "{next}");
 }
 
-/// How far the wall clocks of schedulers may be apart, and a moment that a test can wait for.
+/// How far the wall clocks of schedulers may differ, and a moment that a test can wait for.
 const CLOCK_TOLERANCE_MS: u64 = 60_000;
 const SOON_MS: u64 = 1_000;
 
-/// Where the count of epochs was lost, a leader begins with the wall clock's time, which goes on
+/// If the count of epochs was lost, a leader begins with the wall clock's time. That time goes on
 /// while another leads.
 #[tokio::test]
-async fn an_epoch_that_nobody_can_have_seen_yet_is_believed_later() {
+async fn an_epoch_of_the_future_is_believed_later() {
     let (_nats, _running, worker) = start().await;
     let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
     let ask = json!({"epoch": soon}).to_string();

@@ -1,4 +1,4 @@
-//! The cluster that other tests break: its buckets outlive a node that dies or hangs.
+//! The cluster that other tests break: its buckets survive a node that dies or hangs.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

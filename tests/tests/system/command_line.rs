@@ -52,7 +52,7 @@ async fn help_tells_every_option() {
 }
 
 #[tokio::test]
-async fn wrong_usage_is_told_apart_from_failure() {
+async fn wrong_usage_and_failure_differ() {
     for arguments in [vec![], vec!["sreve"], vec!["serve", "--confg", "x"], vec!["status", "two words"]] {
         let (code, output, error) = run(&arguments).await;
         assert_eq!((code, output.as_str()), (Some(2), ""), "{arguments:?}");
@@ -118,8 +118,7 @@ async fn serve_says_what_keeps_it_from_starting() {
     assert!(error.contains(&format!("`http.listen`: can't listen at {taken}")), "{error}");
 }
 
-/// The private server has to have the port that the configuration says, so one is looked for that
-/// is free.
+/// A free port for the private server, which has to use the port in the configuration.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,11 +1,11 @@
-//! The configuration: what is wrong with it is told with its place, and what is shipped is right.
+//! The configuration: faults are reported with their place, and shipped files are valid.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use rampmeter_scheduler::config;
 use std::path::Path;
 
-/// A valid configuration; its lines are counted from 1.
+/// A valid configuration; its lines count from 1.
 const VALID: &str = r#"[nats]
 prefix = "rampmeter"
 replicas = 1
@@ -24,7 +24,7 @@ margin = 1
 "#;
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn faults_are_reported_with_their_place() {
     #[rustfmt::skip]
     let table = [
         // instead of                       this,
@@ -100,7 +100,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_configuration_is_told_so() {
+fn a_text_that_is_no_configuration_is_refused() {
     #[rustfmt::skip]
     let table = [
         (VALID,                             "",                                             "1:1: there is no [[resource]]"),
@@ -111,7 +111,7 @@ fn what_is_no_configuration_is_told_so() {
 }
 
 #[test]
-fn what_a_limit_can_not_be_for_is_told_with_its_place() {
+fn wrong_matchers_are_reported_with_their_place() {
     #[rustfmt::skip]
     let table = [
         // instead of                       this,
@@ -128,7 +128,7 @@ fn what_a_limit_can_not_be_for_is_told_with_its_place() {
     check_faults(&table);
 }
 
-/// Everything of `[http]`; its lines are counted from 1.
+/// All keys of `[http]`; the lines count from 1.
 const HTTP: &str = r#"[http]
 listen = "127.0.0.1:0"
 token_env = "TOKEN"
@@ -145,7 +145,7 @@ route = "path"
 "#;
 
 #[test]
-fn what_is_wrong_with_http_is_told_with_its_place() {
+fn faults_of_http_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
     let origin = "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"";
     #[rustfmt::skip]
@@ -188,7 +188,7 @@ fn check_faults(table: &[(&str, &str, &str)]) {
     }
 }
 
-/// A resource with a provider; its lines are counted from 1.
+/// A resource with a provider; its lines count from 1.
 const PROVIDED: &str = r#"[[resource]]
 name = "hub"
 [resource.provider]
@@ -200,7 +200,7 @@ client_secret_env = "HUB_SECRET"
 "#;
 
 #[test]
-fn what_is_wrong_with_a_provider_is_told_with_its_place() {
+fn faults_of_a_provider_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
     let network = "client id, secret and token would go over the network for all to read; use https://, or say \
                    `allow_http = true` where the network is private";
@@ -272,7 +272,7 @@ fn providers_that_are_right_are_taken() {
 }
 
 #[test]
-fn what_can_not_be_learned_is_told_with_its_place() {
+fn impossible_learning_is_reported_with_its_place() {
     #[rustfmt::skip]
     check_faults(&[
         ("margin = 1\n",   "floor = 0\n",                   "15:9: a floor is a share of the rate from 0.01 to 1, not 0"),
@@ -282,7 +282,7 @@ fn what_can_not_be_learned_is_told_with_its_place() {
 }
 
 #[test]
-fn a_dialect_that_there_is_not_is_told_with_those_that_there_are() {
+fn an_unknown_dialect_is_reported_with_the_known_ones() {
     #[rustfmt::skip]
     let table = [
         ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `plain`"),
@@ -292,7 +292,7 @@ fn a_dialect_that_there_is_not_is_told_with_those_that_there_are() {
     check_faults(&table);
 }
 
-/// What is wrong instead of what is right, and the place and reason that are told.
+/// Replaces `right` by `wrong`, and expects this place and reason.
 fn check_wrong(right: &str, wrong: &str, told: &str) {
     assert!(VALID.contains(right), "{right}");
     let text = VALID.replacen(right, wrong, 1);

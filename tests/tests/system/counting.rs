@@ -1,4 +1,4 @@
-//! Limits that count something else than tokens, at upstreams that enforce them.
+//! Limits that count something other than tokens, at upstreams that enforce them.
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
@@ -15,13 +15,13 @@ use std::time::Duration;
 const WORKERS: usize = 40;
 const CALLS: usize = 5;
 
-/// A worker that is stopped between its permit and its call makes it in another window.
-async fn nobody_is_told_429(algorithm: &str, policy: &str) {
-    undisturbed(async || told_429(algorithm, policy).await).await;
+/// A worker that pauses between its permit and its call makes it in another window.
+async fn no_call_is_answered_429(algorithm: &str, policy: &str) {
+    undisturbed(async || measure_429s(algorithm, policy).await).await;
 }
 
 /// Forty workers make two hundred calls, fifty in two seconds.
-async fn told_429(algorithm: &str, policy: &str) -> Result<(), String> {
+async fn measure_429s(algorithm: &str, policy: &str) -> Result<(), String> {
     let resource = format!(
         "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"window\"\nalgorithm = \"{algorithm}\"\ncapacity = 50\nperiod = \"2s\"\n"
     );
@@ -44,15 +44,15 @@ async fn told_429(algorithm: &str, policy: &str) -> Result<(), String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fixed_window_is_kept_to() {
-    nobody_is_told_429("fixed-window", "requests=50/2s;fixed-window").await;
+    no_call_is_answered_429("fixed-window", "requests=50/2s;fixed-window").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sliding_window_is_kept_to() {
-    nobody_is_told_429("sliding-window", "requests=50/2s;sliding-window").await;
+    no_call_is_answered_429("sliding-window", "requests=50/2s;sliding-window").await;
 }
 
-/// How long a call may be in flight of which nobody hears.
+/// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 const IN_FLIGHT: usize = 1000;
 

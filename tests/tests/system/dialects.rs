@@ -1,4 +1,4 @@
-//! What the upstream's answers tell, from a worker's settle to the levels, the log and the metrics.
+//! The upstream's answers, from a worker's settle to the levels, the log and the metrics.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +14,7 @@ use rampmeter_worker_sdk::{Client, Cost};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A hundred units; tests are over before anything flows back.
+/// A hundred units; tests end before any of them refills.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -57,17 +57,16 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
     let spent = |units: &str| json!({"status": 200, "headers": {"X-ProcessingUnits-Spent": units}});
     #[rustfmt::skip]
     let table = [
-        // asked for  what the worker settles
-        // and what is left then
+        // the estimate, what the worker settles, and what is left then
         (10,    json!({"response": spent("2.5")}),                                                     97.5),
         (10,    json!({"response": spent("12.5")}),                                                    85.0),
-        // The worker knows better, or it can't be read, or nobody says it: its word, or the
-        // estimate.
+        // The worker knows the cost, or it cannot be read, or is missing: the worker's word or the
+        // estimate counts.
         (10,    json!({"response": spent("1"), "cost": {"processing-units": 5}}),                      80.0),
         (10,    json!({"response": spent("1"), "cost": {"requests": 1}}),                              79.0),
         (10,    json!({"response": spent("lots")}),                                                    69.0),
         (10,    json!({"response": {"status": 200}}),                                                  59.0),
-        // Nothing was called, so that nothing was spent, whatever it says.
+        // No call was made, so nothing was spent, whatever the response says.
         (10,    json!({"response": spent("5"), "used": false}),                                        59.0),
     ];
     for (number, (estimate, mut settle, left)) in table.into_iter().enumerate() {
@@ -99,7 +98,7 @@ async fn answers_and_what_cannot_be_read_of_them_are_counted() {
             {"id": "a", "response": answer(429, "retry-after", "soon")},
             {"id": "b", "response": answer(429, "Retry-After", "-1")},
             {"id": "c", "response": answer(200, "x-processingunits-spent", "?")},
-            // Of another dialect.
+            // A header of another dialect.
             {"id": "d", "response": answer(200, "x-ratelimit-reset", "soon")},
         ]))
         .await;
@@ -118,7 +117,7 @@ async fn answers_and_what_cannot_be_read_of_them_are_counted() {
     }
 }
 
-/// From the upstream's own headers: the SDK sends them on, the scheduler reads them.
+/// With the upstream's own headers: the SDK sends them on, and the scheduler reads them.
 #[tokio::test]
 async fn every_header_of_an_upstream_reaches_the_scheduler_and_is_read() {
     for (name, dialect) in
@@ -130,8 +129,8 @@ async fn every_header_of_an_upstream_reaches_the_scheduler_and_is_read() {
         let hub = client.resource("hub").unwrap();
         let acquire = || hub.acquire(Cost::of("processing-units", 10)).into_future();
         let permits = [within("a permit", acquire()).await.unwrap(), within("another", acquire()).await.unwrap()];
-        // The first costs what its answer says, if it says it; the second is charged what was
-        // estimated, and rejected.
+        // The first call costs what its answer says, if it says so. The second is charged its
+        // estimate, and rejected.
         let left = if dialect == Dialect::SentinelHub { 87.5 } else { 80.0 };
         for (permit, (settled, most)) in permits.into_iter().zip([(1, left), (2, 100.0)]) {
             let call = permit.begin();

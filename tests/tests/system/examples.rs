@@ -1,4 +1,4 @@
-//! The SDK's examples do what they say, with the limits that they name.
+//! The SDK's examples behave as described, under the limits that they name.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +14,7 @@ mod language_model;
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod noisy_neighbour;
 
-/// The configuration that the first lines of an example show.
+/// The configuration in the first lines of an example.
 fn shown(example: &str) -> String {
     let text = repository::file(&format!("worker-sdk/examples/{example}.rs")).unwrap().text;
     let lines = text.lines().skip_while(|line| *line != "//! ```toml").skip(1).take_while(|line| *line != "//! ```");
@@ -48,7 +48,7 @@ async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
     let ((noisy, refused), (quiet, disturbed)) = (figures(noisy), figures(quiet));
     assert_eq!(disturbed, 0);
     assert!(quiet >= 4, "{quiet} calls");
-    // A full bucket at first, and three a second.
+    // A full bucket at first, and three calls a second.
     assert!((9..=13).contains(&noisy), "{noisy} calls");
     assert!(refused > 100, "refused {refused} times");
     scheduler::stop(scheduler).await;

@@ -1,4 +1,4 @@
-//! Clients that share a class, and why they wait, over a real NATS server.
+//! Clients that share a class, and explanations why they wait, over a real NATS server.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -22,12 +22,12 @@ period = "400h"
 margin = 0
 "#;
 
-/// Five in a second, so that a line is served while a test looks on.
+/// Five in a second, so that a queue moves during a test.
 fn quick() -> String {
     SLOW.replace("period = \"400h\"", "period = \"800ms\"")
 }
 
-/// Lets the requests, in this order, wait for one another.
+/// Sends the requests in this order; each waits for those before it.
 async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
     let spent = worker.ask(json!({"id": "spent", "cost": {"requests": 4}})).await;
     assert_eq!(spent["delay_ms"], 0.0);
@@ -51,7 +51,7 @@ async fn clients_take_turns_by_weight() {
 }
 
 #[tokio::test]
-async fn whoever_waits_can_ask_why() {
+async fn a_waiting_client_can_ask_why() {
     let nats = nats::start().await;
     let _scheduler = scheduler::start(&nats, SLOW).await;
     let worker = Worker::connect(&nats, "hub").await;

@@ -1,6 +1,6 @@
-//! Upstreams over HTTP that are not what is configured, and a scheduler that learns of it from what
-//! workers tell. The figures are held to in virtual time (`simulator/tests/behaviour/feedback.rs`);
-//! here it is seen that they come about.
+//! Upstreams over HTTP that differ from the configuration. A scheduler learns the difference from
+//! workers' reports. Virtual time holds the figures to bounds
+//! (`simulator/tests/behaviour/feedback.rs`); these tests show that the effects occur.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
@@ -33,18 +33,18 @@ period = "2s"
 const CAPACITY: f64 = 40.0;
 const RATE: f64 = 20.0;
 const WORKERS: usize = 50;
-/// More calls than any of these tests has the time for.
+/// More calls than any of these tests has time for.
 const FOR_EVER: usize = 1_000_000;
-/// The time of which rejections are counted, first and again.
+/// The time over which rejections are counted, first and again.
 const COUNTED: Duration = Duration::from_secs(8);
-/// Within this time more most of a loss of rate is found.
+/// Within this further time most of a loss of rate is found.
 const LEARNING: Duration = Duration::from_secs(10);
 
 fn job(upstream: &Upstream) -> Job {
     Job { resource: "hub", asking: Asking::InLine, api: Api::new(upstream), cost: BTreeMap::new() }
 }
 
-/// Somebody who asks nobody, until the end.
+/// A stranger that uses the account without permits, until the end.
 fn stranger(upstream: &Upstream, every: Duration) -> JoinHandle<()> {
     let api = Api::new(upstream);
     tokio::spawn(async move {
@@ -104,7 +104,7 @@ async fn a_refill_that_is_slower_than_it_says_shows_in_the_status() {
     assert!(learned.rate >= 0.35, "{learned:?}");
 }
 
-/// How a scheduler comes to its end.
+/// How a scheduler ends.
 #[derive(Clone, Copy, Debug)]
 enum Ended {
     Killed,

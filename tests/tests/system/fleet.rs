@@ -15,8 +15,7 @@ use rampmeter_upstream::Upstream;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a
-/// second.
+/// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -29,7 +28,7 @@ margin = 50
 "#;
 const POLICY: &str = "requests=100/1s";
 
-/// More calls than any of these tests has the time for.
+/// More calls than any of these tests has time for.
 const FOR_EVER: usize = 1_000_000;
 
 fn job(upstream: &Upstream) -> Job {

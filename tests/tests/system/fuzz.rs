@@ -1,5 +1,5 @@
-//! Valid messages, mutated at random and sent to a real server: each gets exactly one answer, and
-//! the levels are those of what was granted.
+//! Valid messages, mutated at random and sent to a real server. Each gets exactly one answer, and
+//! levels change by the granted amounts.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -41,7 +41,7 @@ margin = 0
 /// Tokens per second of either limit, rounded up.
 const RATE: f64 = 0.35;
 
-/// Valid requests; `#` becomes a number that no other has, nor one with a digit changed.
+/// Valid requests. `#` becomes a unique number that no change of one digit makes equal to another.
 const PERMITS: [&str; 6] = [
     r#"{"id": "p#", "cost": {"requests": 1, "units": 2.5}, "class": "bulk", "labels": {"client": "a", "route": "/ü"}}"#,
     r#"{"id":"p#","mode":"allow","cost":{"units":1.25}}"#,
@@ -82,7 +82,7 @@ impl Mutation {
     }
 }
 
-/// Any byte, and above all those that mean something.
+/// Any byte, and often those with a meaning.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), select(b"0123456789.-+eE{}[]\",:\\ tfn".to_vec())]
 }
@@ -97,7 +97,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// Templates, and what is done to them once their numbers are filled in.
+/// Templates, and the mutations after their numbers are filled in.
 fn messages(templates: &'static [&'static str]) -> impl Strategy<Value = Vec<(&'static str, Vec<Mutation>)>> {
     vec((select(templates), vec(mutation(), 0..4)), 1..400)
 }
@@ -112,7 +112,7 @@ struct Bench {
     _nats: Server,
 }
 
-/// What a permit has been charged by the judge: requests and units.
+/// The judge's charge for a permit: requests and units.
 #[derive(Clone, Debug)]
 struct Charge {
     estimate: [f64; 2],
@@ -143,7 +143,7 @@ impl Bench {
         Bench { runtime, worker, number, charged, _scheduler: scheduler, _nats: nats }
     }
 
-    /// A message with a number of its own, mutated.
+    /// A message with its own number, mutated.
     fn mutated(&self, template: &str, mutations: &[Mutation]) -> Vec<u8> {
         self.number.set(self.number.get() + 1);
         let mut message = template.replace('#', &scattered(self.number.get())).into_bytes();
@@ -151,14 +151,14 @@ impl Bench {
         message
     }
 
-    /// The one answer to each of `messages`, news for those who wait left out.
+    /// The only answer to each of `messages`, without queue updates.
     async fn answers(&self, what: &str, messages: &[Vec<u8>]) -> Vec<Value> {
         let client = self.worker.client();
         let inbox = client.new_inbox();
         let mut replies = client.subscribe(format!("{inbox}.*")).await.unwrap();
         let last = b"last".to_vec();
         let mut answers = vec![Vec::new(); messages.len() + 1];
-        // The last is asked when all others are answered: whatever was answered twice has come by
+        // The last message is sent when all others are answered. Any second answer has come by
         // then.
         for (from, messages) in [(0, messages), (messages.len(), &[last])] {
             for (number, message) in messages.iter().enumerate() {
@@ -178,9 +178,8 @@ impl Bench {
         answers.into_iter().enumerate().map(only).take(messages.len()).collect()
     }
 
-    /// Does `work`, and checks that levels have changed by as much as the judge has charged. Of
-    /// what was charged too much a bucket gives back what it surely had room for, so some of it may
-    /// stay spent.
+    /// Does `work`, and checks that levels change by what the judge has charged. Of an excess
+    /// charge a bucket returns what it certainly had room for, so some of it may stay spent.
     async fn audited(&self, work: impl Future<Output = ()>) {
         let clock = Clock::start();
         let (levels, least, most) = (self.levels().await, self.charged(Charge::least), self.charged(Charge::most));
@@ -204,7 +203,7 @@ impl Bench {
         self.charged.borrow().values().map(of).fold([0.0; 2], add)
     }
 
-    /// What a permit costs, read from the message without any code of the scheduler's.
+    /// The cost of a permit, read from the message without the scheduler's code.
     fn note_permit(&self, message: &[u8], answer: &Value) {
         for (request, answer) in elements(message, answer) {
             assert!(["granted", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
@@ -232,13 +231,12 @@ impl Bench {
     }
 }
 
-/// Far from all others: who asks with the id of another who is still waiting takes over that one's
-/// answer.
+/// Far from all other numbers: a request with the id of a waiting one takes over its answer.
 fn scattered(number: u64) -> String {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string()
 }
 
-/// A message with its answer, or the elements of both where mutation has made an array of it.
+/// A message with its answer, or the elements of both if mutation has made an array of it.
 fn elements(message: &[u8], answer: &Value) -> Vec<(Value, Value)> {
     let empty = message.iter().all(u8::is_ascii_whitespace);
     let message = if empty { json!({}) } else { serde_json::from_slice(message).unwrap_or_default() };

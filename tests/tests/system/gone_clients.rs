@@ -1,4 +1,4 @@
-//! Clients that are gone while they wait: they cost others neither time nor tokens.
+//! Clients that disappear while they wait cost other clients neither time nor tokens.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -24,15 +24,15 @@ const ARRAY: usize = 1000;
 /// How much later a living worker may start behind them than without them.
 const LATER: Span = Span::from_millis(1000);
 
-/// A grant is told so long before its start at most.
+/// The longest time between a grant's answer and its start.
 const HORIZON: Span = Span::from_millis(50);
 
-/// Where a client has its answers sent.
+/// The inboxes of a client's answers.
 #[derive(Clone, Copy)]
 enum Inboxes {
-    /// All to one subject.
+    /// One subject for all.
     One,
-    /// To subjects that differ in their last token, under one subscription.
+    /// Subjects that differ in their last token, under one subscription.
     Numbered,
 }
 
@@ -43,7 +43,7 @@ fn api(limit: &str) -> String {
     )
 }
 
-/// The requests of a client that closes its connection as soon as all of them are in line.
+/// Sends the requests of a client that closes its connection as soon as all of them wait.
 async fn go_after_asking(nats: &Server, worker: &Worker, inboxes: Inboxes, progress: bool) {
     let client = nats::connect(nats).await;
     let own = client.new_inbox();
@@ -73,14 +73,14 @@ async fn until_queued(worker: &Worker, count: u64) {
     until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
 }
 
-/// A living worker's start behind a client that is gone: no later than alone, and all that is left
-/// is what would be left.
+/// A living worker's start behind a client that is gone. It is no later than alone, and the levels
+/// are as they would be alone.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &api(limit)).await;
     let worker = Worker::connect(&nats, "api").await;
-    // Enough time to get in line before anybody is granted anything.
+    // Enough time to join the queue before any request is granted.
     for _ in 0..2 {
         worker.ask(json!({ "mode": "reserve", "cost": { "requests": 10 } })).await;
     }
@@ -106,7 +106,7 @@ async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<
 const TOKEN_BUCKET: &str = "period = \"4s\"";
 
 #[tokio::test]
-async fn ten_thousand_requests_of_a_client_that_is_gone_delay_nobody() {
+async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
     for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
         undisturbed(async || starts_behind(TOKEN_BUCKET, inboxes, progress).await).await;
     }
@@ -126,7 +126,7 @@ async fn whatever_the_limit_counts_they_take_nothing_of_it() {
     }
 }
 
-/// A living worker's start behind a process that was killed with thousands of requests in line.
+/// A living worker's start behind a process that was killed with thousands of waiting requests.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
     let nats = nats::start().await;
@@ -145,8 +145,8 @@ async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String
 }
 
 #[tokio::test]
-async fn a_killed_process_with_thousands_of_requests_in_line_delays_nobody() {
-    // And the longest that one has to wait alone.
+async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
+    // The longest time that such a worker waits alone.
     let limits = [
         ("algorithm = \"concurrency\"\ntime_to_live = \"60s\"", Duration::ZERO),
         ("algorithm = \"fixed-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
@@ -159,8 +159,8 @@ async fn a_killed_process_with_thousands_of_requests_in_line_delays_nobody() {
     }
 }
 
-/// Its grant comes while it is cut off. It asks again as soon as it is back, under its id and as
-/// old as it is.
+/// Its grant comes while it is cut off. When it is back, it asks again at once, under its id and
+/// with its age.
 #[tokio::test]
 async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
     let nats = nats::start().await;

@@ -1,4 +1,4 @@
-//! Rates of EOM Governor, imported: its rules at its shipped settings, without its faults.
+//! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -32,7 +32,7 @@ async fn imported(rates: &str, projects: &str) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// How many of so many calls are let through at once, and when the next may come.
+/// How many of these calls are let through at once, and when the next may come.
 async fn let_through(worker: &Worker, labels: Value, count: usize) -> (usize, Option<f64>) {
     let asks = vec![json!({"mode": "allow", "labels": labels}); count];
     let mut answers = Vec::new();
@@ -52,22 +52,22 @@ async fn its_rules_count_as_they_are_documented() {
     let table = [
         // project, method, route, calls, let through, ms until the next
         ("a",   "PUT",  "/x",        400,  350,  Some(400.0)),
-        // What was rejected has left nothing in the bucket, and another project has its own.
+        // Rejected calls have left the bucket unchanged, and another project has its own.
         ("b",   "GET",  "/x",        350,  350,  None),
         ("a",   "GET",  "/slow/7",   300,  250,  Some(1000.0 / 1.75)),
-        // Not the whole path, and not one of its methods: the next rule matches.
+        // The pattern does not match the whole path, or the method differs: the next rule matches.
         ("c",   "GET",  "/slow/7/x", 300,  300,  None),
         ("d",   "PUT",  "/slow/7",   300,  300,  None),
-        // A project's own rule goes first; what it does not match goes on to the others.
+        // A project's own rule goes first; other calls of the project follow the general rules.
         ("big", "GET",  "/slow/7",   1100, 1000, Some(100.0)),
         ("big", "POST", "/slow/7",   300,  250,  Some(1000.0 / 1.75)),
-        // No rule matches: it passes.
+        // No rule matches, so the call passes.
         ("a",   "GET",  "relative",  1000, 1000, None),
     ];
     for (project, method, route, calls, granted, next) in table {
         let labels = json!({"project": project, "method": method, "route": route});
         let (passed, retry_after) = let_through(&worker, labels.clone(), calls).await;
-        // A bucket drains while calls are asked for.
+        // A bucket drains while calls arrive.
         assert!((granted..granted + 30).contains(&passed), "{labels}: {passed} instead of {granted}");
         assert!(retry_after.is_none_or(|after| after <= next.unwrap_or(0.0) + 0.001), "{labels}: {retry_after:?}");
         assert_eq!(retry_after.is_some(), next.is_some(), "{labels}");
@@ -76,7 +76,7 @@ async fn its_rules_count_as_they_are_documented() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_kept_to_is_told() {
+async fn unsupported_rates_are_reported() {
     for (rates, projects, told) in [
         ("{}", "[]", "is not a list of Governor's rules"),
         (r#"[{"name": "a", "route": "/", "limit": 1}]"#, "[]", "missing field `drain_velocity`"),

@@ -65,8 +65,7 @@ async fn readiness_goes_off_with_the_handover() {
     assert_eq!((status, &body["resources"]["hub"]["state"]), (503, &json!("stopping")));
 }
 
-/// What a page of metrics promises: names are an interface, as dashboards and alerts are built on
-/// them.
+/// The promise of the metrics page: names are an interface, because dashboards and alerts use them.
 #[tokio::test]
 async fn metrics_are_openmetrics_with_all_that_was_promised() {
     let nats = nats::start().await;
@@ -154,7 +153,7 @@ async fn metrics_tell_what_was_done() {
         assert_eq!(page.value(sample, &labels), value, "{sample} {labels:?}");
     }
     assert!((page.value("rampmeter_level", &[hub, ("limit", "few")]) - 0.0).abs() < 0.01);
-    // A call that was rejected has taken nothing.
+    // A rejected call has taken nothing.
     assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 100.0).abs() < 0.01);
     assert!(page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]) >= 5.0);
     assert!(page.value("rampmeter_decision_seconds_count", &[hub]) >= 6.0);
@@ -163,7 +162,7 @@ async fn metrics_tell_what_was_done() {
 }
 
 #[tokio::test]
-async fn who_stands_by_shows_no_levels_of_its_own() {
+async fn a_standby_shows_no_levels_of_its_own() {
     let nats = nats::start().await;
     let leader = scheduler::start(&nats, HUB).await;
     let standby = scheduler::start(&nats, HUB).await;

@@ -1,4 +1,4 @@
-//! What reverse proxies ask: `/check`.
+//! The endpoint for reverse proxies: `/check`.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -54,7 +54,7 @@ async fn calls_pass_until_the_limit_is_reached() {
     assert_eq!((refused.status, &refused.body["code"]), (429, &json!("not_in_time")));
 }
 
-/// Somebody else answers for the resource, and shows what was asked.
+/// The test itself answers for the resource, and shows the requests.
 async fn witness(client: &Client, answer: Value) -> tokio::sync::mpsc::UnboundedReceiver<Value> {
     let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
     client.flush().await.unwrap();
@@ -100,7 +100,7 @@ async fn labels_come_from_where_they_are_configured_to() {
     let trust = "trusted_proxies = [\"10.0.0.0/8\", \"127.0.0.1\"]";
     #[rustfmt::skip]
     let table = [
-        // who is trusted                               path            headers         labels
+        // trusted proxies                              path            headers         labels
         ("",                                            "/check/mine",  &told[..0],     &itself),
         ("",                                            "/check/mine",  &told[..],      &with_key),
         ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &told[..],      &with_key),
@@ -148,7 +148,7 @@ async fn every_refusal_has_its_status() {
         let refused =
             json!({"status": "refused", "code": code, "message": "", "retry_after_ms": retry_after_ms, "epoch": 1});
         let _asked = witness(&client, refused).await;
-        // What another scheduler refuses is no outage.
+        // A refusal by another scheduler is no outage.
         let check = "[http.check]\nresource = \"other\"\non_unavailable = \"allow\"";
         let front = Front::start(&nats, check, API).await;
         let response = front.get("/check", &[]).await;
@@ -179,10 +179,10 @@ async fn throttle_holds_an_answer_back_before_it_refuses() {
 }
 
 #[tokio::test]
-async fn who_is_held_back_holds_nobody_up() {
+async fn a_held_back_request_delays_no_other() {
     let nats = nats::start().await;
     let check = "[http.check]\nresource = \"api\"\nthrottle = \"60s\"";
-    // Five a second, so that the last one's turn comes in time.
+    // Five a second, so the last one's turn comes in time.
     let busy = PACED.replace("capacity = 1", "capacity = 500").replace("250ms", "100s");
     let front = Front::start(&nats, check, &busy).await;
     let worker = Worker::connect(&nats, "api").await;
@@ -193,14 +193,14 @@ async fn who_is_held_back_holds_nobody_up() {
         front.get("/healthz", &[]).await.status
     };
     tokio::select! {
-        _ = held => panic!("nobody is held back"),
+        _ = held => panic!("no request is held back"),
         status = others => assert_eq!(status, 200),
     }
     until("who hung up waits no more", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
 }
 
 #[tokio::test]
-async fn when_nobody_answers_the_policy_decides() {
+async fn without_an_answer_the_policy_decides() {
     for (policy, status) in [("", 503), ("on_unavailable = \"refuse\"", 503), ("on_unavailable = \"allow\"", 200)] {
         let mut nats = nats::start().await;
         let front = Front::start(&nats, &format!("[http.check]\nresource = \"api\"\n{policy}"), API).await;

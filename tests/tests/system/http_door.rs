@@ -1,4 +1,4 @@
-//! Who gets into the HTTP front: tokens, and bounds on everything that a client sends.
+//! Access to the HTTP front: tokens, and bounds on everything that a client sends.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -56,7 +56,7 @@ async fn a_token_is_asked_for_where_permits_are_given() {
     }
 }
 
-/// What `rampmeter serve` and `rampmeter check` say of a configuration with this `[http]`.
+/// The output of `rampmeter serve` and `rampmeter check` on a configuration with this `[http]`.
 async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("[nats]\nurl = \"{nats_url}\"\n[http]\n{http}\n{API}")).unwrap();
@@ -67,7 +67,7 @@ async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String)
 }
 
 #[tokio::test]
-async fn a_front_that_others_reach_without_a_token_does_not_start() {
+async fn a_reachable_front_without_a_token_does_not_start() {
     let nats = nats::start().await;
     let remedy = "no token is asked for; set `http.token_env` or `http.token_file`, listen at 127.0.0.1, or leave health and metrics \
                   alone with `front = false`";
@@ -133,10 +133,10 @@ async fn the_token_is_seen_nowhere() {
     process.stop().await;
 }
 
-/// What comes back for `sent`, until the other end closes.
+/// The answer to `sent`, until the other end closes.
 async fn raw(address: SocketAddr, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // Whoever is refused early may find the connection closed under the rest.
+    // An early refusal may close the connection before all is written.
     stream.write_all(sent).await.ok();
     let mut answer = Vec::new();
     within("the connection is closed", stream.read_to_end(&mut answer)).await.ok();
@@ -175,7 +175,7 @@ async fn slow_clients_are_cut_off() {
     assert_eq!(head.await.unwrap(), "", "a request without an end has no answer");
 }
 
-/// Clients that never get to the end of their headers, or of their bodies, or never begin.
+/// Clients that never finish their headers, or their bodies, or never begin.
 async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let says: [&[u8]; 3] = [
         b"",
@@ -192,7 +192,7 @@ async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 }
 
 #[tokio::test]
-async fn slow_clients_that_take_every_place_keep_nobody_out() {
+async fn slow_clients_in_every_place_keep_no_client_out() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "max_connections = 500", API).await;
     let _slow = slow_clients(front.address(), 500).await;
@@ -203,14 +203,14 @@ async fn slow_clients_that_take_every_place_keep_nobody_out() {
         }
     };
     let at_once = tokio::time::timeout(Duration::from_secs(4), asking).await;
-    at_once.expect("nobody waits until the slow ones are cut off");
+    at_once.expect("no request waits until the slow clients are cut off");
 }
 
 #[tokio::test]
-async fn who_is_owed_an_answer_keeps_the_place() {
+async fn a_client_that_is_owed_an_answer_keeps_its_place() {
     let nats = nats::start().await;
     let client = nats::connect(&nats).await;
-    // Somebody else leads this resource, and has everybody wait.
+    // The test leads this resource, and lets every request wait.
     let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
     client.flush().await.unwrap();
     let front = Front::start(&nats, "max_connections = 3", API).await;

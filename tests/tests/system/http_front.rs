@@ -21,7 +21,7 @@ period = "400h"
 margin = 0
 "#;
 
-/// One call a quarter of a second.
+/// One call in a quarter of a second.
 const SLOW: &str = "[[resource]]\nname = \"slow\"\n[[resource.limit]]\nname = \"pace\"\ncapacity = 1\nperiod = \"250ms\"\nmargin = 0\n";
 
 #[tokio::test]
@@ -31,8 +31,7 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
     let retry_after = Some((100 * 3600).to_string());
     #[rustfmt::skip]
     let table = [
-        // path                     body                                                    status
-        // what the answer has at least
+        // path, body, status, and the least that the answer has
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a", "delay_ms": 0.0, "epoch": 1})),
         ("/v1/permit/hub",          r#"{"id": "a", "cost": {"requests": 3}}"#,              200,    json!({"status": "granted", "id": "a"})),
         ("/v1/permit/hub",          "",                                                     200,    json!({"status": "granted", "delay_ms": 0.0})),
@@ -79,11 +78,11 @@ async fn a_scheduler_that_leads_asks_itself_without_nats() {
     assert_eq!(answer["status"], "granted", "{answer}");
     let first = within("the worker's request is seen", asked.next()).await.unwrap();
     let request: Value = serde_json::from_slice(&first.payload).unwrap();
-    assert_eq!(request["id"], "over-nats", "nobody asked over NATS before");
+    assert_eq!(request["id"], "over-nats", "no request came over NATS before");
 }
 
 #[tokio::test]
-async fn an_array_is_answered_in_one_array_whoever_waits() {
+async fn an_array_is_answered_in_one_array() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", SLOW).await;
     let body = json!([
@@ -131,7 +130,7 @@ async fn a_wait_is_a_long_poll() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_waits_no_more_and_is_charged_for_nothing() {
+async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -148,7 +147,7 @@ async fn who_hangs_up_waits_no_more_and_is_charged_for_nothing() {
 }
 
 #[tokio::test]
-async fn any_scheduler_answers_for_whoever_leads() {
+async fn any_scheduler_answers_for_the_leader() {
     let nats = nats::start().await;
     let leader = scheduler::start(&nats, HUB).await;
     let front = Front::start(&nats, "", HUB).await;
@@ -177,7 +176,7 @@ async fn a_wait_goes_on_under_the_next_leader() {
 }
 
 #[tokio::test]
-async fn who_is_gone_is_told() {
+async fn the_scheduler_learns_which_clients_are_gone() {
     let mut nats = nats::start().await;
     let front = Front::start(&nats, "", HUB).await;
     nats.kill().await.unwrap();
@@ -190,7 +189,7 @@ async fn who_is_gone_is_told() {
 }
 
 #[tokio::test]
-async fn a_stop_answers_everybody() {
+async fn a_stop_answers_every_request() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", HUB).await;
     let worker = Worker::connect(&nats, "hub").await;

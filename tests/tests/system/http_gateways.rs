@@ -1,4 +1,4 @@
-//! `/check` behind real gateways, with the configurations that ship.
+//! `/check` behind real gateways, with the shipped configurations.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use tokio::net::TcpListener;
 
-/// What the backend says.
+/// The backend's answer.
 const PASSED: &str = "passed";
 
-/// A server that says the same to everybody.
+/// A server with one answer for all requests.
 async fn backend() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -24,12 +24,12 @@ async fn backend() -> SocketAddr {
     address
 }
 
-/// A gateway before the front at `rampmeter`, and behind it a backend.
+/// A gateway in front of a backend, which asks the front at `rampmeter`.
 async fn before(kind: Kind, rampmeter: SocketAddr) -> Listening {
     gateway::start(kind, env!("CARGO_TARGET_TMPDIR"), Behind { rampmeter, backend: backend().await }).await
 }
 
-/// Headers that a client has no business to write are among those that it writes.
+/// Posts with headers that no client may set, among others.
 async fn post(gateway: &Listening, path: &str) -> Response {
     let url = format!("http://{}{path}", gateway.address(0));
     // Traefik listens before it has its routes.
@@ -42,7 +42,7 @@ async fn post(gateway: &Listening, path: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_is_left_and_when_to_come_back() {
+async fn a_client_learns_what_is_left_and_when_to_return() {
     for kind in Kind::ALL {
         let nats = nats::start().await;
         let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
@@ -50,7 +50,7 @@ async fn a_client_is_told_what_is_left_and_when_to_come_back() {
         for left in ["\"few\";r=1;t=720000", "\"few\";r=0;t=1440000"] {
             let passed = post(&gateway, "/tiles").await;
             assert_eq!((passed.status, &passed.body), (200, &json!(PASSED)), "{kind:?}: {passed:?}");
-            let expected = kind.tells_who_passes().then_some(left);
+            let expected = kind.shows_limits_to_passing_clients().then_some(left);
             assert_eq!(passed.header("ratelimit"), expected, "{kind:?}: {passed:?}");
         }
         let refused = post(&gateway, "/tiles").await;
@@ -62,11 +62,11 @@ async fn a_client_is_told_what_is_left_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn an_unknown_client_is_told_so_by_the_labels_of_its_request() {
+async fn an_unknown_client_is_refused_by_its_labels() {
     for kind in Kind::ALL {
         let nats = nats::start().await;
         let client = nats::connect(&nats).await;
-        // Somebody else leads this resource, and has no limit for the client.
+        // The test leads this resource, and has no limit for the client.
         let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
         client.flush().await.unwrap();
         let front = Front::start(&nats, &check("other"), &few(2, "400h")).await;
@@ -89,7 +89,7 @@ async fn an_unknown_client_is_told_so_by_the_labels_of_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_when_no_scheduler_answers() {
+async fn a_client_learns_that_no_scheduler_answers() {
     for kind in Kind::ALL {
         let mut nats = nats::start().await;
         let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
@@ -102,7 +102,7 @@ async fn a_client_is_told_when_no_scheduler_answers() {
 }
 
 #[tokio::test]
-async fn nobody_passes_when_nobody_listens() {
+async fn no_request_passes_without_a_listener() {
     for kind in Kind::ALL {
         let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let gateway = before(kind, nobody).await;

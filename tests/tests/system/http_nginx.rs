@@ -1,4 +1,4 @@
-//! What `/check` costs behind a real nginx, with the configuration that ships.
+//! The cost of `/check` behind a real nginx, with the shipped configuration.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -18,14 +18,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const BUILD_FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
-/// What the backend says.
+/// The backend's answer.
 const PASSED: &str = "passed\n";
 
 fn backend(port: u16) -> String {
     format!("server {{ listen 127.0.0.1:{port}; return 200 \"{}\"; }}\n", PASSED.escape_default())
 }
 
-/// Requests through nginx, one after the other on each of some connections.
+/// Requests through nginx, in sequence on each of some connections.
 async fn load(address: SocketAddr, connections: usize, length: Duration) -> (f64, Times) {
     let clock = Clock::start();
     let end = clock.now() + Span::from(length);
@@ -57,12 +57,12 @@ fn p50(times: &Times) -> f64 {
     times.quantile(50).unwrap().millis()
 }
 
-/// The same nginx asks a server that always says yes, and the scheduler, in turns.
+/// The same nginx asks, in turns, a server that always says yes and the scheduler.
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "figures for people")]
-async fn asking_costs_little_more_than_asking_somebody_who_always_says_yes() {
+async fn asking_costs_little_more_than_a_server_that_always_says_yes() {
     let nats = nats::start().await;
-    // In a process of its own, as in life: the load would share its threads.
+    // In its own process, as in production: the load would share its threads.
     let process = Process::start(RAMPMETER, &nats, &(check("api") + &few(1_000_000_000, "1s"))).await;
     let front: SocketAddr = process.http().unwrap().trim_start_matches("http://").parse().unwrap();
     let program = nginx::program(BUILD_FOLDER).await;

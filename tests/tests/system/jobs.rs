@@ -25,7 +25,7 @@ struct Stage {
     _scheduler: Running,
 }
 
-/// Each guild may call so often in a second.
+/// A queue, and an upstream that allows each guild this many calls in a second.
 async fn stage(capacity: u32) -> Stage {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, &discord(capacity, SECOND)).await;
@@ -38,8 +38,7 @@ async fn open(nats: &Server) -> Queue {
     Queue::builder().lease(guilds::LEASE).open(nats.url(), "roles").await.unwrap()
 }
 
-/// What has run, in its order: `group/payload`, with the number of an attempt that is not the
-/// first.
+/// The jobs that ran, in order: `group/payload`, with the number of an attempt after the first.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -62,8 +61,8 @@ impl Log {
     }
 }
 
-/// A worker that notes what it runs. What is called `bad` fails, `hopeless` fails for good, `mine`
-/// panics, and `early` is answered 429 twice.
+/// A worker that logs its jobs. `bad` fails, `hopeless` fails for good, `mine` panics, and `early`
+/// is answered 429 twice.
 async fn worker(stage: &Stage, log: &Log) -> Worker {
     let log = log.clone();
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).max_attempts(3);
@@ -93,7 +92,7 @@ fn job(group: &str, payload: &str) -> Job {
     Job::new(group, payload.to_owned()).class("usual")
 }
 
-/// Waits until nothing is left but `dead` dead letters.
+/// Waits until only `dead` dead letters are left.
 async fn until_done(queue: &Queue, dead: usize) {
     until("the queue is empty", async || {
         let status = queue.status().await.unwrap();
@@ -103,7 +102,7 @@ async fn until_done(queue: &Queue, dead: usize) {
     .await;
 }
 
-/// Nothing is kept of lanes that are empty, and JetStream waits for nobody.
+/// Checks that empty lanes leave no record, and JetStream waits for no acknowledgement.
 async fn check_nothing_is_left(nats: &Server) {
     let jetstream = async_nats::jetstream::new(nats::connect(nats).await);
     let stream = jetstream.get_stream("rampmeter-lanes-roles").await.unwrap();
@@ -131,7 +130,7 @@ async fn jobs_of_a_group_run_in_order_over_several_workers() {
         }
     }
     until("all jobs are done", async || (upstream.done() == 400).then_some(())).await;
-    assert_eq!(upstream.check(8, 50), 0, "nobody died, and no job ran twice");
+    assert_eq!(upstream.check(8, 50), 0, "no worker died, and no job ran twice");
     until_done(&stage.queue, 0).await;
     for worker in workers {
         worker.stop().await;
@@ -171,8 +170,8 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
     worker.stop().await;
 }
 
-/// It is tried again with a permit that is good after the freeze, before the next of its group, and
-/// no attempt is counted.
+/// It runs again after the freeze with another permit, before the next job of its group. No attempt
+/// is counted.
 #[tokio::test]
 async fn a_job_that_is_answered_429_waits_for_another_permit() {
     let stage = stage(1000).await;
@@ -202,9 +201,9 @@ async fn a_job_published_twice_under_one_id_is_one_job() {
     worker.stop().await;
 }
 
-/// Guild's weak points: new jobs take no slot from those that are delayed, a deleted job leaves
-/// nothing behind, what is delayed is counted right, and it matters to nothing that the workers'
-/// clocks are three seconds apart.
+/// The known weak points: new jobs take no slot of delayed ones, and a deleted job leaves nothing
+/// behind. Delayed jobs are counted right, and workers' clocks that are three seconds apart change
+/// nothing.
 #[tokio::test]
 async fn delayed_jobs_keep_their_times_whatever_comes_or_goes() {
     undisturbed(delayed_jobs_keep_their_times).await;
@@ -225,7 +224,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
         job_run::JobsWorker::start(JOBS_WORKER, stage.nats.url(), &upstream, &environment)
     });
     until("the first have run", async || (upstream.done() >= 2).then_some(())).await;
-    // A job is gone a moment after its call.
+    // A job disappears a moment after its call.
     until("all others are counted", async || {
         let (left, status) = (8 - upstream.done(), stage.queue.status().await.unwrap());
         let [GroupStatus { group, delayed, running, .. }] = status.as_slice() else { return None };
@@ -233,7 +232,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
     })
     .await;
 
-    // Two are deleted while they are delayed; two come, and other guilds too.
+    // Two are deleted while they are delayed, and two are added; other guilds have jobs too.
     for gone in [4, 5] {
         assert!(stage.queue.delete(sequences[gone]).await.unwrap());
     }
@@ -252,7 +251,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
     in_time(&of_guild)
 }
 
-/// One token of the two is margin: a call at once, and then one each half second.
+/// One token of the two is margin: one call at once, and then one each half second.
 fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
     let late = |number: usize| (calls[number].at - calls[0].at).as_secs_f64() - 0.5 * number as f64;
     match (0..calls.len()).find(|number| !(-0.05..0.35).contains(&late(*number))) {
@@ -262,7 +261,7 @@ fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn urgent_jobs_overtake_others_of_their_group_and_find_a_slot() {
+async fn urgent_jobs_overtake_their_group_and_find_a_slot() {
     let stage = stage(10).await;
     let log = Log::default();
     for number in 0..30 {
@@ -277,7 +276,7 @@ async fn urgent_jobs_overtake_others_of_their_group_and_find_a_slot() {
     worker.stop().await;
 }
 
-/// A lane is left in several steps; a job that arrives between any two of them is not forgotten.
+/// A worker leaves a lane in several steps. A job that arrives between any two of them runs.
 #[tokio::test]
 async fn jobs_that_arrive_while_their_lane_is_left_are_run() {
     let stage = stage(10_000).await;
@@ -290,7 +289,7 @@ async fn jobs_that_arrive_while_their_lane_is_left_are_run() {
     for round in 0..300 {
         let job = stage.queue.publish(Job::new("a", "")).await.unwrap();
         assert_eq!(within("the job runs", seen.recv()).await, Some(job.sequence));
-        // What follows a run takes about two milliseconds.
+        // The steps after a run take about two milliseconds.
         let_pass(Duration::from_micros(10 * round), "the next job comes at any point of leaving").await;
     }
     worker.stop().await;

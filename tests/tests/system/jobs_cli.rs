@@ -8,7 +8,7 @@ use rampmeter_nats_server::Server;
 use rampmeter_tests::{nats, process};
 use serde_json::{Value, json};
 
-/// What the command prints, if it ends well; what it complains of otherwise.
+/// The output of the command if it succeeds, and its complaint otherwise.
 async fn jobs(nats: &Server, arguments: &[&str]) -> Result<String, String> {
     let arguments = [&["jobs"], arguments, &["--nats", nats.url()]].concat();
     let output = process::run(RAMPMETER, &arguments).await;

@@ -68,7 +68,7 @@ async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
         };
         let worker = queue.worker(resource.clone()).max_attempts(2).start(fatal).await.unwrap();
         until("an attempt is begun", async || (begun.load(Ordering::Relaxed) == death).then_some(())).await;
-        // It does not end what it runs, nor say so.
+        // It does not finish its job, and sends no report.
         drop(worker);
     }
     let upstream = Guilds::start(100, SECOND).await;
@@ -81,8 +81,8 @@ async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
     worker.stop().await;
 }
 
-/// Every job is done, in order, though its server is killed and comes back: what is delayed is,
-/// what runs does.
+/// Every job is done in order, though its server is killed and comes back: delayed jobs and running
+/// ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nats_server_that_is_killed_loses_no_job() {
     let mut nats = nats::start().await;

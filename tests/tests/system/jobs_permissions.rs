@@ -1,5 +1,5 @@
-//! Jobs with the configuration of nats-server that is shipped: a worker may do all that they take,
-//! and reach no other stream.
+//! Jobs with the shipped configuration of nats-server. A worker may do all that they need, and
+//! reaches no other stream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -12,7 +12,7 @@ use rampmeter_tests::{scheduler, shipped};
 use rampmeter_worker_sdk::{Client, Outcome};
 use std::time::Duration;
 
-/// What a worker may not publish, whatever it has to do with jobs.
+/// Subjects that no worker may publish to, whatever its jobs are.
 const FORBIDDEN: &[&str] = &[
     "$JS.API.STREAM.DELETE.rampmeter-jobs-roles",
     "$JS.API.STREAM.PURGE.rampmeter-jobs-roles",
@@ -33,7 +33,7 @@ async fn open(nats: &Server, name: &str) -> Result<Queue, rampmeter_jobs::QueueE
     Queue::builder().options(shipped::login("worker")).open(nats.url(), name).await
 }
 
-/// Runs what is published; what is called `hopeless` fails for good.
+/// Runs the published jobs; `hopeless` fails for good.
 async fn worker(nats: &Server, queue: &Queue) -> Worker {
     let client = Client::builder().options(shipped::login("worker")).inbox_prefix("_INBOX_worker");
     let discord = client.connect(nats.url()).await.unwrap().resource("discord").unwrap();
@@ -73,7 +73,7 @@ async fn a_worker_may_do_what_jobs_take_and_nothing_else() {
     }
 }
 
-/// Without those lines there is no way to a queue, and whoever looks for one is told soon.
+/// Without those lines there is no access to a queue, and opening it fails soon.
 #[tokio::test]
 async fn without_the_lines_for_jobs_no_queue_is_opened() {
     let nats = shipped::single().await;

@@ -1,4 +1,4 @@
-//! Limits that are for some requests, and limits with a bucket for each key, over NATS.
+//! Limits for some requests, and limits with a bucket for each key, over NATS.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -9,8 +9,8 @@ use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// Each client may call five times in 100 s, the important one fifty times; who says nothing of a
-/// client is unknown.
+/// Each client may call five times in 100 s, the important one fifty times. Requests without a
+/// client count as unknown.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -42,7 +42,7 @@ period = "100s"
 margin = 0
 "#;
 
-/// Asks for this many permits at once, and counts those that are granted now.
+/// Asks for this many permits at once, and counts the immediate grants.
 async fn granted_now(worker: &Worker, labels: Value, count: usize) -> usize {
     let request = json!({"mode": "allow", "labels": labels});
     let answers = worker.ask(Value::Array(vec![request; count])).await;
@@ -75,7 +75,7 @@ async fn every_client_has_a_bucket_of_its_own() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_key_can_ask_why() {
+async fn a_client_that_waits_for_a_key_can_ask_why() {
     let (nats, worker) = hub().await;
     let running = scheduler::start(&nats, HUB).await;
     assert_eq!(granted_now(&worker, json!({"client": "a"}), 5).await, 5);
@@ -126,7 +126,7 @@ async fn a_restart_keeps_every_key_and_a_crash_empties_those_of_short_periods() 
 
     let mut process = Process::start(RAMPMETER, &nats, HUB).await;
     assert_eq!(granted_now(&worker, json!({"client": "a"}), 5).await, 2, "three are gone");
-    assert_eq!(granted_now(&worker, json!({"client": "b"}), 6).await, 5, "nobody knows it, so it has called nobody");
+    assert_eq!(granted_now(&worker, json!({"client": "b"}), 6).await, 5, "an unknown key has a full bucket");
 
     process.kill().await;
     process.restart();
@@ -137,7 +137,7 @@ async fn a_restart_keeps_every_key_and_a_crash_empties_those_of_short_periods() 
     process.stop().await;
 }
 
-/// Ten calls for each client, whenever, and a thousand an hour for each team.
+/// Ten calls for each client, whenever they are made, and a thousand an hour for each team.
 const QUOTAS: &str = r#"
 [[resource]]
 name = "hub"
@@ -155,7 +155,7 @@ capacity = 1000
 period = "1h"
 "#;
 
-/// Asks until nothing is left, and counts what was granted.
+/// Asks until nothing is left, and counts the grants.
 async fn all_that_is_left(worker: &Worker, client: &str) -> usize {
     let mut granted = 0;
     loop {
@@ -163,7 +163,7 @@ async fn all_that_is_left(worker: &Worker, client: &str) -> usize {
         let answer = worker.ask(json!({"mode": "allow", "labels": labels})).await;
         match answer["code"].as_str() {
             None => granted += 1,
-            // No mark lists the key yet, or a new leader has just come.
+            // No checkpoint lists the key yet, or a new leader has just begun.
             Some("unavailable") => {}
             Some(code) => {
                 assert_eq!((code, &answer["limited_by"]), ("quota_spent", &json!("in-all")));
@@ -181,8 +181,8 @@ async fn a_crash_leaves_every_key_what_is_left_of_its_quota() {
     process.kill().await;
     process.restart();
     process.until_ready().await;
-    assert_eq!(all_that_is_left(&worker, "b").await, 10, "nobody knows it, so it has called nobody");
-    // Twice as much as was granted of late may have been granted unheard of.
+    assert_eq!(all_that_is_left(&worker, "b").await, 10, "an unknown key has a full bucket");
+    // Unknown grants may be twice as many as recent ones.
     let left = all_that_is_left(&worker, "a").await;
     assert!((1..=7).contains(&left), "{left}");
     process.stop().await;
@@ -194,7 +194,7 @@ async fn a_crash_leaves_every_key_what_is_left_of_its_quota() {
     process.stop().await;
 }
 
-/// More keys than one value of the store has room for, of which most can be told of.
+/// More keys than one value of the store has room for; most of them can be recorded.
 const WINDOWS: &str = r#"
 [[resource]]
 name = "hub"
@@ -212,7 +212,7 @@ fn thousands(worker_clients: std::ops::Range<usize>, cost: u64) -> Value {
     worker_clients.map(client).collect()
 }
 
-/// How many of these clients are granted a call of this cost.
+/// How many of these clients get a call of this cost.
 async fn granted_of(worker: &Worker, clients: std::ops::Range<usize>, cost: u64) -> usize {
     let mut granted = 0;
     for first in clients.clone().step_by(500) {
@@ -236,7 +236,7 @@ async fn a_restart_with_thousands_of_windows_is_written() {
     process.stop().await;
 }
 
-/// However many keys there are, a crash leaves each what it has.
+/// A crash leaves each key what it has, however many keys there are.
 #[tokio::test]
 async fn a_crash_leaves_thousands_of_keys_what_they_have() {
     let (nats, worker) = hub().await;

@@ -1,5 +1,5 @@
-//! Calls in flight keep their places for as long as they are, whoever is restarted meanwhile, and
-//! no longer.
+//! Calls in flight keep their places as long as they last, whichever process restarts, and no
+//! longer.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -16,7 +16,7 @@ use rampmeter_worker_sdk::{Client, Resource};
 use serde_json::json;
 use std::time::Duration;
 
-/// How long a call may be in flight of which nobody hears.
+/// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 
 /// One call in flight.
@@ -28,14 +28,14 @@ fn resource(client: &Client) -> Resource {
     client.resource("api").unwrap()
 }
 
-/// When the next one gets in, on this clock.
+/// When the next call may start, on this clock.
 async fn next(worker: &Worker, clock: &Clock) -> Time {
     let next = worker.ask(json!({"mode": "wait"})).await;
     assert_eq!(next["status"], "granted", "{next}");
     clock.now()
 }
 
-/// A call that lasts three times as long as its limit lets it live without a word.
+/// A call that lasts three times as long as its limit keeps a call without a report.
 async fn outlasts(client: &Client, worker: &Worker) -> bool {
     let call = resource(client).acquire(1).await.unwrap().begin();
     let clock = Clock::start();
@@ -56,8 +56,8 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
     let _running = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::connect(nats.url()).await.unwrap();
-    assert!(outlasts(&client, &worker).await, "nobody else got in meanwhile");
-    // The one that did is over when its time is.
+    assert!(outlasts(&client, &worker).await, "no other call got in meanwhile");
+    // Its place is free when its time is over.
     next(&worker, &Clock::start()).await;
 }
 
@@ -82,8 +82,7 @@ async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
     drop(call);
 }
 
-/// The successor has never heard of the call: it counts it anew, and goes on to for as long as the
-/// call lasts.
+/// The successor does not know the call. It counts it as new, and keeps its place while it lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlasts_the_scheduler_that_let_it_in() {
     let nats = nats::start().await;
@@ -94,7 +93,7 @@ async fn a_call_outlasts_the_scheduler_that_let_it_in() {
     let _second = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let in_flight = async || worker.limit("in-flight").await.level;
-    // Its predecessor may have renewed it for the last time long after its last mark.
+    // Its predecessor may have renewed it long after its last checkpoint.
     let_pass(6 * TIME_TO_LIVE, "a call is in flight").await;
     assert_eq!(in_flight().await, 0.0, "it is counted by its name, and nothing else is");
     assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time");

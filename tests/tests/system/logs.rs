@@ -1,5 +1,4 @@
-//! Standard error that nobody reads, that is full or closed: permits go on, and the process ends
-//! when it is asked to.
+//! Standard error that is unread, full or closed. Permits go on, and the process ends on request.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -20,14 +19,14 @@ const HUB: &str =
 /// Complaints of about 200 bytes: several times what a pipe holds.
 const COMPLAINTS: usize = 2_000;
 
-/// Sends settles that a scheduler complains of in its log.
+/// Sends settles that the scheduler complains about in its log.
 async fn provoke(worker: &Worker) {
     for _ in 0..COMPLAINTS {
         worker.tell("settle", "no JSON").await;
     }
 }
 
-/// A scheduler with this standard error grants permits whatever it complains of, and ends in time.
+/// A scheduler with this standard error grants permits through all complaints, and ends in time.
 async fn check(program: process::Program, stderr: impl Into<Stdio>) {
     let nats = nats::start().await;
     let mut process = Process::begin_on(program, &scheduler::configuration(nats.url(), HUB), stderr);
@@ -42,7 +41,7 @@ async fn check(program: process::Program, stderr: impl Into<Stdio>) {
 }
 
 #[tokio::test]
-async fn permits_go_on_if_nobody_reads_standard_error() {
+async fn permits_go_on_with_unread_standard_error() {
     let (_unread, stderr) = pipe().unwrap();
     check(RAMPMETER, stderr).await;
 }
@@ -68,13 +67,13 @@ async fn permits_go_on_if_standard_error_is_closed() {
     check(script.to_str().unwrap().to_owned().leak(), Stdio::null()).await;
 }
 
-/// Lines of a log, read when a test wants them.
+/// Lines of a log, which a test reads when it wants them.
 struct Lines(Option<BufReader<PipeReader>>);
 
 impl Lines {
     /// Reads up to the next line with `text`.
     async fn until(&mut self, text: &'static str) -> Value {
-        let mut reader = self.0.take().expect("nobody else reads");
+        let mut reader = self.0.take().expect("there is one reader");
         let reading = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             while !line.contains(text) {
@@ -90,7 +89,7 @@ impl Lines {
 }
 
 #[tokio::test]
-async fn lost_lines_are_counted_and_told_when_the_reader_goes_on() {
+async fn lost_lines_are_counted_and_logged_when_the_reader_goes_on() {
     let nats = nats::start().await;
     let (reader, stderr) = pipe().unwrap();
     let mut process = Process::begin_on(RAMPMETER, &scheduler::configuration(nats.url(), HUB), stderr);
@@ -113,7 +112,7 @@ async fn lost_lines_are_counted_and_told_when_the_reader_goes_on() {
     assert!(process.ended().await.success());
 }
 
-/// What a command complains of at its end nobody need hear.
+/// A command's last complaint may stay unread.
 #[tokio::test]
 async fn a_command_fails_in_order_if_standard_error_is_full() {
     let full = File::options().write(true).open("/dev/full").unwrap();

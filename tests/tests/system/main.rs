@@ -1,4 +1,4 @@
-//! What users see of the system: real programs on real servers.
+//! The system from the outside: real programs on real servers.
 
 mod bad_input;
 mod cluster;

@@ -1,5 +1,5 @@
-//! The configuration of nats-server that is shipped: it is valid, wants every secret, keeps what it
-//! acknowledges, and three nodes of it are a cluster that a scheduler can lead on.
+//! The shipped configuration of nats-server. It is valid, requires every secret, and keeps what it
+//! acknowledges. Three nodes with it are a cluster on which a scheduler can lead.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -28,13 +28,13 @@ period = "400h"
 margin = 0
 "#;
 
-/// A seat for a node that is never run.
+/// A seat for a node that never runs.
 fn seat() -> Seat {
     let routes = [1, 2, 3].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     Seat { name: "node".to_owned(), listen: routes[0], routes }
 }
 
-/// What the server says of a configuration, if it finds fault with it.
+/// The server's complaint about a configuration, if there is one.
 async fn fault(configuration: &Path, variables: &[(String, String)]) -> Option<String> {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new(binary.path());
@@ -83,7 +83,7 @@ async fn one_node_has_every_write_on_disk_before_it_acknowledges_it() {
     check_that_writes_are_synced(&shipped::single().await).await;
 }
 
-/// What a node says to another that introduces itself without the password.
+/// A node's answer to another that has no password.
 async fn welcome(seat: &Seat) -> String {
     let mut route = TcpStream::connect(seat.listen).await.unwrap();
     route.write_all(b"CONNECT {\"name\":\"stranger\",\"cluster\":\"rampmeter\"}\r\nPING\r\n").await.unwrap();

@@ -1,4 +1,5 @@
-//! The nats-server goes and comes back: the scheduler finds it, answers, and has forgotten nothing.
+//! The nats-server stops and comes back. The scheduler finds it, answers, and has forgotten
+//! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -27,7 +28,7 @@ struct Stage {
     nats: Server,
 }
 
-/// A scheduler that has promised 100 seconds ahead, the permit `first` first and `last` last.
+/// A scheduler with promises for the next 100 seconds, from the permit `first` to `last`.
 async fn indebted() -> Stage {
     let nats = nats::start().await;
     let scheduler = scheduler::start(&nats, HUB).await;
@@ -38,7 +39,7 @@ async fn indebted() -> Stage {
     Stage { worker, scheduler, nats }
 }
 
-/// Answers again, in the same epoch, owing what was owed, and knows its permits.
+/// Checks that it answers in the same epoch, with the same debt and the known permits.
 async fn check_nothing_is_forgotten(stage: &Stage) {
     let worker = &stage.worker;
     let status = worker.status_of_leader().await;
@@ -92,7 +93,7 @@ async fn a_server_that_hangs_and_goes_on() {
 }
 
 #[tokio::test]
-async fn who_waits_while_the_server_restarts_is_served_on_asking_again() {
+async fn a_request_that_waits_through_a_restart_is_served_on_asking_again() {
     let mut stage = indebted().await;
     let lost = stage.worker.send("permit", r#"{"id": "waiting", "mode": "wait"}"#).await;
     stage.worker.status().await;

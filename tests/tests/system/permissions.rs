@@ -1,5 +1,5 @@
-//! Who may do what, with the configuration of nats-server that is shipped: workers ask, settle and
-//! hear the news, and schedulers alone write state.
+//! Permissions in the shipped configuration of nats-server. Workers ask, settle and receive
+//! broadcasts, and only schedulers write state.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -19,7 +19,7 @@ use std::net::TcpListener;
 use std::process::Output;
 use tokio::sync::mpsc;
 
-/// Nothing comes back while a test runs.
+/// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -30,7 +30,7 @@ period = "400h"
 margin = 0
 "#;
 
-/// Subjects, and the users who may publish there.
+/// Subjects, and the users that may publish there.
 #[rustfmt::skip]
 const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.permit.hub",                                             "worker scheduler"),
@@ -44,13 +44,13 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
     ("rampmeter.echo.hub",                                               "scheduler"),
     ("rampmeter.other.hub",                                              ""),
-    // Saying in the server's place that an answer has reached nobody.
+    // Reporting, in the server's place, that an answer has reached no client.
     ("rampmeter.undelivered.hub.0.a._INBOX.x.1",                         ""),
     ("rampmeter.permit.hub.more",                                        ""),
     ("$SRV.PING",                                                        "operator"),
     ("$SRV.PING.rampmeter",                                              "operator scheduler"),
     ("$SRV.STATS.rampmeter",                                             "operator"),
-    // Answering in the scheduler's place, or reaching into its conversation with the store.
+    // Answering in the scheduler's place, or interfering in its exchange with the store.
     ("_INBOX_worker.a.1",                                                "scheduler"),
     ("_INBOX.a.1",                                                       "scheduler"),
     ("_INBOX_scheduler.a.1",                                             "scheduler"),
@@ -91,7 +91,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$SYS.REQ.SERVER.PING",                                             ""),
 ];
 
-/// Subjects, and the users who may subscribe to them.
+/// Subjects, and the users that may subscribe to them.
 #[rustfmt::skip]
 const SUBSCRIBE: &[(&str, &str)] = &[
     ("rampmeter.event.hub",                                              "worker operator scheduler"),
@@ -102,7 +102,7 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     ("rampmeter.*.hub",                                                  "scheduler"),
     ("rampmeter.*.*",                                                    "scheduler"),
     ("rampmeter.undelivered.hub.0.>",                                    "scheduler"),
-    // The server lets `*` stand for `>` here; nobody may publish what would come of it.
+    // The server lets `*` stand for `>` here; no user may publish to such a subject.
     ("rampmeter.event.>",                                                "worker operator scheduler"),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
     ("rampmeter.resources",                                              "scheduler"),
@@ -117,7 +117,7 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     (">",                                                                ""),
 ];
 
-/// Subjects, and the users who may take requests away from others there, as members of a group.
+/// Subjects, and the users that may join a queue group there and so take requests from its members.
 #[rustfmt::skip]
 const JOIN: &[(&str, &str)] = &[
     ("rampmeter.permit.hub",                                             "scheduler"),
@@ -125,11 +125,11 @@ const JOIN: &[(&str, &str)] = &[
     ("_INBOX_scheduler.>",                                               "scheduler"),
 ];
 
-/// A connection that knows what the server has refused.
+/// A connection, and the server's refusals on it.
 pub(crate) struct User {
     client: Client,
     refusals: mpsc::UnboundedReceiver<String>,
-    /// Markers sent so far.
+    /// Markers so far.
     markers: usize,
 }
 
@@ -160,9 +160,8 @@ impl User {
         self.refused().await
     }
 
-    /// What the server has refused of all that was sent until now. It takes a connection's messages
-    /// in their order, so that it is all that comes before the refusal of something that nobody may
-    /// do.
+    /// The server's refusals of all messages until now. The server handles a connection's messages
+    /// in order, so the refusal of a forbidden marker comes last.
     async fn refused(&mut self) -> Vec<String> {
         self.markers += 1;
         let marker = format!("nobody.{}", self.markers);
@@ -182,7 +181,7 @@ impl User {
     }
 }
 
-/// A server, a scheduler that leads `hub`, and a worker who has heard so.
+/// A server, a scheduler that leads `hub`, and a worker that knows it.
 struct Stage {
     worker: User,
     news: Subscriber,
@@ -198,7 +197,7 @@ async fn stage() -> Stage {
     let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUB);
     let scheduler = scheduler::try_begin(&text).await.unwrap();
     within("a scheduler is ready", scheduler.ready()).await;
-    // A leader whose store is new says that it listens, and that it leads.
+    // A leader with a new store announces that it listens, and that it leads.
     for _ in 0..2 {
         let event = body(&within("an event", news.next()).await.unwrap());
         assert_eq!((&event["event"], &event["epoch"]), (&json!("leader"), &json!(1)));
@@ -223,7 +222,7 @@ async fn each_user_may_do_its_part_and_nothing_else() {
     }
 }
 
-/// Refused once, by this subject, exactly if `user` is not among those who may.
+/// Checks that this subject was refused once, unless `user` is among those that may use it.
 fn check(user: &str, subject: &str, who_may: &str, refused: &[String]) {
     let expected = usize::from(!who_may.split(' ').any(|who| who == user));
     assert_eq!(refused.len(), expected, "{user}, {subject}: {refused:?}");
@@ -231,7 +230,7 @@ fn check(user: &str, subject: &str, who_may: &str, refused: &[String]) {
 }
 
 #[tokio::test]
-async fn who_is_nobody_is_not_let_in() {
+async fn wrong_credentials_are_refused() {
     let nats = shipped::single().await;
     let password = |user: &str, password: &str| ConnectOptions::with_user_and_password(user.into(), password.into());
     let table = [
@@ -253,7 +252,7 @@ async fn who_is_nobody_is_not_let_in() {
     assert!(!error.contains("guess"), "{error}");
 }
 
-/// As in the configuration of a scheduler, and on several servers of which one may be away.
+/// Like a scheduler's configuration, with several servers of which one may be away.
 #[tokio::test]
 async fn a_worker_is_who_its_url_says_and_no_error_shows_its_password() {
     let nats = shipped::single().await;
@@ -328,7 +327,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     }
 }
 
-/// KV is watched through a consumer, which needs rights that reading and writing do not.
+/// Watching KV needs a consumer, and therefore more rights than reading and writing.
 #[tokio::test]
 async fn a_scheduler_may_watch_the_state() {
     let Stage { nats, .. } = &stage().await;
@@ -341,10 +340,10 @@ async fn a_scheduler_may_watch_the_state() {
     assert!(scheduler.refused().await.is_empty());
 }
 
-/// The server does not look at where an answer is to go: a scheduler that answered anywhere would
-/// write for others what they may not write.
+/// The server does not check reply subjects. A scheduler that answered anywhere would write for a
+/// worker what that worker may not write.
 #[tokio::test]
-async fn nobody_can_have_the_scheduler_write_in_their_place() {
+async fn no_worker_can_make_the_scheduler_write_for_it() {
     let Stage { worker, nats, news, .. } = &mut stage().await;
     let operator = User::connect(nats, "operator").await;
     let forbidden = ["$KV.rampmeter.state.hub", "$KV.rampmeter.permits.hub.0", "rampmeter.event.hub"];
@@ -360,7 +359,7 @@ async fn nobody_can_have_the_scheduler_write_in_their_place() {
             user.client.publish_with_reply(subject, reply, body.into()).await.unwrap();
         }
     }
-    // All that a scheduler says to what came before, it says before this.
+    // The scheduler's reactions to earlier messages precede this answer.
     worker.request("rampmeter.permit.hub", json!({})).await;
     operator.request("rampmeter.resources", json!({})).await;
     let status: Status = serde_json::from_value(operator.request("rampmeter.status.hub", json!({})).await).unwrap();
@@ -369,10 +368,10 @@ async fn nobody_can_have_the_scheduler_write_in_their_place() {
 
     let scheduler = User::connect(nats, "scheduler").await;
     let bucket = nats::bucket_of(&scheduler.client).await;
-    // The store takes what comes in its order as well.
+    // The store too handles messages in order.
     bucket.put("after", "".into()).await.unwrap();
     let state = bucket.get("state.hub").await.unwrap().unwrap();
     assert!(state.starts_with(b"rampmeter "), "{state:?}");
     assert_eq!(bucket.get("permits.hub.0").await.unwrap(), None);
-    assert_eq!((status.epoch, status.counters.granted), (1, 1), "nobody was granted what nobody is told of");
+    assert_eq!((status.epoch, status.counters.granted), (1, 1), "no permit was granted without an answer");
 }

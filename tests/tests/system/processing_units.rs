@@ -7,7 +7,7 @@ use rampmeter_tests::process;
 use serde_json::Value;
 use std::process::Command;
 
-/// A body that the calculator's own tests have.
+/// A body of the calculator's own tests.
 fn body(name: &str) -> String {
     format!("{}/../worker-sdk/processing-units/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"))
 }
@@ -76,7 +76,7 @@ fn a_body_is_read_from_standard_input() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_its_remedy() {
+async fn faults_are_reported_with_their_remedy() {
     let orbit = body("orbit");
     #[rustfmt::skip]
     let table = [

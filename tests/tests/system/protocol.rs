@@ -1,4 +1,4 @@
-//! The wire protocol, subject by subject, as any NATS client sees it.
+//! The wire protocol, subject by subject, for any NATS client.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -12,8 +12,8 @@ use rampmeter_tests::worker::{Answers, Worker, body};
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 
-/// Four requests and a hundred units, and one more request every 100 hours: tests are over before
-/// anything flows back.
+/// Four requests and a hundred units, and one more request every 100 hours: tests end before
+/// anything refills.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -34,7 +34,7 @@ period = "400h"
 margin = 0
 "#;
 
-/// What a worker and the scheduler that it asks need to live.
+/// The servers of a worker.
 struct Stage {
     worker: Worker,
     _scheduler: Running,
@@ -48,15 +48,15 @@ async fn stage(resources: &str) -> Stage {
     Stage { worker, _scheduler: scheduler, nats }
 }
 
-/// The same with no request left.
+/// The same without a request left.
 async fn exhausted() -> Stage {
     let stage = stage(HUB).await;
     assert_eq!(stage.worker.ask(json!({"cost": {"requests": 4}})).await["delay_ms"], 0.0);
     stage
 }
 
-/// `answer` with what differs from run to run made the same: durations in whole 100 hours, levels
-/// in hundredths.
+/// `answer` without what differs from run to run: durations in whole 100 hours, levels in
+/// hundredths.
 fn rounded(mut answer: Value) -> Value {
     const HUNDRED_HOURS_MS: f64 = 360_000_000.0;
     for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms"] {
@@ -73,7 +73,7 @@ fn rounded(mut answer: Value) -> Value {
     answer
 }
 
-/// A refusal, its headers checked and its message taken out.
+/// A refusal without its message, which is returned beside it; the headers are checked.
 fn refusal(message: &Message) -> (Value, String) {
     let mut refusal = body(message);
     let text = refusal.as_object_mut().unwrap().remove("message").unwrap().as_str().unwrap().to_owned();
@@ -93,7 +93,7 @@ fn refusal(message: &Message) -> (Value, String) {
 
 // ---- rampmeter.permit.<resource>
 
-/// What an answer says of limits, with the time until they are full in whole 100 hours.
+/// The limits in an answer, with the time until they are full in whole 100 hours.
 fn left(answer: &Value) -> Vec<String> {
     let limits = answer["left"].as_array().into_iter().flatten();
     let told = limits.map(|left| {
@@ -109,7 +109,7 @@ fn left(answer: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_permit_says_what_is_left_to_who_asks() {
+async fn a_permit_says_what_is_left_on_request() {
     let stage = stage(HUB).await;
     let answer = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
     assert_eq!(left(&answer), ["3 of few requests, all in 100 h", "75 of units processing-units, all in 100 h"]);
@@ -119,7 +119,7 @@ async fn a_permit_says_what_is_left_to_who_asks() {
     let answers = stage.worker.ask(json!([{"left": true}])).await;
     assert_eq!(left(&answers[0]), ["0 of few requests, all in 400 h"]);
     stage.worker.ask(json!({})).await;
-    // Otherwise it would have lapsed on a slow machine.
+    // Otherwise it could lapse on a slow machine.
     stage.worker.settle(json!({"id": "a"})).await;
     let again = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
     assert_eq!(
@@ -182,7 +182,7 @@ async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_how_it_stands_if_it_wants_to_know() {
+async fn a_waiting_request_gets_queue_updates_on_request() {
     let Stage { worker, .. } = &exhausted().await;
     let mut first = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
     let mut second = worker.send("permit", r#"{"id": "g", "mode": "wait", "progress": true}"#).await;
@@ -194,7 +194,7 @@ async fn who_waits_is_told_how_it_stands_if_it_wants_to_know() {
 }
 
 #[tokio::test]
-async fn who_waits_is_granted_when_its_turn_has_come() {
+async fn a_waiting_request_is_granted_when_its_turn_comes() {
     const QUICK: &str = "[[resource]]\nname = \"hub\"\nhorizon = \"20ms\"\n[[resource.limit]]\nname = \"quick\"\ncapacity = 1\nperiod = \"400ms\"\nmargin = 0\n";
     let Stage { worker, .. } = &stage(QUICK).await;
     assert_eq!(worker.ask(json!({"mode": "wait"})).await["delay_ms"], 0.0);
@@ -213,7 +213,7 @@ async fn a_waiting_request_is_cancelled_by_giving_it_back() {
     let Stage { worker, .. } = &exhausted().await;
     let mut waiting = worker.send("permit", r#"{"id": "f", "mode": "wait"}"#).await;
     let used = worker.request("settle", r#"{"id": "f", "used": true}"#).await;
-    assert_eq!(refusal(&used).0["code"], "invalid_request", "who waits has used nothing");
+    assert_eq!(refusal(&used).0["code"], "invalid_request", "a waiting request has used nothing");
     let cancelled = worker.settle(json!({"id": "f", "used": false})).await;
     assert_eq!(cancelled, json!({"status": "settled", "id": "f"}));
     let (turned_away, _) = refusal(&waiting.next().await);
@@ -227,8 +227,7 @@ async fn a_refusal_is_an_answer() {
     let not_in_time = json!({"code": "not_in_time", "limited_by": "few", "retry_after_ms": "100 h"});
     #[rustfmt::skip]
     let table = [
-        // request                                       refusal beside status, id and epoch,
-        // message
+        // request, the refusal's fields beside status, id and epoch, message
         (json!({"mode": "allow"}),                       not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"max_wait_ms": 30_000}),                 not_in_time.clone(),                                 "`few`: the earliest start is in"),
         (json!({"mode": "wait", "max_wait_ms": 0}),      not_in_time,                                         "`few`: the earliest start is in"),
@@ -280,7 +279,7 @@ async fn a_repeated_id_gets_the_same_answer_and_is_charged_once() {
 }
 
 #[tokio::test]
-async fn a_repeated_id_of_one_who_waits_moves_the_answer_and_not_the_place() {
+async fn a_repeated_waiting_id_moves_the_answer_and_not_the_place() {
     let Stage { worker, .. } = &exhausted().await;
     let mut lost = worker.send("permit", r#"{"id": "f", "mode": "wait"}"#).await;
     let mut again = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
@@ -293,7 +292,7 @@ async fn a_repeated_id_of_one_who_waits_moves_the_answer_and_not_the_place() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_held_back_until_nobody_waits_is_dropped() {
+async fn a_request_that_arrives_after_its_deadline_is_dropped() {
     let Stage { worker, .. } = &stage(HUB).await;
     let long_ago = json!({"id": "a", "sent_unix_ms": 1_700_000_000_000_u64, "max_wait_ms": 1000});
     let (refusal, text) = refusal(&worker.request("permit", long_ago.to_string()).await);
@@ -308,9 +307,9 @@ async fn a_worker_that_has_seen_a_higher_epoch_shows_that_the_store_went_back() 
     let before = unix_ms();
     let first = worker.ask(json!({"epoch": 41})).await;
     let epoch = first["epoch"].as_u64().unwrap();
-    assert!(epoch > before, "nobody has seen a higher one: {epoch}");
-    assert_eq!(rounded(first)["delay_ms"], "100 h", "whoever led in epoch 41 may have emptied the bucket");
-    // No worker can do that again and again.
+    assert!(epoch > before, "no client has seen a higher one: {epoch}");
+    assert_eq!(rounded(first)["delay_ms"], "100 h", "the leader of epoch 41 may have emptied the bucket");
+    // No worker can do that repeatedly.
     for seen in [7, epoch - 1, epoch + 1] {
         assert_eq!(worker.ask(json!({"epoch": seen, "cost": {"requests": 0}})).await["epoch"], epoch);
     }
@@ -392,7 +391,7 @@ async fn an_array_has_at_most_1024_elements() {
     assert_eq!(worker.status().await.counters.granted, 1025);
 }
 
-/// Whatever was asked so far has no answer beyond those that were taken.
+/// Checks that earlier requests have no answers but those that were taken.
 async fn nothing_more(worker: &Worker, answers: &mut Answers) {
     worker.send_also(answers, "permit", r#"{"id": "last", "class": "none"}"#).await;
     assert_eq!(answers.body().await["id"], "last");
@@ -401,7 +400,7 @@ async fn nothing_more(worker: &Worker, answers: &mut Answers) {
 // ---- rampmeter.settle.<resource>
 
 #[tokio::test]
-async fn a_settle_is_a_request_or_just_told() {
+async fn a_settle_is_a_request_or_a_message() {
     let Stage { worker, .. } = &stage(HUB).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}])).await;
     let settled = worker.request("settle", r#"{"id": "a", "elapsed_ms": 812.5}"#).await;
@@ -443,7 +442,7 @@ async fn an_unused_permit_goes_back_whole() {
     }
     assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 0.0}));
     let (unknown, _) = refusal(&worker.request("permit", r#"{"id": "f"}"#).await);
-    assert_eq!(unknown["code"], "unknown_permit", "a late duplicate of its request is not charged for nobody");
+    assert_eq!(unknown["code"], "unknown_permit", "a late duplicate of its request is not charged");
 }
 
 #[tokio::test]
@@ -466,7 +465,7 @@ async fn settles_travel_in_arrays_too() {
 }
 
 #[tokio::test]
-async fn a_settle_of_nobody_is_refused() {
+async fn a_settle_of_an_unknown_permit_is_refused() {
     let Stage { worker, .. } = &stage(HUB).await;
     let (unknown, text) = refusal(&worker.request("settle", r#"{"id": "nobody"}"#).await);
     assert_eq!(unknown, json!({"status": "refused", "id": "nobody", "code": "unknown_permit", "epoch": 1}));
@@ -542,7 +541,7 @@ async fn resources_are_listed_with_their_limits() {
 }
 
 #[tokio::test]
-async fn a_resource_that_nobody_owns_has_no_responders() {
+async fn a_resource_without_a_scheduler_has_no_responders() {
     let Stage { nats, .. } = &stage(HUB).await;
     let stranger = Worker::connect(nats, "elsewhere").await;
     for what in ["permit", "settle", "status"] {

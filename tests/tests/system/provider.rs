@@ -1,5 +1,5 @@
-//! Providers that fail: the known limits go on to count, everybody can see why, and it heals by
-//! itself.
+//! Providers that fail. The known limits stay in force, the status shows the failure, and it heals
+//! without help.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -24,7 +24,7 @@ fn body(text: &str) -> Fault {
     Fault::Body(text.to_owned())
 }
 
-/// How the provider of a worker's resource does, as soon as that is `state`.
+/// The state of the resource's provider, as soon as it is `state`.
 async fn provider_in(worker: &Worker, state: ProviderState) -> ProviderStatus {
     until(&format!("the provider is {state:?}"), async || {
         worker.status().await.provider.filter(|provider| provider.state == state)
@@ -68,7 +68,7 @@ async fn whatever_fails_the_known_limits_count_and_the_reason_is_shown() {
     let mut stages = Vec::new();
     let mut resources = String::new();
     for (name, endpoint, fault, kind, reason) in table {
-        // Tokens are asked for with every question.
+        // The provider asks for a token with every question.
         let policies = vec!["requests=1000/PT1M".parse().unwrap()];
         let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
         let upstream = Upstream::start(config.token_life(Duration::from_millis(100))).await.unwrap();

@@ -1,4 +1,4 @@
-//! What schedulers make of the limits that a provider tells.
+//! The limits that schedulers make from a provider's answers.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,7 +13,7 @@ use rampmeter_tests::{nats, portal, scheduler};
 use rampmeter_upstream::{Endpoint, Fault, Upstream};
 use serde_json::json;
 
-/// A resource that has no limits but its provider's.
+/// A resource that has only its provider's limits.
 fn without_limits(upstream: &Upstream) -> String {
     let provider = portal::provider(upstream, "client_secret_env = \"HUB_CLIENT_SECRET\"");
     format!("[[resource]]\nname = \"hub\"\nprovider = {provider}\n")
@@ -124,7 +124,7 @@ async fn levels_are_asked_for_where_there_are_some() {
     process.stop().await;
 }
 
-/// Exit code and all that `rampmeter check --ask-provider` prints.
+/// The exit code and the output of `rampmeter check --ask-provider`.
 async fn check(resources: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration("nats://127.0.0.1:1", resources)).unwrap();
@@ -155,7 +155,7 @@ async fn check_asks_the_provider_for_real() {
     let (code, text) = check(&without_limits(&upstream), &portal::ENVIRONMENT).await;
     assert!(code == Some(0) && text.contains("resource `hub`: no limits but its provider's, 1 classes"), "{text}");
     let (code, text) = check(&hub.replace("http://", "https://"), &portal::ENVIRONMENT).await;
-    assert!(code == Some(1) && text.contains("no connection: "), "nobody there who speaks TLS:\n{text}");
+    assert!(code == Some(1) && text.contains("no connection: "), "no server there speaks TLS:\n{text}");
     let wrong = [portal::ENVIRONMENT[0], ("HUB_CLIENT_SECRET", "another")];
     let refused = "rampmeter: the provider of resource `hub`: access token: answered 401, client id, secret or token are not accepted";
     let missing = "rampmeter: the provider of resource `hub`: the environment variable `HUB_CLIENT_SECRET` is not set";

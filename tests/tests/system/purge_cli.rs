@@ -14,7 +14,7 @@ use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use serde_json::{Value, json};
 
-/// Nothing comes back while a test runs.
+/// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -119,7 +119,7 @@ async fn what_cannot_be_purged_is_said() {
     }
 }
 
-/// Nearly all places: of the last ones none goes to a client that has many.
+/// Nearly all places: the last ones are not for a client that has many.
 const MANY: usize = 99_000;
 
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]

@@ -1,5 +1,5 @@
-//! Some lines of Python are a worker: those that docs/workers.md shows, against a real scheduler
-//! and a real upstream.
+//! Some lines of Python are a worker. Those in docs/workers.md run against a real scheduler and a
+//! real upstream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +14,7 @@ use rampmeter_tests::{nats, python, scheduler};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The margin is for a machine on which Python may need two seconds from the permit to the call.
+/// The margin covers a machine on which Python needs two seconds from the permit to the call.
 const RESOURCE: &str = r#"
 [[resource]]
 name = "sentinel-hub"
@@ -32,7 +32,7 @@ margin = 10
 "#;
 
 #[tokio::test]
-async fn python_workers_are_never_told_429() {
+async fn python_workers_never_get_429() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, RESOURCE).await;
@@ -56,8 +56,8 @@ async fn python_workers_are_never_told_429() {
     assert_eq!((settled.granted, settled.upstream_429), (8, 0));
 }
 
-/// One call in eight seconds, of which the first is gone: a worker waits longer than a scheduler
-/// takes to come back.
+/// One call in eight seconds, the first of which is used. A worker waits longer than a scheduler
+/// needs to come back.
 const SLOW: &str = r#"
 [[resource]]
 name = "sentinel-hub"

@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a
-/// second.
+/// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -51,7 +50,7 @@ fn with(permits: Permits) -> ClientWithMiddleware {
 async fn call(http: &ClientWithMiddleware, upstream: &Upstream) -> u16 {
     let response = http.get(format!("{}/process", upstream.url())).send().await.unwrap();
     let status = response.status().as_u16();
-    // Only a connection whose answer was read to the end is used again.
+    // A connection is used again only if its answer was read to the end.
     response.bytes().await.unwrap();
     status
 }
@@ -78,7 +77,7 @@ async fn calls_under_load_are_never_answered_429() {
     until("every call is settled", async || (worker.status().await.counters.settled == 400).then_some(())).await;
 }
 
-/// Somebody who asks nobody has taken what there was.
+/// A stranger without a permit has taken all tokens.
 #[tokio::test]
 async fn a_call_that_is_answered_429_is_made_anew() {
     let nats = nats::start().await;
@@ -99,8 +98,8 @@ async fn a_call_that_is_answered_429_is_made_anew() {
     .await;
 }
 
-/// An API that answers everything with 429 and a pause of 10 ms; its URL and how often it was
-/// called.
+/// An API that answers every call with 429 and a pause of 10 ms. Returns its URL and the number of
+/// calls.
 async fn that_says_429() -> (String, Arc<AtomicU64>) {
     let called = Arc::<AtomicU64>::default();
     let counter = called.clone();

@@ -1,4 +1,4 @@
-//! A restart forgets no promise: SIGTERM, takeover, and state that is lost or damaged.
+//! A restart keeps every promise: SIGTERM, takeover, and state that is lost or damaged.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -38,8 +38,8 @@ fn delay(granted: &Value) -> Span {
     Span::from_nanos((granted["delay_ms"].as_f64().unwrap() * 1e6) as u64)
 }
 
-/// Asks for permits one after the other until nobody grants any more, and counts them. A request
-/// that meets the scheduler in the door may stay without an answer.
+/// Asks for permits one after the other until none is granted, and counts them. A request that
+/// meets a stopping scheduler may stay without an answer.
 async fn load(worker: Worker) -> u64 {
     let mut granted = 0;
     loop {
@@ -102,17 +102,16 @@ async fn a_restart_under_load_forgets_no_promise() {
     process.stop().await;
 }
 
-/// The start that was promised: not earlier, and later by no more than a busy machine needs for an
-/// answer. Requests that wait, as many as a resource lets wait unless told otherwise, and those of
-/// one message and one connection.
+/// Waiting requests: as many as a resource takes by default, and those of one message and one
+/// connection.
 const WAITING: usize = 100_000;
 const IN_MESSAGE: usize = 1_000;
 const OF_WORKER: usize = 25_000;
-/// How long it may take until they all have heard, with what this machine and an unoptimised test
-/// take to read their answers.
+/// How long it may take until all have an update, including the time in which an unoptimised test
+/// reads them.
 const HEARD: Span = Span::from_secs(2);
 
-/// One that nothing is left for.
+/// A resource without any token left.
 const SPENT: &str = r#"
 [[resource]]
 name = "hub"
@@ -124,7 +123,7 @@ margin = 0
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_thousand_who_wait_all_hear_of_a_handover() {
+async fn a_hundred_thousand_waiting_requests_all_learn_of_a_hand_over() {
     undisturbed(async || {
         let nats = nats::start().await;
         let clock = Clock::start();
@@ -159,6 +158,8 @@ async fn a_hundred_thousand_who_wait_all_hear_of_a_handover() {
     .await;
 }
 
+/// Checks that the start is the promised one: not earlier, and later only by the delay of an answer
+/// on a busy machine.
 fn assert_near(start: Time, promised: Time) {
     assert!(start + Span::from_millis(50) >= promised, "{start} is before {promised}");
     assert!(start <= promised + Span::from_secs(1), "{start} is after {promised}");
@@ -185,7 +186,7 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
 }
 
 #[tokio::test]
-async fn who_stands_by_takes_over_when_the_leader_stops() {
+async fn a_standby_takes_over_when_the_leader_stops() {
     let nats = nats::start().await;
     let first = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -205,8 +206,8 @@ async fn who_stands_by_takes_over_when_the_leader_stops() {
     scheduler::stop(second).await;
 }
 
-/// What a scheduler of `resource` finds in a store that `damage` was done to after it had been led
-/// once.
+/// What a scheduler of `resource` finds in a store after `damage`, which follows one term of a
+/// leader.
 async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, u64) {
     let nats = nats::start().await;
     scheduler::stop(scheduler::start(&nats, resource).await).await;
@@ -244,7 +245,7 @@ async fn damaged_state_starts_empty() {
     };
     let (level, epoch) = level_after(HUB, damage).await;
     assert!(level < CAPACITY / 2.0, "{level}");
-    assert!(epoch >= before, "nobody knows the epoch any more, so it begins above all that were: {epoch}");
+    assert!(epoch >= before, "the epoch is unknown, so it begins above all earlier ones: {epoch}");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn stage() -> Stage {
     Stage { hub: client.resource("hub").unwrap(), client, worker, _scheduler: scheduler, nats }
 }
 
-/// Waits until the scheduler has counted so many granted, settled, returned.
+/// Waits until the scheduler has counted this many grants, settles and returns.
 async fn until_counted(worker: &Worker, expected: (u64, u64, u64)) {
     until("permits are counted", async || {
         let counters = worker.status().await.counters;
@@ -80,8 +80,8 @@ async fn reserve_promises_a_start_at_once() {
     drop(permit.begin());
 }
 
-/// What the event makes void goes back, and comes again as old as it was; the test publishes it in
-/// the scheduler's place.
+/// A permit that the event makes void is returned and asked for again with its age. The test
+/// publishes the event in the scheduler's place.
 #[tokio::test]
 async fn a_reservation_that_a_freeze_voids_is_asked_for_anew() {
     let Stage { hub, worker, nats, .. } = &stage().await;
@@ -151,7 +151,7 @@ async fn a_deadline_that_cannot_be_met_is_refused_early() {
 }
 
 #[tokio::test]
-async fn a_deadline_holds_where_nobody_answers() {
+async fn a_deadline_holds_without_an_answer() {
     let Stage { client, .. } = &stage().await;
     let nobody = client.resource("elsewhere").unwrap();
     let error = within("an error", nobody.acquire(1).deadline(Duration::from_millis(300)).into_future()).await;

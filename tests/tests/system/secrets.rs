@@ -1,4 +1,4 @@
-//! Canaries: secrets that have to arrive where they belong, and must be seen nowhere else.
+//! Canaries: secrets that have to arrive at their destinations, and must appear nowhere else.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +14,7 @@ const NATS_PASSWORD: &str = "canary-nats-password";
 const VERBOSE: [(&str, &str); 4] =
     [portal::ENVIRONMENT[0], portal::ENVIRONMENT[1], ("RAMPMETER_LOG", "trace"), ("RUST_LOG", "trace")];
 
-/// Fails if `text` shows a canary, as it is or as forms and headers write it.
+/// Fails if `text` shows a canary, plain or in the encoding of forms and headers.
 fn assert_no_canary(place: &str, text: &str, tokens: &[String]) {
     let signatures = tokens.iter().flat_map(|token| token.rsplit('.').next());
     let escaped = "canary%2Bclient%26secret";
@@ -26,7 +26,7 @@ fn assert_no_canary(place: &str, text: &str, tokens: &[String]) {
     assert_eq!(text.matches("canary").count(), 0, "{place} shows a part of one");
 }
 
-/// A server that wants a password, and its URL with that.
+/// A server that requires a password, and its URL with the password.
 async fn guarded_nats() -> (Server, String) {
     let binary = Binary::find().await.unwrap();
     let arguments = ["--user", "rampmeter", "--pass", NATS_PASSWORD].map(str::to_owned).into();
@@ -35,7 +35,7 @@ async fn guarded_nats() -> (Server, String) {
     (server, url)
 }
 
-/// A secret in a file of its own.
+/// A secret in its own file.
 fn secret_file(content: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();
@@ -46,7 +46,7 @@ async fn page(process: &Process, path: &str) -> String {
     scheduler::get(&format!("{}{path}", process.http().unwrap())).await.1
 }
 
-/// What `rampmeter status` says once both providers are in `state`.
+/// The output of `rampmeter status` once both providers are in `state`.
 async fn status_with(url: &str, state: ProviderState) -> String {
     until("all providers are so", async || {
         let output = run_in(RAMPMETER, &["status", "--nats", url, "--json"], &VERBOSE).await;
@@ -94,8 +94,8 @@ async fn secrets_are_seen_nowhere() {
     assert_no_canary("the log of the end", &process.log(), &tokens);
 }
 
-/// What `rampmeter serve` and `rampmeter check --ask-provider` say of a configuration that does not
-/// work.
+/// The output of `rampmeter serve` and `rampmeter check --ask-provider` on a configuration that
+/// fails.
 async fn complaints(nats_url: &str, resources: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration(nats_url, resources)).unwrap();

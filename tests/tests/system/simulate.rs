@@ -1,4 +1,4 @@
-//! `rampmeter simulate`, and the scenarios that ship with it.
+//! `rampmeter simulate`, and the shipped scenarios.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,8 +21,8 @@ fn scenarios() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
 }
 
-/// Scenarios in which exact starts are not enough: what upstream, network or strangers do is not
-/// what is configured.
+/// Scenarios in which exact starts are not enough, because upstream, network or strangers differ
+/// from the configuration.
 const STRANGE: [&str; 10] = [
     "bad-network",
     "calls-in-flight",
@@ -37,7 +37,7 @@ const STRANGE: [&str; 10] = [
 ];
 
 #[tokio::test]
-async fn in_every_scenario_exact_starts_see_no_429_and_nobody_starves() {
+async fn in_every_scenario_exact_starts_see_no_429_and_no_starvation() {
     let mut seen = 0;
     for entry in std::fs::read_dir(scenarios()).unwrap() {
         let path = entry.unwrap().path();
@@ -102,7 +102,7 @@ async fn clients_are_shown_for_one_strategy() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_scenario_is_told_with_its_place() {
+async fn faults_of_a_scenario_are_reported_with_their_place() {
     let valid = repository::file("simulator/scenarios/a-job.toml").unwrap().text;
     #[rustfmt::skip]
     let table = [

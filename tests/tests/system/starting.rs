@@ -1,5 +1,5 @@
-//! A scheduler that finds no store: what will never be there is said at once, what may still come
-//! is waited for.
+//! A scheduler that finds no store. It reports at once what can never come, and waits for what may
+//! come.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\n";
 
-/// An account of a server with `JetStream` that has none of it.
+/// An account without `JetStream`, on a server that has it.
 const WITHOUT: &str = r#"
 jetstream { store_dir: $NATS_STORE }
 accounts { plain { users: [{ user: "somebody", password: "known" }] } }
@@ -33,7 +33,7 @@ fn configuration(nats_urls: &str, replicas: usize) -> String {
     scheduler::configuration(nats_urls, HUB).replace("[http]", &format!("replicas = {replicas}\n[http]"))
 }
 
-/// What keeps a scheduler with this configuration from starting.
+/// The error that keeps a scheduler with this configuration from starting.
 async fn error(configuration: &str) -> String {
     format!("{:#}", scheduler::try_begin(configuration).await.err().expect("it can't start"))
 }
@@ -56,8 +56,8 @@ async fn until_it_waits(process: &Process) {
     until("it waits", async || process.log().contains("waiting for JetStream").then_some(())).await;
 }
 
-/// Of three nodes one is there, which stores nothing without another. Who waits for them stops when
-/// it is told to.
+/// One of three nodes is up, and stores nothing without another. A scheduler that waits for them
+/// still stops on request.
 #[tokio::test]
 async fn a_cluster_that_is_none_yet() {
     let mut cluster = Cluster::start().await;

@@ -1,4 +1,4 @@
-//! `rampmeter state`: what the store holds, and writing it anew on purpose only.
+//! `rampmeter state`: the content of the store, and its initialisation on purpose only.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -71,7 +71,7 @@ async fn a_store_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn nobody_s_state_is_taken_by_mistake() {
+async fn no_state_is_taken_by_mistake() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -91,7 +91,8 @@ async fn nobody_s_state_is_taken_by_mistake() {
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
 }
 
-/// A leader whose bucket is gone makes no other: it says so, and goes on when somebody has.
+/// A leader whose bucket is gone makes no other. It reports that, and goes on when a person has
+/// made one.
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     let nats = nats::start().await;
@@ -104,7 +105,7 @@ async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     })
     .await;
     assert!(reason.contains("the KV bucket `rampmeter` is gone; `rampmeter state init` makes a new one"), "{reason}");
-    assert_eq!(state(&["--nats", nats.url()]).await.0, Some(1), "nobody has made a new one");
+    assert_eq!(state(&["--nats", nats.url()]).await.0, Some(1), "there is no new bucket");
 
     let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
     assert_eq!(code, Some(0), "{text}");

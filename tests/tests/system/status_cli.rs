@@ -88,7 +88,7 @@ async fn resources_of_several_schedulers_are_shown_together() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_clearly() {
+async fn a_missing_scheduler_is_reported_clearly() {
     let nats = nats::start().await;
     #[rustfmt::skip]
     let table = [

@@ -1,5 +1,5 @@
-//! The store takes nothing any more: permits go on inside the mark, and beyond it only as far as
-//! the configuration says.
+//! The store takes no writes. Permits go on within the checkpoint, and beyond it only as far as the
+//! configuration says.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -25,7 +25,7 @@ async fn lose_store(nats: &Server) {
     jetstream::new(nats::connect(nats).await).delete_key_value("rampmeter").await.unwrap();
 }
 
-/// How many permits are granted within `time` to one who always wants another.
+/// How many permits a client that never pauses gets within `time`.
 async fn granted_within(worker: &Worker, time: Duration) -> f64 {
     let mut granted = 0;
     let asking = async {
@@ -35,12 +35,12 @@ async fn granted_within(worker: &Worker, time: Duration) -> f64 {
             let_pass(Duration::from_millis(20), "tokens come in").await;
         }
     };
-    // Who does not know whether it leads answers nobody.
+    // A scheduler in doubt whether it leads sends no answer.
     let _elapsed = tokio::time::timeout(time, asking).await;
     granted as f64
 }
 
-/// What is granted in three seconds and a half without a store.
+/// The permits granted in three seconds and a half without a store.
 async fn granted_without_store(more: &str) -> f64 {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &hub(more)).await;
@@ -56,8 +56,8 @@ async fn granted_without_store(more: &str) -> f64 {
     granted_within(&worker, Duration::from_millis(3500)).await
 }
 
-/// As much is granted as comes in within so many seconds. A leader that stood still grants less: it
-/// cannot see whether it leads.
+/// Grants are worth this many seconds of refill. A leader that paused grants less, because it
+/// cannot know whether it leads.
 async fn check(more: &str, seconds: RangeInclusive<f64>) {
     undisturbed(async || {
         let granted = granted_without_store(more).await / RATE;
@@ -67,7 +67,8 @@ async fn check(more: &str, seconds: RangeInclusive<f64>) {
     .await;
 }
 
-/// A server whose one user may not write the state of `hub`, and the folder with its configuration.
+/// A server whose only user may not write the state of `hub`, and the folder with its
+/// configuration.
 async fn that_denies_writes() -> (TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nats.conf");
@@ -96,8 +97,8 @@ async fn a_write_that_is_denied_says_which_permission_is_missing() {
 }
 
 #[tokio::test]
-async fn hold_stops_where_the_mark_ends() {
-    // A reservation of 0.3 s, and what was there.
+async fn hold_stops_where_the_checkpoint_ends() {
+    // A grant budget of 0.3 s, and the stock.
     check("", 0.01..=0.6).await;
 }
 
@@ -108,6 +109,6 @@ async fn a_longer_reservation_bridges_more() {
 
 #[tokio::test]
 async fn ride_goes_on_for_as_long_as_it_may() {
-    // Two seconds beside the mark.
+    // Two seconds beyond the checkpoint.
     check("on_kv_loss = \"ride\"\nride_for = \"2s\"\n", 1.2..=2.9).await;
 }

@@ -1,5 +1,4 @@
-//! The NATS server is restarted, with the data that it had or with older ones, while no scheduler
-//! runs.
+//! The NATS server restarts with its own data or with older data, while no scheduler runs.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -36,7 +35,7 @@ period = "500s"
 margin = 0
 "#;
 
-/// Takes so many in a term of its own, and returns the term's epoch.
+/// Takes this many requests in a term of its own, and returns its epoch.
 async fn take_and_stop(nats: &Server, requests: u64, id: &str) -> u64 {
     let running = scheduler::start(nats, HUB).await;
     let worker = Worker::connect(nats, "hub").await;
@@ -47,7 +46,7 @@ async fn take_and_stop(nats: &Server, requests: u64, id: &str) -> u64 {
     granted["epoch"].as_u64().unwrap()
 }
 
-/// What a fresh scheduler finds, rounded down: epoch, levels, and whether the permit `first` is
+/// What a new scheduler finds, rounded down: epoch, levels, and whether the permit `first` is
 /// known.
 async fn found(nats: &Server) -> (u64, [f64; 3], bool) {
     let running = scheduler::start(nats, HUB).await;
@@ -73,15 +72,14 @@ async fn a_server_that_is_restarted_with_all_schedulers_costs_the_stock_of_short
     let (epoch, levels, known) = found(&nats_of_others).await;
     assert_eq!((levels, known), ([0.0, 970.0, 970.0], true));
     assert!(epoch > 2, "no client has seen a higher one");
-    // From then on it is known again.
+    // From then on the scheduler knows it again.
     take_and_stop(&nats_of_others, 0, "zero").await;
     let (later, ..) = found(&nats_of_others).await;
     assert_eq!(later, epoch + 2);
     nats.stop().await.unwrap();
 }
 
-/// What was used since the copy was made is admitted once more of long limits and quotas, and of no
-/// other.
+/// The use since the copy is admitted again for long limits and quotas, and for no other limit.
 async fn rolled_back(leaders_between: usize) {
     let mut nats = nats::start().await;
     take_and_stop(&nats, 10, "first").await;

@@ -1,4 +1,4 @@
-//! Marks are written ahead of need, a few times a second, at any rate of permits.
+//! Checkpoints are written ahead of need, a few times a second, at any rate of permits.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -11,18 +11,18 @@ use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is promised, for each resource.
+/// The promise for each resource.
 const MOST_WRITES_PER_SECOND: f64 = 5.0;
-/// Budgets grow with the first permits: until then it takes more.
+/// Budgets grow with the first permits; until then there are more writes.
 const AT_FIRST: Span = Span::from_secs(2);
 const TIME: Span = Span::from_secs(2);
-/// Of so many stretches of that time the one in the middle counts: budgets grow again when a
-/// machine that was busy with others goes on.
+/// The median of this many stretches counts. Budgets grow again when a machine that was busy
+/// otherwise goes on.
 const STRETCHES: usize = 3;
 /// One at either end.
 const ENDS: f64 = 2.0;
 
-/// An answer that has not come by then does not come.
+/// An answer that is later than this does not come.
 const LOST: Duration = Duration::from_secs(2);
 
 async fn writes(nats: &Server) -> u64 {
@@ -30,11 +30,11 @@ async fn writes(nats: &Server) -> u64 {
     stream.cached_info().state.last_sequence
 }
 
-/// Asks again and again for a while, and returns how many seconds it was.
+/// Asks repeatedly for a while, and returns how many seconds it was.
 async fn ask_for(time: Span, worker: &Worker, next: &mut impl FnMut() -> Value) -> f64 {
     let clock = Clock::start();
     while clock.now().since(Clock::START) < time {
-        // What a leader was about to answer when it stood still, it keeps to itself.
+        // A leader that paused keeps the answers that it was about to send.
         let _elapsed = tokio::time::timeout(LOST, worker.ask(next())).await;
     }
     clock.now().since(Clock::START).secs()
@@ -46,7 +46,7 @@ async fn check(capacity: u64, period: &str, mode: &str, at_once: usize, most_gra
     check_asks(&limit, || Value::Array(vec![json!({"mode": mode}); at_once]), most_granted).await;
 }
 
-/// Asks so for a while: how many were granted, and how many writes there were in a second.
+/// Asks this way for a while, and checks the grants and the writes per second.
 async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: f64) {
     let nats = nats::start().await;
     let resource = format!("[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\n{limit}");
@@ -78,18 +78,18 @@ async fn of_a_limit_that_gives_one_in_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_that_never_holds_anybody() {
+async fn of_a_resource_that_delays_no_request() {
     check(1_000_000_000, "1s", "allow", 64, f64::MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_whose_permits_reach_ever_farther() {
+async fn of_a_resource_whose_permits_reach_ever_farther() {
     check(1000, "1s", "reserve", 64, f64::MAX).await;
 }
 
-/// Each has to be listed before it is granted anything.
+/// Each key has to be in a checkpoint before its first grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_one_with_ever_new_keys() {
+async fn of_a_resource_with_ever_new_keys() {
     let mut client = 0;
     let next = || {
         client += 1;

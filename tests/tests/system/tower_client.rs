@@ -25,8 +25,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{Layer, Service, ServiceExt};
 
-/// A hundred requests a second. The margin is for machines that do not get to run for half a
-/// second.
+/// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -54,7 +53,7 @@ async fn call(http: &Http, url: &str) -> Result<u16, RunError<legacy::Error>> {
     let request = Request::get(format!("{url}/process")).body(Body::new()).unwrap();
     let response = http.clone().oneshot(request).await?;
     let status = response.status().as_u16();
-    // Only a connection whose answer was read to the end is used again.
+    // A connection is used again only if its answer was read to the end.
     response.into_body().collect().await.unwrap();
     Ok(status)
 }
@@ -81,7 +80,7 @@ async fn calls_under_load_are_never_answered_429() {
 }
 
 #[tokio::test]
-async fn a_429_is_told_to_the_scheduler_and_handed_on() {
+async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
     let spent = upstream(&["requests=1/1h;start=0"]).await;
@@ -92,7 +91,7 @@ async fn a_429_is_told_to_the_scheduler_and_handed_on() {
     until("everybody pauses", async || (worker.limit("per-second").await.frozen_ms > 0.0).then_some(())).await;
 }
 
-/// All headers that some dialect reads, whichever the resource's is.
+/// All headers that some dialect reads, whichever dialect the resource has.
 #[tokio::test]
 async fn the_scheduler_hears_the_headers_of_the_answer() {
     let nats = nats::start().await;
@@ -130,8 +129,8 @@ async fn without_a_permit_nothing_is_called_and_a_call_that_fails_counts_as_made
     .await;
 }
 
-/// A service that may be called only once for each time that it was ready, as those are that hold a
-/// place for the call.
+/// A service that may be called only once each time it is ready, as a service that reserves a
+/// place.
 #[derive(Debug, Default)]
 struct Picky {
     ready: bool,

@@ -50,7 +50,7 @@ async fn resource(nats: &Server) -> Resource {
 /// Services behind clones of one layer, until it is dropped.
 struct Services {
     urls: Vec<String>,
-    /// Requests that have got to the inside.
+    /// Requests that have reached the service inside.
     received: Arc<AtomicU64>,
     _serving: JoinSet<()>,
 }
@@ -84,7 +84,7 @@ impl Services {
         Answer::of(&http(), &self.urls[0]).await
     }
 
-    /// So many requests in turn on each of the connections; what was answered.
+    /// Sends this many requests in sequence on each connection, and returns the answers.
     async fn load(&self, each: usize) -> Vec<Answer> {
         let connections = (0..CONNECTIONS).map(|connection| {
             let url = &self.urls[connection % self.urls.len()];
@@ -118,13 +118,13 @@ impl Answer {
             rate_limit: header("ratelimit"),
             policy: header("ratelimit-policy"),
         };
-        // Only a connection whose answer was read to the end is used again.
+        // A connection is used again only if its answer was read to the end.
         response.bytes().await.unwrap();
         answer
     }
 }
 
-/// All were let in or told when to come back; how many of each.
+/// Checks that all were let in or told when to return, and counts both.
 fn let_in_and_refused(answers: &[Answer]) -> (u64, u64) {
     let let_in = answers.iter().filter(|answer| answer.status == 200).count() as u64;
     let told = |answer: &&Answer| answer.status == 429 && answer.retry_after.is_some_and(|seconds| seconds >= 1);
@@ -153,7 +153,7 @@ async fn what_refills_meanwhile_is_let_in_and_no_more() {
     assert_eq!((let_in, let_in + refused), (services.received(), 5000));
     println!("{let_in} of {most:.1} let in");
     assert!(let_in as f64 <= most, "{let_in} let in, at most {most}");
-    // The first answers and the last ones take a part of the time in which nobody asks.
+    // Around the first and last answers no requests are sent.
     assert!(let_in as f64 >= 0.7 * most, "{let_in} let in of {most}");
 }
 
@@ -192,7 +192,7 @@ async fn a_refusal_names_the_limit_and_every_answer_the_policy() {
     assert_eq!(refused, Answer { status: 429, retry_after: Some(seconds), rate_limit, policy });
 }
 
-/// What the scheduler is asked is what the closure makes of the head of the request.
+/// The closure turns the head of a request into the request for a permit.
 #[tokio::test]
 async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
     let nats = nats::start().await;
@@ -219,7 +219,7 @@ async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_is_no_longer_in_the_queue() {
+async fn a_caller_that_leaves_is_no_longer_in_the_queue() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &api(1, "1h")).await;
     let resource = resource(&nats).await;
@@ -236,7 +236,7 @@ async fn a_caller_who_leaves_is_no_longer_in_the_queue() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_where_nobody_answers() {
+async fn no_request_is_let_in_without_an_answer() {
     let nats = nats::start().await;
     let unreachable = Unreachable::Fail { after: Patience::new(Duration::from_millis(100)).unwrap() };
     let client = Client::builder().unreachable(unreachable).connect(nats.url()).await.unwrap();
@@ -246,7 +246,7 @@ async fn nobody_is_let_in_where_nobody_answers() {
     assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1), "{answer:?}");
 }
 
-/// What the service says of others' limits says nothing of its own.
+/// A service's 429 about other limits does not concern its own limit.
 #[tokio::test]
 async fn a_429_of_the_service_inside_is_no_word_to_the_scheduler() {
     let nats = nats::start().await;
@@ -259,9 +259,9 @@ async fn a_429_of_the_service_inside_is_no_word_to_the_scheduler() {
     assert_eq!((services.received(), worker.status().await.counters.upstream_429), (2, 0));
 }
 
-/// A scheduler that says what none says here, answered for by the test.
+/// A scheduler that gives an unusual answer; the test plays it.
 #[tokio::test]
-async fn a_caller_whom_no_limit_matches_is_told_503() {
+async fn a_caller_without_a_matching_limit_gets_503() {
     let nats = nats::start().await;
     let scheduler = nats::connect(&nats).await;
     let mut asks = scheduler.subscribe("rampmeter.permit.api").await.unwrap();

@@ -1,8 +1,8 @@
-//! What worlds are made of.
+//! Parts of worlds.
 
 #![allow(dead_code, reason = "every test uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
-#![allow(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![allow(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -36,7 +36,7 @@ pub(crate) fn sentinel_hub() -> Vec<LimitSpec> {
     vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 200.0, ten_seconds)]
 }
 
-/// A resource that clients share.
+/// A resource with fair shares.
 pub(crate) fn shared(limits: Vec<LimitSpec>) -> ResourceSpec {
     let fair_share = FairShare { label: "client".to_owned(), weights: BTreeMap::new() };
     ResourceSpec { fair_share: Some(fair_share), ..ResourceSpec::new(name("api"), limits) }

@@ -88,8 +88,7 @@ fn fractions_are_exact() {
             step(0, "processing-units=1", WaitNs(333_333_334), &["0"]),
             step(333_333_333, "processing-units=1", WaitNs(1), &["0.999999"]),
             step(333_333_334, "processing-units=1", Admitted, &["0"]),
-            // The 2 thirds of a nanosecond that were left over still count a whole second after the
-            // start.
+            // The remaining 2 thirds of a nanosecond still count a whole second after the start.
             step(666_666_667, "processing-units=1", Admitted, &["0"]),
             step(SECOND, "processing-units=1", Admitted, &["0"]),
             step(SECOND, "processing-units=0.000001", WaitNs(334), &["0"]),
@@ -98,7 +97,7 @@ fn fractions_are_exact() {
 }
 
 #[test]
-fn what_can_never_be_paid_is_told_from_what_must_wait() {
+fn calls_that_never_fit_differ_from_calls_that_wait() {
     check(
         &["requests=1/1s", "processing-units=2/PT0S"],
         &[
@@ -160,7 +159,7 @@ fn an_account_without_policies_admits_everything() {
     assert_eq!(account(&[]).admit(Duration::ZERO, &anything), Ok(()));
 }
 
-/// What becomes of calls at one time, of which some end in between.
+/// Several calls at one time; some of them end in between.
 #[test]
 fn only_so_many_calls_are_in_flight() {
     enum Event {
@@ -174,11 +173,11 @@ fn only_so_many_calls_are_in_flight() {
     let events = [
         Call("",                    Ok(())),
         Call("",                    Ok(())),
-        // Who is there as often as allowed, and could wait besides, does not know for how long.
+        // A call beyond the bound has no known wait, even if the policies would state one.
         Call("",                    Err(TooManyInFlight)),
         Call("requests=3",          Err(TooManyInFlight)),
         Call("requests=5",          Err(Never)),
-        // What takes nothing is in flight as well.
+        // A call that costs nothing is in flight as well.
         Call("requests=0",          Err(TooManyInFlight)),
         End,
         Call("requests=3",          Err(RetryAfter(Duration::from_secs(1)))),

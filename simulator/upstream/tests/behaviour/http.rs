@@ -11,10 +11,10 @@ use std::{
 };
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
-/// Nothing here takes that long; it turns a hang into a failure.
+/// Longer than any step here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A response time that a test cannot survive: whoever gets an answer did not wait for it.
+/// A response time that no test survives: a caller with an answer did not wait for it.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
 
 /// Name and value.
@@ -48,7 +48,7 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     response.headers().get(name).map(|value| value.to_str().unwrap())
 }
 
-/// Waits without sleeping: the other side needs only to be given its turn.
+/// Waits without sleeping: the other task only needs its turn.
 async fn until(condition: impl Fn() -> bool) {
     let polling = async {
         while !condition() {
@@ -117,7 +117,7 @@ async fn a_call_beyond_the_limit_is_answered_as_sentinel_hub_does() {
 }
 
 #[tokio::test]
-async fn a_call_that_can_never_be_paid_is_told_no_time() {
+async fn a_call_that_never_fits_gets_no_retry_time() {
     let upstream = start(config(&["processing-units=5/10s"])).await;
     let response = answer(call(&upstream, "?processing-units=5.1")).await;
     assert_eq!(response.status(), 429);
@@ -134,8 +134,7 @@ async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
         (RetryAfter::Missing,       None),
     ];
     for (form, stated) in table {
-        // The call that is rejected fills the bucket up, so that its wait does not depend on when
-        // it comes.
+        // The rejected call fills the bucket, so its wait does not depend on its time of arrival.
         let upstream = start(config(&["requests=1/PT1H;leaky-bucket"]).retry_after(form)).await;
         assert_eq!(answer(call(&upstream, "")).await.status(), 200);
         let response = answer(call(&upstream, "")).await;
@@ -199,7 +198,7 @@ async fn a_call_whose_caller_has_gone_is_in_flight_no_more() {
     let response = answer(call(&upstream, "")).await;
     assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, None));
     first.abort();
-    // The first of these to be admitted is not answered any more.
+    // The first of these to be admitted gets no answer.
     let calls = async {
         loop {
             assert_eq!(answer(call(&upstream, "")).await.status(), 429);
@@ -330,8 +329,8 @@ async fn nothing_is_logged_unless_asked_for() {
     }
 }
 
-/// Many clients at once push against the limit; the log must show what the clients saw and no
-/// window with too much.
+/// Many clients at once push against the limit. The log must agree with the clients, and no window
+/// may exceed the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_connections_get_no_token_too_many() {
     const CLIENTS: usize = 64;

@@ -1,5 +1,4 @@
-//! The account against a judge that keeps no state: it adds up the whole history anew for every
-//! call.
+//! The account against a judge without state, which adds up the whole history for every call.
 
 use proptest::prelude::*;
 use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection::RetryAfter, Unit};
@@ -31,8 +30,8 @@ impl Limit {
         self.capacity_micros * (self.period_ns + window_ns)
     }
 
-    /// Whether in every window that ends with the last call, all calls together stay within what is
-    /// allowed.
+    /// Whether all calls together stay within the bound, in every window that ends with the last
+    /// call.
     fn is_kept_by(&self, calls: &[Call]) -> bool {
         let Some(last) = calls.last() else { return true };
         let mut sum = 0;
@@ -52,7 +51,7 @@ fn arb_limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// Calls with gaps from nothing to several refills, and costs from nothing to above the capacity.
+/// Calls with gaps from zero to several refills, and costs from zero to above the capacity.
 fn arb_calls() -> impl Strategy<Value = Vec<Call>> {
     let gap_ns = prop_oneof![Just(0), 0..100_i128, 0..1_000_000_000_i128, 0..20_000_000_000_i128];
     let micros = || prop_oneof![Just(0), Just(1_000_000), 0..3_000_000_i128, 0..25_000_000_i128];
@@ -88,8 +87,8 @@ fn duration(ns: i128) -> Duration {
 }
 
 proptest! {
-    /// In any window of length T at most capacity + rate × T is admitted, and whatever fits is
-    /// admitted: no token too many, none too few.
+    /// Any window of length T admits at most capacity + rate × T, and every call that fits is
+    /// admitted.
     #[test]
     fn exactly_what_fits_every_window_is_admitted(
         limits in prop::collection::vec(arb_limit(), 1..=MAX_POLICIES),
@@ -108,7 +107,7 @@ proptest! {
         }
     }
 
-    /// The wait of a rejection is the shortest: a nanosecond earlier is too early.
+    /// The wait of a rejection is exact: a nanosecond earlier is too early.
     #[test]
     fn a_rejected_call_fits_after_its_wait_and_not_before(
         limits in prop::collection::vec(arb_limit(), 1..=MAX_POLICIES),

@@ -1,4 +1,4 @@
-//! The models against a judge that goes from nanosecond to nanosecond.
+//! The models against a judge that steps from nanosecond to nanosecond.
 
 use proptest::prelude::*;
 use rampmeter_upstream::{
@@ -30,23 +30,23 @@ enum Kind {
     LeakyBucket,
 }
 
-/// A call that takes requests only, and comes so long after the one before.
+/// A call that takes requests only, and the gap before it.
 #[derive(Clone, Debug)]
 struct Call {
     gap_ns: u64,
     micros: u64,
 }
 
-/// What the judge knows of one limit.
+/// The judge's state of one limit.
 #[derive(Clone, Debug)]
 struct Judge {
     limit: Limit,
     now_ns: u64,
-    /// In the bucket, in micro-units × period.
+    /// The content of the bucket, in micro-units × period.
     level: u64,
-    /// What has come since the last refill, in the same.
+    /// The inflow since the last refill, in the same unit.
     come: u64,
-    /// When calls were admitted and what they took.
+    /// When calls were admitted, and what they took.
     admitted: Vec<(u64, u64)>,
 }
 
@@ -88,7 +88,7 @@ impl Judge {
         self.come = 0;
     }
 
-    /// A call arrives at `now_ns`: does it fit?
+    /// Whether a call that arrives at `now_ns` fits.
     fn fits(&mut self, now_ns: u64, micros: u64) -> bool {
         self.pass_to(now_ns);
         let Limit { capacity_micros, period_ns, ref kind } = self.limit;
@@ -144,17 +144,17 @@ fn amount(micros: u64) -> Amount {
     Amount::from_micros(micros)
 }
 
-/// All judges must agree; then each notes what came of the call.
+/// Whether all judges admit the call; each then notes the outcome.
 fn judged(judges: &mut [Judge], now_ns: u64, micros: u64) -> bool {
-    // Every judge hears of every call, so none is left out once one has refused.
+    // Every judge sees every call, even if another has refused it.
     let refusals = judges.iter_mut().map(|judge| judge.fits(now_ns, micros)).filter(|fits| !fits).count();
     let fits = refusals == 0;
     judges.iter_mut().for_each(|judge| judge.note(micros, fits));
     fits
 }
 
-/// Account and judges admit the same calls; and whoever waits as told is admitted, whoever comes a
-/// nanosecond earlier is not.
+/// Account and judges admit the same calls. A call is admitted after its wait, and not a nanosecond
+/// earlier.
 fn check(limits: &[Limit], calls: &[Call]) -> Result<(), TestCaseError> {
     let mut account = Account::new(limits.iter().map(Limit::policy).collect());
     let mut judges: Vec<Judge> = limits.iter().map(Judge::new).collect();
@@ -224,7 +224,7 @@ fn limit((capacity_micros, period_ns): (u64, u64), kind: Kind) -> Limit {
     Limit { capacity_micros, period_ns, kind }
 }
 
-/// Calls with gaps from nothing to several refills, and costs from nothing to above the capacity.
+/// Calls with gaps from zero to several refills, and costs from zero to above the capacity.
 fn arb_calls() -> impl Strategy<Value = Vec<Call>> {
     let gap_ns = prop_oneof![Just(0), 0..10_u64, 0..100_u64];
     let micros = prop_oneof![Just(0), Just(UNIT_MICROS), 0..UNIT_MICROS, 0..7 * UNIT_MICROS];

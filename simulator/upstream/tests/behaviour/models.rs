@@ -22,7 +22,7 @@ fn a_burst_bounds_the_stock_and_not_the_rate() {
 }
 
 #[test]
-fn a_bucket_starts_at_the_level_it_is_told() {
+fn a_bucket_starts_at_its_configured_level() {
     check(
         &["requests=10/10s;start=0", "requests=10/10s;burst=4;start=1.5", "requests=10/PT0S;start=4"],
         &[
@@ -73,12 +73,12 @@ fn dropped_fractions_never_come_back() {
         &["requests=10/1s;whole;start=0"],
         &[
             step(190 * MS, "requests=0", Admitted, &["1"]),
-            // Calls that come too early lose what has come for them.
+            // A call that comes too early loses the fraction that has flowed in.
             step(280 * MS, "requests=2", WaitNs(100 * MS), &["1"]),
             step(370 * MS, "requests=2", WaitNs(100 * MS), &["1"]),
             step(470 * MS - 1, "requests=2", WaitNs(100 * MS), &["1"]),
             step(570 * MS - 1, "requests=2", Admitted, &["0"]),
-            // So do calls that take nothing of it.
+            // So does a call that costs nothing.
             step(660 * MS, "requests=0 tokens=1", Admitted, &["0"]),
             step(750 * MS, "requests=2.5", WaitNs(300 * MS), &["0"]),
             step(1_050 * MS, "requests=2.5", Admitted, &["0.5"]),
@@ -94,7 +94,7 @@ fn a_full_bucket_of_whole_units_overflows() {
         &["requests=10/1s;whole;burst=1.5"],
         &[
             step(0, "requests=1.5", Admitted, &["0"]),
-            // One unit is too little and the second one does not fit in whole.
+            // One unit is too little, and the second one does not fit as a whole.
             step(0, "requests=1.5", WaitNs(200 * MS), &["0"]),
             step(200 * MS, "requests=1.5", Admitted, &["0"]),
             step(HOUR, "requests=1.6", Never, &["1.5"]),
@@ -130,7 +130,7 @@ fn fixed_windows_begin_at_multiples_of_the_period() {
             step(10 * SECOND, "requests=0", Admitted, &["0"]),
             step(10 * SECOND, "", WaitNs(10 * SECOND), &["0"]),
             step(10 * SECOND, "requests=5.000001", Never, &["0"]),
-            // What a window has left is gone with it.
+            // The rest of a window is lost at its end.
             step(55 * SECOND, "requests=2", Admitted, &["3"]),
             step(55 * SECOND, "requests=4", WaitNs(5 * SECOND), &["3"]),
             step(49 * SECOND, "requests=4", WaitNs(5 * SECOND), &["3"]),
@@ -161,7 +161,7 @@ fn a_sliding_window_forgets_call_by_call() {
 }
 
 #[test]
-fn whoever_hammers_a_leaky_bucket_keeps_it_full() {
+fn hammering_keeps_a_leaky_bucket_full() {
     check(
         &["requests=4/4s;leaky-bucket"],
         &[
@@ -170,7 +170,7 @@ fn whoever_hammers_a_leaky_bucket_keeps_it_full() {
             step(2 * SECOND, "requests=3", WaitNs(3 * SECOND), &["0"]),
             step(5 * SECOND - 1, "requests=3", WaitNs(3 * SECOND), &["0"]),
             step(8 * SECOND - 1, "requests=3", Admitted, &["0"]),
-            // What could never fit fills it as well.
+            // A call that could never fit fills the bucket too.
             step(11 * SECOND - 1, "requests=4.000001", Never, &["0"]),
             step(12 * SECOND - 1, "", Admitted, &["0"]),
             step(HOUR, "requests=0", Admitted, &["4"]),
@@ -184,8 +184,8 @@ fn a_leaky_bucket_counts_what_other_policies_reject() {
         &["requests=4/4s;leaky-bucket", "processing-units=1/1s"],
         &[
             step(0, "requests=2 processing-units=1", Admitted, &["2", "0"]),
-            // The processing units would have a second to wait; the bucket that was filled
-            // meanwhile has two.
+            // The wait for processing units would be a second. The bucket that was filled meanwhile
+            // has two.
             step(0, "requests=2 processing-units=1", WaitNs(2 * SECOND), &["0", "0"]),
             step(2 * SECOND, "requests=2 processing-units=1", Admitted, &["0", "0"]),
             step(4 * SECOND, "processing-units=2", Never, &["1", "1"]),

@@ -1,4 +1,4 @@
-//! What a customer may ask of the account itself, over real connections.
+//! The endpoints for the customer, over real connections.
 
 use rampmeter_upstream::{Config, Endpoint, Fault, Policy, Upstream};
 use reqwest::{Client, Response};

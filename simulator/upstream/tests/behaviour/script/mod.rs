@@ -1,10 +1,9 @@
-//! Calls one after the other, as tables.
+//! Sequences of calls, as tables.
 
 use rampmeter_upstream::{Account, Cost, Policy, Rejection};
 use std::time::Duration;
 
-/// One call: when it arrives in nanoseconds, what it costs, what comes of it, and the levels
-/// afterwards.
+/// One call: its arrival in nanoseconds, its cost, its outcome, and the levels afterwards.
 pub(crate) struct Step {
     at_ns: u64,
     cost: &'static str,
@@ -12,7 +11,7 @@ pub(crate) struct Step {
     levels: &'static [&'static str],
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Admitted,

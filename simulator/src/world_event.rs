@@ -1,23 +1,23 @@
-//! All that happens in a world, and to whom.
+//! The events of a world.
 
 use crate::outcome::Levels;
 use crate::simulated_scheduler::ReplyTo;
 use crate::upstream::Reply;
-use crate::worker::{Address, Wish};
+use crate::worker::{Address, WantedCall};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::AskNumber;
 use std::sync::Arc;
 
-/// All that happens, and to whom.
+/// The events of a world.
 #[derive(Debug)]
-pub(crate) enum Happening {
-    /// A worker has thought enough.
+pub(crate) enum WorldEvent {
+    /// A worker's pause after a response is over.
     Thought(Address),
-    /// Work comes for a fleet.
+    /// Work arrives for a fleet.
     Arrived { fleet: usize },
-    /// A worker has paused enough after a 429, and tries again what it wanted then.
+    /// A worker's pause after a 429 is over, and it repeats its call.
     Paused(Address),
-    /// A worker's session has something to do by itself.
+    /// A timer of a worker's session fires.
     Woken(Address),
     /// A message reaches the scheduler, on the subject of permits.
     Asked { reply: ReplyTo, payload: Vec<u8> },
@@ -25,19 +25,19 @@ pub(crate) enum Happening {
     Settled { payload: Vec<u8> },
     /// An answer of the scheduler reaches a worker.
     Told { reply: ReplyTo, payload: Vec<u8> },
-    /// What everybody is told reaches a worker.
+    /// A broadcast of the scheduler reaches a worker.
     Heard { by: Address, payload: Arc<[u8]> },
-    /// A request reaches the counter that everybody shares.
+    /// A request reaches the shared counter.
     Counted { from: Address, ask: AskNumber },
-    /// A worker may call after this time.
+    /// A worker may call after this delay.
     Permitted { to: Address, ask: AskNumber, delay: Span },
-    /// The time for a worker's call has come.
+    /// The start of a worker's call is due.
     Started { by: Address, ask: AskNumber },
     /// A call reaches the upstream.
-    Called { by: Address, ask: AskNumber, wish: Wish, wait: Span, request: Option<usize> },
-    /// The response reaches the worker.
+    Called { by: Address, ask: AskNumber, wanted: WantedCall, wait: Span, request: Option<usize> },
+    /// A response reaches its worker.
     Answered { to: Address, ask: AskNumber, reply: Reply },
-    /// The upstream has other policies from now on.
+    /// The upstream's policies change.
     Changed { number: usize },
     /// The scheduler's question for levels reaches the upstream.
     Polled { asked: Time },
