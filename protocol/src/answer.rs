@@ -15,69 +15,70 @@ pub enum Answer<'a> {
         id: Text<'a>,
         /// How long to wait.
         delay_ms: f64,
-        /// How long after its start the permit lapses.
+        /// How long the permit stays valid after its start.
         #[serde(skip_serializing_if = "Option::is_none")]
         valid_ms: Option<f64>,
-        /// How long the call holds its place in limits that count calls in flight, from its start or its last renewal on, if nobody
-        /// hears of it; absent where it holds none.
+        /// How long the call holds its place in limits that count calls in flight. It counts from
+        /// the start or from the last renewal. Absent if the call holds no place.
         #[serde(skip_serializing_if = "Option::is_none")]
         lease_ms: Option<f64>,
         /// The limit that sets the delay.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
-        /// What is left of the limits, for who asked to know.
+        /// What is left of the limits, if the request asked for it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         left: Vec<Left<'a>>,
-        /// When it was said, in whole milliseconds on the scheduler's clock, whose origin each epoch has of its own. From it a client
-        /// learns how [late](crate::lateness) the answer is.
+        /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's
+        /// clock has an origin of its own. A client derives from it how [late](crate::lateness) the
+        /// answer is.
         #[serde(skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
-        /// Grows with every change of leader.
+        /// The epoch of the leader that answers; it grows with every change of leader.
         epoch: u64,
     },
-    /// The request waits; another answer will come.
+    /// The request waits, and another answer will come.
     Queued {
         /// The request.
         id: Text<'a>,
-        /// How many are ahead of it.
+        /// How many requests are ahead of it.
         position: u64,
         /// When it will probably start.
         eta_ms: f64,
-        /// The limit that holds it.
+        /// The limit that delays it.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
-        /// When it was said, in whole milliseconds on the scheduler's clock, whose origin each epoch has of its own.
+        /// When the scheduler wrote the answer, in whole milliseconds on its clock.
         #[serde(skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
-        /// Grows with every change of leader.
+        /// The epoch of the leader that answers.
         epoch: u64,
     },
-    /// No permit, and why.
+    /// There is no permit.
     Refused {
-        /// The request, where its id could be read.
+        /// The request, if its id could be read.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Text<'a>>,
-        /// For programs.
+        /// The reason, for programs.
         code: Code,
-        /// For people.
+        /// The reason, for people.
         message: Text<'a>,
-        /// When to come back; absent where that is useless.
+        /// When to ask again; absent if asking again is useless.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<f64>,
         /// The limit in the way.
         #[serde(skip_serializing_if = "Option::is_none")]
         limited_by: Option<Text<'a>>,
-        /// Grows with every change of leader.
+        /// The epoch of the leader that answers.
         epoch: u64,
     },
-    /// A settle was taken.
+    /// The scheduler accepted a settle.
     Settled {
         /// The permit.
         id: Text<'a>,
     },
 }
 
-/// All fields of all answers: serde reads a tagged enum by way of a copy, and a struct without.
+/// All fields of all answers. Serde buffers a tagged enum before it reads it, but not a struct.
 #[derive(Deserialize)]
 struct Flat<'a> {
     status: Status,

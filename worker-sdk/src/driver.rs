@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 
-/// Things that happen before what they lead to is done: enough to fill arrays, few enough that the
-/// first of them does not wait for the last.
+/// How many events the driver handles before it acts on them. The bound is large enough to fill
+/// arrays, and small enough not to delay the first event.
 const MOST_AT_ONCE: usize = 256;
 
 pub(crate) struct Driver {
@@ -29,7 +29,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A driver of this connection, which counts what its session cannot tell anybody.
+    /// A driver of this connection. It counts the events for which the session has no other
+    /// receiver.
     pub(crate) fn new(
         clock: Clock,
         session: Session,
@@ -46,10 +47,10 @@ impl Driver {
         let mut alarm = Alarm::new(self.clock);
         let mut sleep = pin!(tokio::time::sleep(std::time::Duration::ZERO));
         loop {
-            // 1. Do whatever follows from what has happened.
+            // 1. Do what follows from past events.
             self.carry_out().await;
             alarm.set(self.session.next_wakeup(), sleep.as_mut());
-            // 2. Wait for one thing to happen.
+            // 2. Wait for one event.
             tokio::select! {
                 message = messages.recv() => match message {
                     Some(message) => self.hear(message).await,
@@ -58,7 +59,7 @@ impl Driver {
                 arrival = self.transport.next() => self.receive(&arrival),
                 () = sleep.as_mut(), if alarm.is_set() => alarm.rings(),
             }
-            // 3. Take what else has happened meanwhile: it travels together.
+            // 3. Take all other events that are there: their messages travel together.
             self.catch_up(&mut messages).await;
         }
         self.close(None);
@@ -101,7 +102,7 @@ impl Driver {
         self.session.handle(self.clock.now(), Event::Cancelled { ask, resource });
     }
 
-    /// Delays count from here: the clock is read for each message.
+    /// Delays count from here, so the clock is read for each message.
     fn receive(&mut self, arrival: &Arrival) {
         let now = self.clock.now();
         match arrival {
@@ -119,7 +120,7 @@ impl Driver {
     }
 
     async fn carry_out(&mut self) {
-        // What NATS buffers while disconnected it delivers long after it has lost its sense.
+        // NATS buffers messages while disconnected and would deliver them when they are useless.
         if !self.transport.is_connected() {
             self.session.handle(self.clock.now(), Event::Disconnected);
         }
@@ -153,7 +154,8 @@ impl Driver {
                 tracing::warn!(%id, code, %message, "a call in flight was not renewed: another may be in its place");
             }
             Command::Complete { ask, result } => {
-                // Who has stopped waiting has said so, and the session gives the permit back.
+                // A caller that stopped waiting has sent a cancellation, and the session gives the
+                // permit back.
                 self.waiting.remove(&ask).map(|waiting| waiting.send(result));
             }
             Command::Freeze { resource, freeze } => {
@@ -164,7 +166,7 @@ impl Driver {
     }
 }
 
-/// The timer of the driver, touched only when the time changes: it seldom does.
+/// The timer of the driver. It is touched only when the time changes, which is rare.
 struct Alarm {
     clock: Clock,
     at: Option<Time>,

@@ -1,4 +1,4 @@
-//! A permit whose scheduler still has to hear how it ended.
+//! A permit that is not settled yet.
 
 use crate::Resource;
 use crate::link::Message;
@@ -24,12 +24,12 @@ impl Unsettled {
         self.id.as_ref()
     }
 
-    /// Settles with what `write` knows besides.
+    /// Settles with the details that `write` adds.
     pub(crate) fn settle(mut self, write: impl FnOnce(&mut Settle<'static>)) {
         self.tell(write);
     }
 
-    /// Says something of the permit that is not its end.
+    /// Sends a settle that does not end the permit.
     pub(crate) fn mention(&self, settle: Settle<'static>) {
         let event = Event::Settled { resource: self.resource.number(), settle };
         self.resource.link().send(Message::Tell(event));

@@ -1,4 +1,4 @@
-//! What answers of a scheduler do to a session.
+//! How a session handles the answers of a scheduler.
 
 use super::ask::Ask;
 use super::renewing::Place;
@@ -14,12 +14,13 @@ use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Everybody who found the queue full is told the same time to come back; this part of it is added by chance.
+/// A full queue refuses many requests in one moment, with the same time to come back. Up to a
+/// fourth of that time is added at random.
 const COME_BACK_JITTER: u64 = 4;
-/// Sooner than this no task is awake: a permit that lapses faster cannot be used.
+/// No task wakes up faster. A permit that lapses sooner cannot be used.
 const LEAST_VALID: Span = Span::from_millis(1);
 
-/// What a grant says besides its id and epoch.
+/// The content of a grant besides its id and epoch.
 struct Terms<'a> {
     delay_ms: f64,
     valid_ms: Option<f64>,
@@ -29,7 +30,7 @@ struct Terms<'a> {
     stamp: Stamp,
 }
 
-/// What an answer says of itself.
+/// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
 #[derive(Clone, Copy)]
 struct Stamp {
     batch: BatchNumber,
@@ -37,7 +38,7 @@ struct Stamp {
     epoch: u64,
 }
 
-/// What a refusal says besides its id and epoch.
+/// The content of a refusal besides its id and epoch.
 struct Refusal<'a> {
     code: Code,
     message: Text<'a>,
@@ -46,8 +47,8 @@ struct Refusal<'a> {
 }
 
 impl Session {
-    /// Takes one answer or an array of them. What is no answer is passed over: silence follows, and
-    /// the session asks again.
+    /// Handles one answer or an array of them. An unreadable payload is ignored: silence follows,
+    /// and the session asks again.
     pub(super) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if !payload.trim_ascii_start().starts_with(b"[") {
             return serde_json::from_slice(payload).map_or((), |answer| self.take(now, batch, answer));
@@ -80,10 +81,11 @@ impl Session {
         }
     }
 
-    /// The pending ask that an answer of an up-to-date scheduler speaks of.
+    /// The pending ask that an answer of a current scheduler is about.
     ///
-    /// A place in line or a permit that nobody waits for is given back instead; an ask that a
-    /// scheduler of the past answers is asked again, with the epoch that tells it so.
+    /// If no caller waits for the ask any more, its permit or its place in the queue is given back
+    /// instead. If a deposed leader answered, the ask is sent again, with the known
+    /// epoch, which tells that leader that it is deposed.
     fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
         let number = self.ids.ask(id)?;
         if let Some(resource) = self.cancelled.get(number) {
@@ -101,7 +103,7 @@ impl Session {
         Some(number)
     }
 
-    /// Whether `epoch` is not of the past. One that is new means a new leader.
+    /// Whether `epoch` is not of a deposed leader. A new epoch means a new leader.
     fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
         if self.is_past(resource, epoch) {
             return false;
@@ -111,7 +113,8 @@ impl Session {
         true
     }
 
-    /// The delay counts from when the answer would have come, had it not been late.
+    /// Completes an ask. The delay counts from when the answer would have come if it had not been
+    /// late.
     fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
         let Ok(delay) = Millis::new(terms.delay_ms) else { return };
         let span = |millis: Option<f64>| millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
@@ -132,7 +135,8 @@ impl Session {
         self.complete(number, Ok(grant));
     }
 
-    /// What is left of a permit's delay; nothing if its call would start later than the margin pays for.
+    /// What is left of a permit's delay; `None` if its call would start later than the margin
+    /// allows.
     fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<Span> {
         let ask = self.asks.get_mut(number)?;
         let base_delay = &mut self.lanes[ask.resource.0 as usize].base_delay;
@@ -141,8 +145,9 @@ impl Session {
         start.ok()
     }
 
-    /// The permit was of use while its answer was on its way, and is not now: no call was made with it, so that it goes back. The
-    /// ask goes on under a new id, at its age: an id that was given back is refused.
+    /// The permit lapsed while its answer was on its way. No call was made with it, so that it goes
+    /// back. The ask goes on under a new id, at its age, because the scheduler refuses an id that
+    /// was given back.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
@@ -164,7 +169,7 @@ impl Session {
         }
     }
 
-    /// A refusal without an id is of the whole batch.
+    /// A refusal without an id is about the whole batch.
     fn refused(&mut self, now: Time, batch: BatchNumber, id: Option<&str>, epoch: u64, refusal: &Refusal<'_>) {
         let meant = match id {
             Some(id) => self.ids.ask(id).into_iter().collect(),
@@ -178,7 +183,7 @@ impl Session {
         }
     }
 
-    /// An epoch of 0 is no leader's: whoever refuses so does not own the resource.
+    /// An epoch of 0 belongs to no leader: the scheduler that refuses does not lead the resource.
     fn refuse(&mut self, now: Time, number: AskNumber, epoch: u64, refusal: &Refusal<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
@@ -200,8 +205,8 @@ impl Session {
         }
     }
 
-    /// When to ask again instead of telling the caller: who is willing to wait in the queue is also
-    /// willing to wait for the queue.
+    /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
+    /// accepts to wait until the queue has room.
     fn comes_back(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
         let after = refusal.retry_after.filter(|_| refusal.code == Code::QueueFull)?;
@@ -216,7 +221,8 @@ impl Session {
         }
     }
 
-    /// A copy of the request may still be granted, as when it was refused for a moment's shortage.
+    /// Refuses the ask. A copy of the request may still be granted, for example if the shortage
+    /// has ended.
     fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) {
         let Some(ask) = self.remove(number) else { return };
         if ask.was_sent_again() {

@@ -1,4 +1,4 @@
-//! What a session does in place of a scheduler that does not answer.
+//! What a session does while no scheduler answers.
 
 use super::Session;
 use super::bucket::Bucket;
@@ -9,21 +9,22 @@ use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Whoever keeps a permit for longer makes two calls in one moment, with it and the next; a task is
-/// awake far sooner.
+/// How long a local permit is valid. A permit that is kept for longer would allow two calls in one
+/// moment, with the next permit. A task wakes up far sooner.
 const LOCAL_VALID: Span = Span::from_secs(1);
-/// All who are told that nobody answers are told so in one moment; this part is added by chance.
+/// All waiting requests are refused in one moment, with a time to come back. Up to a fourth of that
+/// time is added at random.
 const COME_BACK_JITTER: u64 = 4;
 
 impl Session {
-    /// What to do while nobody answers for `resource`, from now on; [`Unreachable::Wait`] unless told.
+    /// Sets what to do while no scheduler of `resource` answers; [`Unreachable::Wait`] by default.
     pub fn set_unreachable(&mut self, resource: ResourceNumber, policy: Unreachable) {
         let lane = self.lane(resource);
         lane.fallback = FallbackPolicy::from(policy);
         lane.reachability.set_patience(policy.patience());
     }
 
-    /// Looks who does not answer any more, where that is due.
+    /// Checks which schedulers no longer answer, for each resource whose check is due.
     pub(super) fn judge(&mut self, now: Time) {
         for index in 0..self.lanes.len() {
             if self.lanes[index].reachability.is_due(now) {
@@ -41,19 +42,20 @@ impl Session {
             self.stagger(now, resource);
         }
         if verdict != Verdict::Reachable {
-            // Whoever is there answers.
+            // A scheduler that is there answers this.
             oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
         }
     }
 
-    /// A whole fleet may lose its scheduler in this moment: its calls must not come in one.
+    /// Spreads the first local permits. A whole fleet may lose its scheduler in one moment, and its
+    /// calls must not come in one.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
         let lane = &mut self.lanes[resource.0 as usize];
         lane.fallback.stagger(now.max(lane.frozen_until), &mut self.dice);
     }
 
-    /// Serves whom nobody else does, when all has been sent that may be: the answer to it, too late for
-    /// who asked, tells that somebody is there.
+    /// Serves requests of unreachable resources locally. This comes after all messages have been
+    /// sent: an answer to them shows a returned scheduler, even if it is too late for its request.
     pub(super) fn stand_in(&mut self, now: Time) -> Option<Command> {
         for index in 0..self.lanes.len() {
             if self.lanes[index].reachability.serves(now) {
@@ -64,7 +66,7 @@ impl Session {
         self.results.pop_front()
     }
 
-    /// Serves those who can be served now. When the next one can.
+    /// Serves all requests of `resource` that can be served now, and returns when the next one can.
     fn serve(&mut self, now: Time, resource: ResourceNumber) -> Time {
         let waiting = self.asks.of_resource(resource).collect();
         match self.lane(resource).fallback {
@@ -108,7 +110,7 @@ impl Session {
         self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
     }
 
-    /// Without an id: no scheduler knows of this permit.
+    /// Grants a permit without an id, because no scheduler knows of it.
     fn grant_locally(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.remove(number) else { return };
         self.let_go(now, number, &ask);

@@ -1,19 +1,19 @@
-//! Who serves those who ask while nobody answers.
+//! How requests are served while no scheduler answers.
 
 use super::bucket::Bucket;
 use super::dice::Dice;
 use super::unreachable::Unreachable;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A lane's policy, at work.
+/// The policy of one resource, with its state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum FallbackPolicy {
-    /// They wait.
+    /// Requests wait.
     #[default]
     Nobody,
-    /// They are told to come back.
+    /// Requests are refused, with a time to come back.
     Refusal { after: Span },
-    /// They take their turns.
+    /// Requests are granted one by one at the safe rate.
     Turns(Bucket),
 }
 
@@ -28,7 +28,7 @@ impl From<Unreachable> for FallbackPolicy {
 }
 
 impl FallbackPolicy {
-    /// Lets the first turn after a rest come by chance within an interval.
+    /// Moves the first local permit after a rest to a random time within an interval.
     pub(super) fn stagger(&mut self, from: Time, dice: &mut Dice) {
         match self {
             FallbackPolicy::Turns(turns) if turns.opens() <= from => {

@@ -1,9 +1,9 @@
-//! What a worker's end of the protocol decides: when to ask, when to ask again, when to give up.
+//! What the client decides: when to ask, when to ask again, when to give up.
 //!
-//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, chance
-//! comes from a seed. Its driver tells it what happened ([`Event`]), then takes every [`Command`]
-//! until there is none, then waits for the next event or for [`Session::next_wakeup`]. The worker
-//! SDK drives it over NATS; a simulator drives it in virtual time.
+//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
+//! randomness comes from a seed. Its driver passes an [`Event`] and then takes every [`Command`]
+//! until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
+//! worker SDK drives it over NATS. A simulator drives it in virtual time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};
@@ -69,8 +69,8 @@ use retries::Retries;
 use silence::Silence;
 use std::collections::VecDeque;
 
-/// Asks that may be pending at once unless told otherwise, about 500 bytes each: more tasks than a process has, and few enough that
-/// one which never stops asking is told so before its memory is full.
+/// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
+/// also stops a caller that never stops asking before its memory is full.
 pub const MOST_ASKS: usize = 1 << 18;
 
 /// The pending asks, the calls in flight and the unsent settles of one client, over all its resources.
@@ -94,8 +94,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that is not connected yet. Sessions of different workers need different seeds:
-    /// the names of their permits come from it.
+    /// A session that is not connected yet. Sessions of different workers need different seeds,
+    /// because the ids of their permits come from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
@@ -118,13 +118,13 @@ impl Session {
         }
     }
 
-    /// Refuses asks beyond so many that are pending.
+    /// Refuses asks while this many are pending.
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
         Session { most_asks, ..self }
     }
 
-    /// Takes in one thing that happened. [`Session::poll`] until it has no more to say, afterwards.
+    /// Handles one event. Afterwards call [`Session::poll`] until it returns `None`.
     pub fn handle(&mut self, now: Time, event: Event<'_>) {
         match event {
             Event::Connected => self.connected(now),
@@ -142,14 +142,14 @@ impl Session {
         }
     }
 
-    /// The next thing to do, or `None` when all is done until the next event or wake-up.
+    /// The next command, or `None` until the next event or wake-up.
     pub fn poll(&mut self, now: Time) -> Option<Command> {
         self.wake(now);
         self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.stand_in(now))
     }
 
-    /// When to poll again if nothing happens: a deadline, a silence that has lasted too long, the end of
-    /// a back-off, or a turn. May be early, is never late.
+    /// When to poll again without an event: a deadline, a silence that is too long, the end of a
+    /// back-off, or a local permit. May be early, is never late.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
@@ -159,7 +159,7 @@ impl Session {
         sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
 
-    /// The name of `ask`'s permit on the wire.
+    /// The id of `ask`'s permit on the wire.
     pub fn id(&mut self, ask: AskNumber) -> PermitId {
         self.ids.id(ask)
     }
@@ -186,7 +186,8 @@ impl Session {
         self.asks.insert(number, ask);
     }
 
-    /// What was never sent needs no giving back; what is not known here was granted meanwhile.
+    /// An ask that was never sent needs no giving back. An ask that is not known here was granted
+    /// meanwhile.
     fn cancelled(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
         let never_sent = self.remove(number).is_some_and(|ask| !ask.was_sent());
         if !never_sent {
@@ -229,19 +230,20 @@ impl Session {
         self.hear(now, resource, false);
     }
 
-    /// Whoever leads in this epoch has a successor, who has been heard.
+    /// Whether the leader of this epoch has a successor that this session knows of.
     fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
         self.lane(resource).epoch.is_some_and(|known| epoch < known)
     }
 
-    /// A term has begun. Its epoch may be one that is known: a leader whose store is empty counts from one, and learns of the term before
-    /// by what is asked again.
+    /// A term has begun. Its epoch may already be known, because a leader with an empty store
+    /// counts from one. It learns of the former terms from the repeated requests.
     fn led(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
         self.lane(resource).epoch = Some(epoch);
         self.hear(now, resource, true);
     }
 
-    /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.
+    /// A scheduler of the resource sent an answer or an event. If it is new, or was unreachable, the
+    /// session sends everything again.
     fn hear(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
         if is_new || self.lane(resource).reachability.is_lost() {
             let silence = self.silence(now, resource);
@@ -268,7 +270,7 @@ impl Session {
         self.lanes.iter_mut().for_each(Outbox::open);
     }
 
-    /// Completes an ask whose permit may still be on its way from a scheduler.
+    /// Completes an ask whose permit may still be on its way.
     fn end(&mut self, now: Time, number: AskNumber, ask: &Ask, result: Result<Grant, Denial>) {
         self.let_go(now, number, ask);
         self.complete(number, result);

@@ -1,16 +1,16 @@
-//! What a session sends, and what it sends again.
+//! What a session sends, and what it repeats.
 
 use super::Session;
 use super::payload::ArrayPayload;
 use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 
-/// All workers of a fleet learn of a new leader in the same millisecond; they ask within this time.
+/// All workers of a fleet learn of a new leader in the same millisecond. They ask within this time.
 const REASK_JITTER: Span = Span::from_millis(20);
-/// After an outage they take this part of it, for whoever has waited for long can wait a little longer.
-/// A fail-over of a second is none.
+/// After an outage they ask within this part of its length, because a long wait can become a little
+/// longer. A fail-over of a second is too short for that.
 const OUTAGE_PER_JITTER: u64 = 64;
-/// And that has an end: a thousand workers within this time are four in a millisecond.
+/// The upper bound of that time: a thousand workers within it are four in a millisecond.
 const MOST_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// Nobody can be heard from now on.
+    /// No answer can come from now on.
     pub(super) fn disconnected(&mut self, now: Time) {
         if self.connected {
             self.connected = false;
@@ -42,7 +42,7 @@ impl Session {
         self.renewals_undelivered(now, batch);
     }
 
-    /// Back into the line of what is to be sent, which opens after a back-off.
+    /// Sends an ask again, after a back-off.
     pub(super) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
@@ -50,7 +50,7 @@ impl Session {
         lane.backoff.fail(now, &mut self.dice);
     }
 
-    /// Back into the line of what is to be sent.
+    /// Sends an ask again.
     pub(super) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
@@ -59,8 +59,9 @@ impl Session {
         lane.reachability.expect(now);
     }
 
-    /// Whoever answers from now on, after so long a silence, may never have heard of what was sent before,
-    /// and is there now: a back-off ends. What was never sent need not wait, unless others have waited too.
+    /// Sends everything again. After so long a silence the scheduler may know none of it. It is
+    /// there now, so that the back-off ends. Asks that were never sent wait only if other clients
+    /// have waited too.
     pub(super) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
@@ -73,15 +74,16 @@ impl Session {
         again.into_iter().for_each(|number| lane.enter(number, true));
     }
 
-    /// For how long a resource's schedulers have owed a word.
+    /// How long a resource's schedulers have owed an answer.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
         let heard = self.lane(resource).reachability.heard();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
 
-    /// Renewals first, for their time is short, and settles before asks: what comes back may serve those who ask. Of the lanes that would send something
-    /// again, the one that has done so longest ago: they share one budget.
+    /// The next message. Renewals go first, because their time is short. Settles go before asks,
+    /// because returned permits may serve the asks. The budget of resends is shared, so that the
+    /// resource goes first whose last resend is the oldest.
     pub(super) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;
@@ -108,7 +110,7 @@ impl Session {
             lane.resent = now;
         }
         if lane.reachability.is_lost() {
-            // Who does not answer does not say either that it failed.
+            // An absent scheduler reports no failure, so silence counts as one.
             lane.backoff.fail(now, &mut self.dice);
         }
         let mut array = ArrayPayload::default();
@@ -120,7 +122,7 @@ impl Session {
     }
 }
 
-/// What is added by chance after so long a silence.
+/// The random delay after a silence.
 fn reask_jitter(silence: Span) -> Span {
     let part = Span::from_nanos(silence.nanos() / OUTAGE_PER_JITTER);
     part.clamp(REASK_JITTER, MOST_REASK_JITTER)

@@ -1,9 +1,8 @@
-//! Calls that take up a place until they are over: a session keeps it for them, and not for longer.
+//! A session renews the lease of a call until the call is over, and no longer.
 
 use crate::script::check;
 
-/// Goes on from a permit that was granted at 10 ms, and whose call holds its place for three
-/// seconds.
+/// Goes on from a permit that was granted at 10 ms, and whose call has a lease of three seconds.
 fn check_held(script: &str) {
     check(&format!(
         r#"
@@ -137,7 +136,7 @@ fn nothing_is_renewed_while_nobody_can_be_heard_and_all_of_it_at_once_then() {
     );
 }
 
-/// Nobody there, somebody on the way out, one of the past: another is there in a moment.
+/// No scheduler, one that hands over, and a deposed one: another leader is there in a moment.
 #[test]
 fn what_nobody_took_is_renewed_again_soon() {
     let unavailable = r#"{"status":"refused","id":$1,"code":"unavailable","message":"","epoch":7}"#;
@@ -184,7 +183,7 @@ fn what_is_lost_is_told_once() {
     );
 }
 
-/// A scheduler that was not there when the permit was granted can count the call by it.
+/// A scheduler that did not grant the permit can count the call by it.
 #[test]
 fn a_renewal_says_what_the_permit_was_asked_for_with() {
     check(

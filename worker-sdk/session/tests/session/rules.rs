@@ -494,7 +494,7 @@ fn a_freeze_by_a_leader_of_the_past_voids_nothing() {
     );
 }
 
-/// As the holder of a reservation does it: it gives back what is void, and asks for as much anew.
+/// The holder of a reservation gives back a void permit, and asks for another.
 #[test]
 fn what_a_freeze_has_voided_is_asked_for_anew_at_its_age() {
     check(

@@ -1,4 +1,4 @@
-//! One script for each rule of what is done while nobody answers.
+//! One script for each rule of what happens while no scheduler answers.
 
 use crate::script::check;
 use rampmeter_protocol::request::PermitRequest;
@@ -53,7 +53,7 @@ fn all_who_wait_are_told_that_nobody_answers() {
     );
 }
 
-/// Those who are told in one moment come back over half a second, when it is tried in earnest
+/// Requests that are refused in one moment come back over half a second, when the client tries
 /// again.
 #[test]
 fn nobody_comes_back_before_it_is_of_use() {
