@@ -1,4 +1,4 @@
-//! From text to words.
+//! From text to tokens.
 
 use crate::bounds::MAX_DEPTH;
 use crate::error::{Problem, ScriptError};
@@ -6,7 +6,7 @@ use crate::number;
 use crate::token::{Kind, Source, Token};
 use std::rc::Rc;
 
-/// All marks, longer ones before those that they begin with.
+/// All punctuation, longer ones before their prefixes.
 const MARKS: [&str; 59] = [
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=", ">=", "&&",
     "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**", "{", "}", "(", ")",
@@ -16,7 +16,7 @@ const MARKS: [&str; 59] = [
 /// After these words a slash begins a regular expression.
 const BEFORE_EXPRESSION: [&str; 8] = ["return", "typeof", "case", "in", "of", "void", "delete", "throw"];
 
-/// The words of a script.
+/// The tokens of a script.
 pub(crate) fn read(text: &str) -> Result<Source, ScriptError> {
     let mut lexer = Lexer { rest: text, line: 1, depth: 0 };
     let read = lexer.source(false);
@@ -28,12 +28,12 @@ type Fallible<T> = Result<T, (u32, Problem)>;
 struct Lexer<'a> {
     rest: &'a str,
     line: u32,
-    /// How many templates are inside one another.
+    /// How deep templates are nested.
     depth: u32,
 }
 
 impl Lexer<'_> {
-    /// All words, or those up to the `}` that ends an expression inside a template.
+    /// All tokens, or those up to the `}` that ends an expression inside a template.
     fn source(&mut self, inside: bool) -> Fallible<Source> {
         let mut tokens: Vec<Token> = Vec::new();
         let mut braces = 0_usize;
@@ -55,7 +55,7 @@ impl Lexer<'_> {
         Source::new(tokens)
     }
 
-    /// Skips blanks and comments, and says whether a line ended.
+    /// Skips blanks and comments, and returns whether a line ended.
     fn skip_blank(&mut self) -> Fallible<bool> {
         let before = self.line;
         loop {
@@ -164,8 +164,8 @@ impl Lexer<'_> {
         source
     }
 
-    /// The next character of a string, and whether it was escaped; an escaped end of line is
-    /// nothing.
+    /// The next character of a string, and whether it was escaped; `None` for an escaped end of
+    /// line.
     fn character(&mut self) -> Fallible<Option<(char, bool)>> {
         let Some(next) = self.rest.chars().next() else { return Ok(None) };
         self.advance(next.len_utf8());
@@ -218,7 +218,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
-/// Whether a slash after this word begins a regular expression rather than dividing.
+/// Whether a slash after this token begins a regular expression rather than a division.
 fn begins_expression(before: Option<&Token>) -> bool {
     match before.map(|token| &token.kind) {
         None | Some(Kind::End) => true,

@@ -1,4 +1,4 @@
-//! Scripts that have no answer, and what is said of them.
+//! Scripts without a result, and their errors.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -45,7 +45,7 @@ fn the_line_and_the_reason_are_told() {
     }
 }
 
-/// What would hang, exhaust the memory or overflow the stack ends with the bound that it reaches.
+/// A script that would hang, exhaust the memory or overflow the stack ends at a bound.
 #[test]
 fn bombs_end() {
     let nested = |open: &str, close: &str| format!("{}1{}", open.repeat(40_000), close.repeat(40_000));
@@ -100,7 +100,7 @@ fn bombs_end() {
     assert_eq!(refusal(&"`${".repeat(50_000)).problem, Problem::TooDeep);
 }
 
-/// A bomb beside the functions goes off as well.
+/// A bomb among the top-level statements ends too.
 #[test]
 fn bombs_at_the_top_end() {
     for bomb in ["while (true) {}", "let s = 'x'; for (;;) s += s;"] {
@@ -109,7 +109,7 @@ fn bombs_at_the_top_end() {
     }
 }
 
-/// What is not understood is read once, however long it is.
+/// A statement that is not understood is read once, however long it is.
 #[test]
 fn long_statements_that_are_passed_over_end() {
     for line in ["a,\n", "a = [1],\n", "let a = 1,\nb = 2,\n", "if (1)\n", "x ? \n", "`${1}`\n%"] {
@@ -118,7 +118,7 @@ fn long_statements_that_are_passed_over_end() {
     }
 }
 
-/// As documented: half a megabyte of stack is enough for whatever a script does.
+/// As documented: half a megabyte of stack is enough for every script.
 #[test]
 fn a_small_stack_is_enough() {
     let deepest = [
@@ -186,7 +186,7 @@ const WORDS: [&str; 40] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Any text has an answer or an error, and never a panic.
+    /// Any text has a result or an error, and never causes a panic.
     #[test]
     fn any_text_is_answered(text in ".{0,200}") {
         let _ = setup(&text);

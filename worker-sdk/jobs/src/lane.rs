@@ -1,37 +1,38 @@
-//! Where jobs wait: one line for each class and group.
+//! Where jobs wait: one lane for each class and group.
 
 use crate::QueueError;
 use rampmeter_protocol::name::Name;
 
-/// The longest group, in bytes: as long as the value of a label may be.
+/// The longest group, in bytes. A label's value may be as long.
 const MAX_GROUP: usize = 256;
-/// In place of the class of jobs that have none.
+/// The token of jobs without a class.
 const NO_CLASS: &str = "-";
 
-/// The jobs of one class and group: they run one after the other.
+/// The jobs of one class and group. They run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane {
     pub(crate) class: Option<Name>,
     pub(crate) group: String,
 }
 
-/// The subjects of one queue. Jobs and dead letters are in one stream; what is kept of lanes is in another, one message a subject.
+/// The subjects of one queue. One stream contains jobs and dead letters. Another contains the state
+/// of lanes, with one message a subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     jobs: String,
     lanes: String,
 }
 
-/// What is kept of a lane.
+/// A kind of message about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Its jobs.
     Job,
-    /// Those of its jobs that nobody tries any more.
+    /// Jobs of the lane that are given up.
     Dead,
-    /// Who has it works on the lane.
+    /// The lane lease. Its holder works on the lane.
     LaneLease,
-    /// The last attempt that was begun.
+    /// The attempt that began last.
     Attempt,
 }
 
@@ -69,7 +70,7 @@ impl Subjects {
         format!("{}.>", self.lanes)
     }
 
-    /// Where `kept` of `lane` is.
+    /// The subject of `kept` of `lane`.
     pub(crate) fn of(&self, kept: Kept, lane: &Lane) -> String {
         format!("{}.{}.{}", self.under(kept), class_token(lane.class.as_ref()), encoded(&lane.group))
     }
@@ -84,7 +85,7 @@ impl Subjects {
         format!("{}.{}.*", self.under(kept), class_token(class))
     }
 
-    /// The lane that `subject` is of; none if it is somebody else's.
+    /// The lane of `subject`; `None` if the subject has another form.
     pub(crate) fn lane(&self, kept: Kept, subject: &str) -> Option<Lane> {
         let rest = subject.strip_prefix(&self.under(kept))?.strip_prefix('.')?;
         let (class, group) = rest.split_once('.')?;
@@ -107,7 +108,7 @@ pub(crate) fn class_token(class: Option<&Name>) -> &str {
     class.map_or(NO_CLASS, |class| class)
 }
 
-/// Letters, digits, `_` and `-` as they are, other bytes as `=` and two hexadecimal digits.
+/// Letters, digits, `_` and `-` stay. Other bytes become `=` and two hexadecimal digits.
 fn encoded(group: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => char::from(byte).to_string(),

@@ -1,4 +1,5 @@
-//! Working on a lane while holding its lease: jobs run one after the other, each with a permit of its own.
+//! Working on a lane while holding its lease. Jobs run one after the other, each with its own
+//! permit.
 
 use crate::hold::{Hold, Lost};
 use crate::job::JobTerms;
@@ -19,28 +20,28 @@ use rampmeter_worker_sdk::call::Acquire;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-/// How many jobs run before others get a turn that wait for this worker.
+/// How many jobs run before other lanes that wait for this worker get a turn.
 const JOBS_A_RUN: usize = 16;
 
 /// A worker on a lane.
 pub(crate) struct LaneRun<'w> {
     shared: &'w Shared,
     lane: Lane,
-    /// Where the lane lease is that was handed out.
+    /// The stream sequence of the lane lease.
     lane_lease: u64,
     hold: Hold,
     known: Option<PutBack>,
     begun: Placed<Begun>,
 }
 
-/// Somebody else has the lane lease, or may have.
+/// Another worker has the lane lease, or may have it.
 pub(crate) struct Over;
 
-/// What a job has come to.
+/// The result of handling a job.
 enum End {
-    /// It is gone from the lane.
+    /// The job has left the lane.
     Gone,
-    /// It waits.
+    /// The job waits.
     Waits(PutBack),
 }
 
@@ -57,7 +58,7 @@ impl<'w> LaneRun<'w> {
         Ok(LaneRun { shared, lane, lane_lease, hold, known, begun })
     }
 
-    /// Runs jobs until the lane is empty, its first job has to wait, or it is others' turn.
+    /// Runs jobs until the lane is empty, its first job has to wait, or other lanes get a turn.
     pub(crate) async fn run(mut self) -> Result<(), Over> {
         for _ in 0..JOBS_A_RUN {
             if self.shared.is_stopping() {
@@ -74,7 +75,7 @@ impl<'w> LaneRun<'w> {
         self.pass(LaneLease::Go).await
     }
 
-    /// Brings the lane's first job to an end, or to a time when to look again.
+    /// Handles the lane's first job until it ends or has to wait.
     async fn attend(&mut self, job: &StreamMessage) -> Result<End, Over> {
         let attempts = self.begun.value.attempts_at(job.sequence);
         if self.shared.policy.is_spent(attempts) {
@@ -91,7 +92,7 @@ impl<'w> LaneRun<'w> {
         }
     }
 
-    /// A permit whose start has come.
+    /// Gets a permit whose start has come.
     async fn permit(&self, job: u64, terms: &JobTerms) -> Result<Result<Permit, Refused>, Over> {
         let known = self.known.filter(|known| known.job == job).unwrap_or_default();
         let patience = self.shared.policy.patience(known.times);
@@ -142,8 +143,9 @@ impl<'w> LaneRun<'w> {
         })
     }
 
-    /// Runs the job. That it begins is written down first, after what was written last: so no two workers begin the same attempt, none begins
-    /// another job after it was replaced, and an attempt that its worker does not survive counts.
+    /// Runs the job. The note of the attempt is written first, by compare-and-set on the last note.
+    /// So no two workers begin the same attempt. A replaced worker begins no other job. An attempt
+    /// that its worker does not survive counts.
     async fn attempt(
         &mut self,
         job: &StreamMessage,
@@ -152,14 +154,15 @@ impl<'w> LaneRun<'w> {
         number: u32,
     ) -> Result<End, Over> {
         self.begin(Begun { job: job.sequence, attempts: number }).await?;
-        // Writing may have taken long.
+        // Writing the note may have taken long.
         let permit = match self.hold.during(permit.ready()).await? {
             Ok(permit) => permit,
             Err(_denied) => return self.take_back(job.sequence, number).await,
         };
         self.hold.check()?;
         let call = permit.begin();
-        // Not given up with the lease: what has begun can't be undone, and is better ended once than begun twice.
+        // Runs on even if the lease ends. A call that has begun cannot be undone, so ending it is
+        // better than beginning it twice.
         let ended = AssertUnwindSafe((self.shared.handler)(self.told(job, terms, number))).catch_unwind().await;
         match ended.unwrap_or_else(|_panic| Err(Failure::for_now("the handler panicked"))) {
             Ok(outcome) if outcome.is_throttled() => {
@@ -178,7 +181,7 @@ impl<'w> LaneRun<'w> {
         }
     }
 
-    /// An attempt that came to nothing, and is not the job's fault, does not count.
+    /// Uncounts an attempt that failed through no fault of the job.
     async fn take_back(&mut self, job: u64, number: u32) -> Result<End, Over> {
         self.begin(Begun { job, attempts: number - 1 }).await?;
         Ok(End::Waits(PutBack { job, ..PutBack::default() }))
@@ -211,7 +214,7 @@ impl<'w> LaneRun<'w> {
         Ok(self.gone(job.sequence).await)
     }
 
-    /// Takes a job away that has ended, whoever has the lane lease now.
+    /// Deletes an ended job, even if another worker has the lane lease now.
     async fn gone(&self, job: u64) -> End {
         self.store().finish(job).await;
         End::Gone

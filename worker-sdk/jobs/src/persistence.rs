@@ -1,4 +1,5 @@
-//! Saying something to JetStream until it is done: a server that has just come, or whose leader has gone, takes a moment.
+//! Repeating an operation of JetStream until it succeeds. A server that has just started, or has
+//! lost its leader, needs a moment.
 
 use async_nats::jetstream::context::{
     CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind, RequestError,
@@ -11,16 +12,17 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long a caller who waits is kept waiting: when a node has gone, the others take up to eight seconds to elect a leader.
+/// How long a caller waits at most. After the loss of a node the others need up to eight seconds to
+/// elect a leader.
 const PATIENCE: Span = Span::from_secs(15);
-/// The shortest and the longest pause before something is said again.
+/// The shortest and the longest pause before a repetition.
 const PAUSES_MS: Range<u64> = 20..500;
-/// What a server answers with this or more, it may do later.
+/// Errors from this status on are the server's own, and may pass.
 const SERVERS_OWN_FAULT: usize = 500;
 
-/// Whether it is of use to say the same again.
+/// Whether an error may pass, so that a repetition is useful.
 pub(crate) trait MayPass {
-    /// Whether it is.
+    /// Whether the error may pass.
     fn may_pass(&self) -> bool;
 }
 
@@ -62,7 +64,7 @@ impl MayPass for ConsumerError {
     }
 }
 
-/// Does it again until it is done, or has failed for good, or for too long.
+/// Repeats `act` until it succeeds, fails for good, or has failed for too long.
 pub(crate) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
 where
     E: MayPass + Display,
@@ -80,7 +82,7 @@ where
     }
 }
 
-/// Does it again until the server has said how it went, however long that takes.
+/// Repeats `act` until the server confirms the result, however long that takes.
 pub(crate) async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
 where
     E: Display,
@@ -96,7 +98,7 @@ where
     }
 }
 
-/// Each twice as long as the last, and of no fixed length.
+/// Pauses that double, with a random part.
 struct Pauses {
     next_ms: u64,
 }

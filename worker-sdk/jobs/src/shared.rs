@@ -8,7 +8,7 @@ use rampmeter_worker_sdk::{Outcome, Resource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a handler's run comes to.
+/// The result of a handler's run.
 pub(crate) type Ended = Result<Outcome, Failure>;
 
 pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, Ended> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What a queue looks like, read from its streams.
+//! The state of a queue, read from its streams.
 
 use crate::QueueError;
 use crate::lane::{Kept, Lane};
@@ -15,23 +15,24 @@ const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
 const ID: &str = "Rampmeter-Id";
 
-/// How the jobs of one class and group are doing.
+/// The jobs of one class and group, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct GroupStatus {
     /// The group.
     pub group: String,
-    /// The class, if it is not that of jobs without one.
+    /// The class; absent for jobs without one.
     pub class: Option<String>,
     /// How many jobs wait: for their permit, for the job before them, or for another attempt.
     pub delayed: usize,
-    /// How many jobs run: one or none. One whose worker has died runs until its lease is over.
+    /// How many jobs run: one or none. A job whose worker has died counts as running until its
+    /// lease ends.
     pub running: usize,
-    /// How many jobs nobody tries any more.
+    /// How many jobs were given up.
     pub dead: usize,
 }
 
-/// A job that nobody tries any more.
+/// A job that was given up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -39,21 +40,21 @@ pub struct DeadLetter {
     pub sequence: u64,
     /// Its group.
     pub group: String,
-    /// Its class, if it had one.
+    /// Its class, if it has one.
     pub class: Option<String>,
-    /// Its id, if it had one.
+    /// Its id, if it has one.
     pub id: Option<String>,
-    /// What its producer gave it.
+    /// The payload that the producer set.
     pub payload: Bytes,
     /// Why it was given up.
     pub reason: String,
-    /// How many attempts had been begun.
+    /// How many attempts had begun.
     pub attempts: u32,
 }
 
-/// Writes down why `job` is given up.
+/// Adds headers that say why `job` was given up.
 pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
-    // Headers are lines of text.
+    // A header is one line of text.
     let reason: String = why.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     headers.insert(REASON, reason);
     headers.insert(ATTEMPTS, attempts.to_string());
@@ -81,7 +82,8 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// A job runs if an attempt at it was begun after the lane lease was handed out, and it is not gone.
+/// Whether the lane's job runs: an attempt at it began after the lane lease was handed out, and the
+/// job is still there.
 async fn is_running(store: &Store, lane: &Lane) -> bool {
     let Some(Placed { sequence: begun_at, value: Begun { job, .. } }) = store.begun(lane).await else { return false };
     let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);

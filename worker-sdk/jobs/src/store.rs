@@ -1,7 +1,7 @@
-//! What a queue keeps in JetStream, and each thing that is done with it.
+//! What a queue keeps in JetStream, and every operation on it.
 //!
-//! Everything is said until the server has confirmed it. A message that may have been stored already carries an id, by
-//! which the server knows it again.
+//! Every operation is repeated until the server has confirmed it. A message that may already be
+//! stored carries an id by which the server recognises it.
 
 use crate::QueueError;
 use crate::connection::Connection;
@@ -27,11 +27,11 @@ pub(crate) struct Store {
     pub(crate) lanes: stream::Stream,
 }
 
-/// Somebody else was quicker: what was to follow a message does not follow it any more.
+/// Another worker was faster: the expected message is no longer the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overtaken;
 
-/// A message with its place in the stream.
+/// A message with its sequence in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<T> {
     pub(crate) sequence: u64,
@@ -55,46 +55,47 @@ impl Store {
         self.last(Kept::LaneLease, lane).await
     }
 
-    /// The attempt that was begun last in `lane`, if it is remembered.
+    /// The attempt that began last in `lane`, if there is a note of it.
     pub(crate) async fn begun(&self, lane: &Lane) -> Option<Placed<Begun>> {
         self.last(Kept::Attempt, lane).await
     }
 
-    /// Puts a lane lease in the place of the one at `after`; 0 where there is none.
+    /// Replaces the lane lease at the sequence `after`; 0 if there is none.
     pub(crate) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
         self.replace(Kept::LaneLease, lane, &lane_lease, after).await
     }
 
-    /// Remembers an attempt in the place of the one at `after`; 0 where there is none.
+    /// Replaces the note of an attempt at the sequence `after`; 0 if there is none.
     pub(crate) async fn begin(&self, lane: &Lane, begun: Begun, after: u64) -> Result<u64, Overtaken> {
         self.replace(Kept::Attempt, lane, &begun, after).await
     }
 
-    /// Takes a message away from the stream of lanes, if it is still there.
+    /// Deletes a message of the stream of lanes, if it is still there.
     pub(crate) async fn forget(&self, sequence: u64) {
         delete(&self.lanes, sequence).await;
     }
 
-    /// Takes a job away; whether it was still there.
+    /// Deletes a job, and returns whether it was still there.
     pub(crate) async fn finish(&self, sequence: u64) -> bool {
         delete(&self.jobs, sequence).await
     }
 
-    /// Puts a job among the dead letters of its lane.
+    /// Adds a job to the dead letters of its lane.
     pub(crate) async fn bury(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
         let subject = self.subjects.of(Kept::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
-        // One job is one dead letter, even if its worker dies before it has taken the job away. No job's id has a space.
+        // The id makes one dead letter of one job, even if the worker dies before it has deleted
+        // the job. No job's id contains a space.
         let letter = || letter().message_id(format!("dead {job}"));
         persist("writing a dead letter", || self.publish(&subject, letter())).await;
     }
 
-    /// Publishes once, and says how that went.
+    /// Publishes once, and waits for the result.
     pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
         self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
     }
 
-    /// How many messages there are of `kept`, by lane.
+    /// How many messages of `kept` there are, by lane.
     pub(crate) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
         let stream = match kept {
             Kept::Job | Kept::Dead => &self.jobs,
@@ -136,12 +137,12 @@ impl Store {
         });
         match written.await {
             Ok(sequence) => Ok(sequence),
-            // Perhaps by itself: what was written, and not confirmed, is written again.
+            // This worker may itself have been faster: an unconfirmed write is repeated.
             Err(Overtaken) => self.written_before(&subject, &id).await.ok_or(Overtaken),
         }
     }
 
-    /// Where the message with this id is, if it is the last on `subject`.
+    /// The sequence of the message with this id, if it is the last on `subject`.
     async fn written_before(&self, subject: &str, id: &str) -> Option<u64> {
         let last =
             persist("reading a lane", || self.lanes.get_last_raw_message_by_subject(subject).map(or_none)).await?;
@@ -158,7 +159,7 @@ fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u6
     }
 }
 
-/// An id that nothing else has.
+/// An id that no other message has.
 pub(crate) fn unique() -> String {
     format!("{:016x}{:016x}", entropy(), entropy())
 }
@@ -171,7 +172,8 @@ fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, st
     }
 }
 
-/// Whether the message was still there. JetStream calls the deletion of one that is not a failed one, as it does others.
+/// Deletes a message, and returns whether it was still there. JetStream reports the deletion of a
+/// missing message as a failure.
 async fn delete(stream: &stream::Stream, sequence: u64) -> bool {
     persist("deleting", || try_delete(stream, sequence)).await
 }

@@ -1,4 +1,4 @@
-//! Who runs jobs.
+//! Workers run jobs.
 
 use crate::hold::Hold;
 use crate::lane::{Kept, Subjects, class_name, class_token};
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const ARRIVALS: &str = "arrivals";
-/// How long an arrival may take until another worker gets it.
+/// How long a worker has for an arrival before another worker gets it.
 const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
 const SLOTS: usize = 16;
 const MAX_ATTEMPTS: u32 = 5;
@@ -42,7 +42,8 @@ pub struct WorkerBuilder {
     policy: RetryPolicy,
 }
 
-/// Runs jobs until it is dropped. Jobs that run then run again elsewhere once the lease is over; [`stop`](Worker::stop) lets them end.
+/// Runs jobs until it is dropped. Jobs that run at that time run again elsewhere once the lease has
+/// ended. [`stop`](Worker::stop) lets them end.
 #[derive(Debug)]
 pub struct Worker {
     stopping: Arc<AtomicBool>,
@@ -62,49 +63,54 @@ impl WorkerBuilder {
         WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, group_label: "group".to_owned(), policy }
     }
 
-    /// Runs jobs of this class as well; without any, jobs that have no class.
+    /// Runs jobs of this class too. Without any class, the worker runs jobs that have no class.
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.classes.push(class.into());
         self
     }
 
-    /// How many jobs of each class run or wait for their permit at the same time, at least one; 16 unless told.
+    /// How many jobs of each class run or wait for their permit at the same time: at least one; 16
+    /// by default.
     ///
-    /// Classes have slots of their own, so that urgent jobs wait for no other's.
+    /// Each class has its own slots, so that urgent jobs do not wait for other jobs.
     pub fn slots(self, slots: usize) -> Self {
         WorkerBuilder { slots: slots.max(1), ..self }
     }
 
-    /// The label of the permit that has the job's group as its value, as the key of a limit; `group` unless told.
+    /// The label of the permit with the job's group as its value, for a limit with that key;
+    /// `group` by default.
     pub fn group_label(self, label: impl Into<String>) -> Self {
         WorkerBuilder { group_label: label.into(), ..self }
     }
 
-    /// How long a job waits in its slot for its permit, the first time; half a second unless told. One whose permit is due later is put
-    /// back until shortly before.
+    /// How long a job first waits for its permit in its slot; half a second by default. A job whose
+    /// permit is due later is put back until shortly before.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.policy.patience = patience;
         self
     }
 
-    /// After how many attempts a job goes to the dead letters, at least one; 5 unless told. Attempts that their worker did not survive
-    /// count, those that the upstream answered 429 do not.
+    /// After how many attempts a job goes to the dead letters: at least one; 5 by default. Attempts
+    /// that their worker did not survive count. Attempts that the upstream answered 429 do not
+    /// count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts.max(1);
         self
     }
 
-    /// How long a job waits after its first failed attempt, and at most; the time doubles with each. One second and five minutes unless told.
+    /// How long a job waits after its first failed attempt, and at most. The time doubles with each
+    /// attempt. By default one second and five minutes.
     pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
         (self.policy.first_pause, self.policy.most_pause) = (first, most);
         self
     }
 
-    /// Begins to run jobs. The permit of a job is settled with what `handler` returns; a status of 429 has the job wait for another one,
-    /// any other answer ends it, and a [`Failure`] has it tried again. A handler that panics has failed.
+    /// Begins to run jobs. The permit of a job is settled with the handler's result. After a status
+    /// of 429 the job waits for another permit. Any other status ends the job, and a [`Failure`]
+    /// causes another attempt. A handler that panics has failed.
     ///
     /// # Errors
-    /// If a class is no name, or JetStream refuses.
+    /// If a class is not a name, or if JetStream refuses.
     pub async fn start<H, Fut, R>(self, handler: H) -> Result<Worker, QueueError>
     where
         H: Fn(Attempt) -> Fut + Send + Sync + 'static,
@@ -146,7 +152,8 @@ impl WorkerBuilder {
 }
 
 impl Worker {
-    /// Takes no more jobs, lets those that run end, and hands the rest on. While NATS is away it waits, so that no job that is done is done again.
+    /// Takes no more jobs, lets running jobs end, and returns the rest. While NATS is away it
+    /// waits, so that no finished job runs again.
     pub async fn stop(mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.stop.send_replace(true);
@@ -170,7 +177,7 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Rece
     }
 }
 
-/// Does what a lane lease asks for. What goes wrong is made good by whoever gets it next.
+/// Acts on a lane lease. The next holder repairs what fails.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
     let Some(lane) = store.subjects.lane(Kept::LaneLease, &message.subject) else { return };
@@ -208,7 +215,7 @@ async fn batons_of(store: &Store, class: Option<&Name>, lease: Duration) -> Resu
     durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::LaneLease, class), lease).await
 }
 
-/// The consumer of this name; whoever comes first makes it.
+/// The consumer of this name, which the first worker creates.
 async fn durable(
     stream: &jetstream::stream::Stream,
     name: String,
@@ -220,7 +227,7 @@ async fn durable(
         filter_subject: filter,
         ack_policy: AckPolicy::Explicit,
         ack_wait: lease,
-        // Lanes that wait for their time count as pending, and there may be any number.
+        // A lane that waits for its time counts as pending, and any number of lanes may wait.
         max_ack_pending: -1,
         ..consumer::Config::default()
     };

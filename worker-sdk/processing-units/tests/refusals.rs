@@ -1,4 +1,4 @@
-//! Bodies that have no price: where, why, and what to do.
+//! Bodies without a price: the place, the reason, and the remedy.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,7 +21,7 @@ fn refusal(api: Api, body: impl AsRef<[u8]>) -> Error {
     Estimate::of_body(api, body, &Given::default()).unwrap_err()
 }
 
-/// With something else at a place in the body of an API.
+/// Sets another value at a place in the body of an API, and checks the error.
 fn check(api: Api, pointer: &str, value: &Value, kind: ErrorKind, path: &str, remedy: &str) {
     let mut body = body(api);
     let (parent, key) = pointer.rsplit_once('/').unwrap();

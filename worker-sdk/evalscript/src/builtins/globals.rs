@@ -43,7 +43,7 @@ fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     }
 }
 
-/// The elements of an array or string, or as many as an object says.
+/// The elements of an array or string, or the `length` of an object as empty elements.
 fn elements(machine: &mut Machine, source: &Value) -> Outcome<Vec<Value>> {
     let Value::Object(object) = source else { return machine.iterate(source) };
     match machine.property(*object, "length")? {
@@ -52,7 +52,7 @@ fn elements(machine: &mut Machine, source: &Value) -> Outcome<Vec<Value>> {
     }
 }
 
-/// Charged before they are made: a length is quickly written.
+/// Empty elements. They are charged before they are made, because a length is quickly written.
 fn nothings(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>> {
     let length = length.max(0.0) as usize;
     machine.room(length)?;

@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// Calls what has to be a function.
+    /// Calls a value, which has to be a function.
     pub(crate) fn call(&mut self, callee: &Value, arguments: Vec<Value>) -> Outcome {
         match callee {
             Value::Function(function) => {
@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// Reads a function when it is first called.
+    /// Parses a function on its first call.
     fn insides<'a>(&mut self, function: &'a Function) -> Outcome<&'a Insides> {
         if let Some(insides) = function.insides.get() {
             return Ok(insides);

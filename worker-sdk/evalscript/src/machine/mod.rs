@@ -17,17 +17,17 @@ use crate::syntax::Statement;
 use crate::token::Source;
 use crate::value::{Heap, ScopeId, Value};
 
-/// What evaluating something gives.
+/// The result of an evaluation.
 pub(crate) type Outcome<T = Value> = Result<T, Problem>;
 
-/// A script, and what it has made so far.
+/// A script and its state.
 pub(crate) struct Machine {
     statements: Vec<Statement>,
     heap: Heap,
     meter: Meter,
-    /// Where evaluation is.
+    /// The line of the present evaluation.
     line: u32,
-    /// The first statement beside the functions that was not understood.
+    /// The first top-level statement that was not understood.
     passed_over: Option<ScriptError>,
 }
 
@@ -37,12 +37,12 @@ impl Machine {
         Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, passed_over }
     }
 
-    /// The line in which evaluation has ended.
+    /// The line in which the evaluation ended.
     pub(crate) fn line(&self) -> u32 {
         self.line
     }
 
-    /// What `setup()` returns.
+    /// The result of `setup()`.
     pub(crate) fn setup(&mut self) -> Outcome<serde_json::Value> {
         let global = self.heap.add_scope(None, true);
         let statements = std::mem::take(&mut self.statements);
@@ -55,7 +55,7 @@ impl Machine {
         self.json(&answer)
     }
 
-    /// A script may do what is not understood here, as long as `setup()` does not need it.
+    /// Runs a top-level statement. It may fail as long as `setup()` does not need it.
     fn try_statement(&mut self, statement: &Statement, global: ScopeId) -> Outcome<()> {
         match self.run(statement, global) {
             Err(problem) if problem.is_final() => Err(problem),
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// What a name stands for.
+    /// The value of a name.
     fn named(&mut self, name: &str, scope: ScopeId) -> Outcome {
         if let Some(value) = self.find(name, scope)? {
             return Ok(value);
@@ -81,7 +81,7 @@ impl Machine {
         Problem::thrown(format!("`{name}` is not defined{why}"))
     }
 
-    /// What `evaluate` gives, one level deeper.
+    /// The result of `evaluate`, one level deeper.
     fn nested<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.meter.enter()?;
         let outcome = self.meter.step(1).and_then(|()| evaluate(self));

@@ -5,7 +5,7 @@ use crate::syntax::{Binary, Call, Element, Expression, Logical, Member, Operator
 use crate::token::{Kind, Source};
 use std::rc::Rc;
 
-/// What joins two expressions, and how tightly.
+/// An operator between two expressions, and how strongly it binds.
 #[derive(Clone, Copy)]
 struct Joint {
     operator: Operator,
@@ -71,7 +71,7 @@ impl Parser<'_> {
         Ok(Expression::Conditional(Box::new((condition, then, other))))
     }
 
-    /// Expressions joined by operators that are at least so strong.
+    /// Expressions joined by operators that bind at least as strongly as `least`.
     fn joined(&mut self, least: u8) -> Parsed<Expression> {
         let mut left = self.unary()?;
         for length in 0.. {
@@ -144,7 +144,7 @@ impl Parser<'_> {
         Ok(Expression::Step(Box::new(target), step(mark), true))
     }
 
-    /// Members and calls of something.
+    /// An expression with its members and calls.
     fn chain(&mut self) -> Parsed<Expression> {
         let mut object = self.primary()?;
         for length in 0.. {
@@ -175,7 +175,7 @@ impl Parser<'_> {
         self.list(")")
     }
 
-    /// Elements up to this bracket.
+    /// The elements up to the bracket `close`.
     fn list(&mut self, close: &str) -> Parsed<Vec<Element>> {
         let mut elements = Vec::new();
         while !self.mark(close) {

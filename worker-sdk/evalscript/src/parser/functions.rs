@@ -1,4 +1,4 @@
-//! Functions, whose insides are left unread.
+//! Functions, whose bodies are parsed later.
 
 use super::{Parsed, Parser};
 use crate::syntax::{Body, Expression, Function, Insides, Parameters, Pattern};
@@ -6,7 +6,7 @@ use crate::token::Kind;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// Reads what has been left unread of a function.
+/// Parses the parameters and the body of a function.
 pub(crate) fn insides(function: &Function) -> Parsed<Insides> {
     let parameters = match &function.parameters {
         Parameters::One(name) => Pattern::Array(vec![Some(Pattern::Target(Expression::Name(name.clone())))], None),
@@ -68,7 +68,7 @@ impl Parser<'_> {
         Ok(Body::Block(self.source.clone(), open))
     }
 
-    /// Goes behind the brackets that begin here, and says where that was.
+    /// Skips the brackets that begin here, and returns their position.
     fn unread(&mut self, bracket: &str) -> Parsed<usize> {
         if !self.is_mark(bracket) {
             return Err(self.expected(&format!("`{bracket}`")));

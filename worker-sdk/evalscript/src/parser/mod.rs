@@ -1,4 +1,4 @@
-//! From words to what they say. Functions are left unread until they are called.
+//! From tokens to statements. Function bodies are parsed on the first call.
 
 mod expressions;
 mod functions;
@@ -15,7 +15,7 @@ pub(crate) use functions::insides;
 
 type Parsed<T> = Result<T, ScriptError>;
 
-/// The statements of a script, and the first that was not understood and is passed over.
+/// The statements of a script, and the first error among the skipped ones.
 pub(crate) fn script(source: &Source) -> (Vec<Statement>, Option<ScriptError>) {
     let mut parser = Parser::at(source, 0);
     let (mut statements, mut passed_over) = (Vec::new(), None);
@@ -34,7 +34,7 @@ pub(crate) fn script(source: &Source) -> (Vec<Statement>, Option<ScriptError>) {
     (statements, passed_over)
 }
 
-/// Reads one source from somewhere on.
+/// Parses one source from a position on.
 struct Parser<'a> {
     source: &'a Source,
     at: usize,
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         matches!(self.peek(), Kind::Word(found) if **found == *word)
     }
 
-    /// Takes this mark if it is next.
+    /// Takes this punctuation if it is next.
     fn mark(&mut self, mark: &str) -> bool {
         let found = self.is_mark(mark);
         self.at += usize::from(found);
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         ScriptError { line: self.token().line, problem }
     }
 
-    /// What `read` reads, one level deeper.
+    /// The result of `read`, one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.bounded(self.depth)?;
         self.depth += 1;
@@ -123,13 +123,12 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Chains of operators are trees as deep as they are long.
+    /// Bounds a chain of operators, which is a tree as deep as the chain is long.
     fn bounded(&self, length: u32) -> Parsed<()> {
         if length >= MAX_DEPTH { Err(self.wrong(Problem::TooDeep)) } else { Ok(()) }
     }
 
-    /// Goes to where a statement seems to begin behind what was `read`, so that nothing is read
-    /// twice.
+    /// Skips to the next likely statement behind what was `read`, so that no token is read twice.
     fn pass_over(&mut self, read: usize) {
         loop {
             match self.peek() {

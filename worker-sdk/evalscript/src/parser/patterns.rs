@@ -1,4 +1,4 @@
-//! Where values go.
+//! Patterns: parameters and declarations.
 
 use super::{Parsed, Parser};
 use crate::syntax::{Expression, Pattern};

@@ -4,7 +4,7 @@ use super::{Parsed, Parser};
 use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, What};
 use crate::token::Kind;
 
-/// Words that begin a statement which is not understood.
+/// Words that begin a statement which this engine does not understand.
 const UNSUPPORTED: [&str; 9] = ["class", "switch", "try", "import", "export", "async", "with", "debugger", "yield"];
 
 impl Parser<'_> {
@@ -66,7 +66,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A statement that ends with a semicolon, or where one may be left out.
+    /// A statement that ends with a semicolon, which may be left out.
     fn simple(&mut self, read: impl FnOnce(&mut Self) -> Parsed<What>) -> Parsed<What> {
         let what = read(self)?;
         let ends = self.mark(";") || self.is_mark("}") || self.token().first;
@@ -79,7 +79,7 @@ impl Parser<'_> {
         if nothing { Ok(What::Return(None)) } else { self.expression().map(|value| What::Return(Some(value))) }
     }
 
-    /// Takes the word that declares, if one is next.
+    /// Takes the declaring word, if one is next.
     fn scoping(&mut self) -> Scoping {
         if self.word("var") {
             Scoping::Function
@@ -173,7 +173,7 @@ impl Parser<'_> {
         Ok(Some(What::ForEach(scoping, pattern, each, over, body)))
     }
 
-    /// A pattern without a value for `undefined`.
+    /// A pattern without a default value.
     fn binding(&mut self) -> Parsed<Pattern> {
         self.nested(Self::pattern)
     }

@@ -1,10 +1,10 @@
-//! Collections, and how Sentinel-1 is processed.
+//! Collections, and the processing of Sentinel-1.
 
 use super::wire::{Data, Processing};
 use crate::deployment::Location;
 use crate::{Correction, Error, ErrorKind, Fusion, Given, Parameters};
 
-/// Adds what the entries of `data` at `path` ask for.
+/// Adds what the entries of `data` at `path` require.
 pub(super) fn apply(
     parameters: Parameters,
     data: &[Data],
@@ -48,7 +48,7 @@ fn is_filtered(processing: &Processing) -> bool {
     kind.is_some_and(|kind| !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("NONE")))
 }
 
-/// Where a collection is not known to be local, it counts as remote.
+/// The data fusion of the entries. A collection that is not known to be local counts as remote.
 fn fusion(data: &[Data], path: &str, given: &Given, notes: &mut Vec<String>) -> Result<Option<Fusion>, Error> {
     if data.len() == 1 {
         return Ok(None);

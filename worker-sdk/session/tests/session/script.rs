@@ -5,7 +5,6 @@
 //! `<from>..<to>` if chance has a part. A `*` at its end leaves the rest open. In a request,
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
 //! stands for the id of ask 1, `$1~` for its first id.
-//! stands for the id of ask 1, `$1~` for the one that it had at first.
 
 use crate::network::elements;
 use rampmeter_protocol::labels::Labels;
