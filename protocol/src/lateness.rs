@@ -72,7 +72,7 @@ impl BaseDelay {
     /// that long. All calls are then late by the same time and keep their distances.
     pub fn start(&mut self, answer: Stamped, delay: Span, before: Option<OneWayDelay>) -> Result<Span, OneWayDelay> {
         let Some(way) = answer.one_way() else { return Ok(delay) };
-        match self.hear(answer) {
+        match self.observe(answer) {
             Some(late) if late.saturating_sub(delay) <= LATENESS => {
                 Ok(delay.saturating_sub(late.saturating_sub(STAMP)))
             }
@@ -85,10 +85,10 @@ impl BaseDelay {
     }
 
     /// Takes note of an answer, and returns how late it is if that is known.
-    pub fn hear(&mut self, answer: Stamped) -> Option<Span> {
+    pub fn observe(&mut self, answer: Stamped) -> Option<Span> {
         let way = answer.one_way()?;
-        self.turn(answer.epoch, answer.received);
-        let late = self.late(way, answer.received.since(answer.asked));
+        self.forget_old(answer.epoch, answer.received);
+        let late = self.lateness(way, answer.received.since(answer.asked));
         if late.is_some_and(|late| late <= LATENESS) {
             self.least = Some(self.least.map_or(way, |least| least.min(way)));
         }
@@ -96,7 +96,7 @@ impl BaseDelay {
     }
 
     /// Forgets delays of another leader and old ones.
-    fn turn(&mut self, epoch: u64, now: Time) {
+    fn forget_old(&mut self, epoch: u64, now: Time) {
         let age = now.since(self.since);
         if epoch != self.epoch || age > MEMORY + MEMORY {
             *self = BaseDelay { epoch, since: now, least: None, before: None };
@@ -106,7 +106,7 @@ impl BaseDelay {
     }
 
     /// The lateness, which is at most the whole round trip, whatever the base delay says.
-    fn late(&self, way: OneWayDelay, round_trip: Span) -> Option<Span> {
+    fn lateness(&self, way: OneWayDelay, round_trip: Span) -> Option<Span> {
         let base = self.least.into_iter().chain(self.before).min();
         match base {
             Some(base) => Some(way.beyond(base).min(round_trip)),
@@ -191,13 +191,13 @@ mod tests {
     fn another_leader_has_another_clock() {
         let answer = |received, at_ms, epoch| Stamped { asked: at(0), received: at(received), at_ms, epoch };
         let mut base = BaseDelay::default();
-        assert_eq!(base.hear(answer(1, Some(0), 1)), Some(Span::ZERO));
-        assert_eq!(base.hear(answer(1000, Some(7), 2)), None, "and nothing is known of it");
+        assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
+        assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "and nothing is known of it");
         assert_eq!(
             base.start(answer(1000, None, 2), Span::ZERO, None),
             Ok(Span::ZERO),
             "without a stamp it is believed"
         );
-        assert_eq!(base.hear(answer(1000, Some(u64::MAX), 3)), None);
+        assert_eq!(base.observe(answer(1000, Some(u64::MAX), 3)), None);
     }
 }

@@ -124,12 +124,12 @@ IN_CORE = [
 IN_JOBS = [
     ("the last job first", "store.rs", "self.jobs.get_first_raw_message_by_subject(&subject, 1)", "self.jobs.get_last_raw_message_by_subject(&subject)"),
     ("a job that has ended stays", "lane_run.rs", "        self.store().finish(job).await;\n", "        let _ = job;\n"),
-    ("attempts are not written down", "lane_run.rs", "        self.begin(Begun { job: job.sequence, attempts: number }).await?;\n        // Writing", "        // Writing"),
-    ("a dead letter is thrown away", "lane_run.rs", "        self.hold.during(self.store().bury(&self.lane, job.sequence, job.payload.clone(), headers)).await?;\n", "        drop(headers);\n"),
-    ("attempts have no end", "verdict.rs", "attempts >= self.max_attempts", "attempts > u32::MAX - 1"),
+    ("attempts are not written down", "lane_run.rs", "        self.note_attempt(LastAttempt { job: job.sequence, attempts: number }).await?;\n        // Writing", "        // Writing"),
+    ("a dead letter is thrown away", "lane_run.rs", "        self.hold.during(self.store().add_dead_letter(&self.lane, job.sequence, job.payload.clone(), headers)).await?;\n", "        drop(headers);\n"),
+    ("attempts have no end", "retry_policy.rs", "attempts >= self.max_attempts", "attempts > u32::MAX - 1"),
     ("a 429 ends the job", "lane_run.rs", "Ok(outcome) if outcome.is_throttled() => {", "Ok(outcome) if outcome.is_throttled() && number == 0 => {"),
     ("one job by two ids", "queue.rs", ".headers(headers.clone()).message_id(&id);", ".headers(headers.clone());\n        drop(&id);"),
-    ("who arrives at a closing lane is not seen", "worker.rs", "Some(_) => drop(store.pass(&lane, LaneLease::Go, sequence).await),", "Some(_) => store.forget(sequence).await,"),
+    ("who arrives at a closing lane is not seen", "worker.rs", "Some(_) => drop(store.put_lane_lease(&lane, LaneLease::Go, sequence).await),", "Some(_) => store.forget(sequence).await,"),
     ("a put back job comes at once", "lane_lease.rs", "Receipt::Sleep(Duration::from_millis(put_back.after_ms))", "Receipt::Sleep(Duration::from_millis(put_back.after_ms.min(1)))"),
 ]
 FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]

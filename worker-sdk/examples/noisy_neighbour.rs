@@ -1,8 +1,8 @@
 //! Three calls a second for each client, as a web service allows them. A noisy client asks for all
 //! that it can get. A quiet client beside it never waits.
 //!
-//! `cargo run -p rampmeter-worker-sdk --example noisy_neighbour -- web 5` shows it for five seconds, with the server's URL in
-//! `RAMPMETER_NATS`, and this resource:
+//! `cargo run -p rampmeter-worker-sdk --example noisy_neighbour -- web 5` shows it for five
+//! seconds. The server's URL is in `RAMPMETER_NATS`, and the scheduler has this resource:
 //!
 //! ```toml
 //! [[resource]]

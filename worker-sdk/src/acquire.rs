@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
-const PATIENCE_OF_ALLOW: Duration = Duration::from_secs(5);
+const TRY_ACQUIRE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
 ///
@@ -38,7 +38,7 @@ pub struct Acquire {
 impl Acquire {
     pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
         let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
-        let longest_wait = (mode == Mode::Allow).then_some(PATIENCE_OF_ALLOW);
+        let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_PATIENCE);
         Acquire { resource, request, longest_wait }
     }
 
@@ -111,7 +111,7 @@ impl Acquire {
         Acquire { longest_wait: Some(longest_wait), ..self }
     }
 
-    pub(crate) fn wanted(self) -> Result<RequestSpec, Error> {
+    pub(crate) fn into_spec(self) -> Result<RequestSpec, Error> {
         let deadline = self.resource.link().deadline(self.longest_wait);
         Ok(RequestSpec { resource: self.resource, request: self.request?, deadline })
     }
@@ -136,9 +136,9 @@ impl IntoFuture for Acquire {
 }
 
 async fn acquire(options: Acquire) -> Result<Permit, Error> {
-    let wanted = options.wanted()?;
-    let may_be_far = wanted.request.mode == Mode::Reserve;
-    let permit = RequestFuture::begin(wanted).await?;
+    let spec = options.into_spec()?;
+    let may_be_far = spec.request.mode == Mode::Reserve;
+    let permit = RequestFuture::begin(spec).await?;
     if may_be_far || permit.may_start() {
         return Ok(permit);
     }

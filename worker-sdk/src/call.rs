@@ -48,7 +48,7 @@ impl Call {
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
             let asked = Asked { cost: self.request.cost.clone(), labels: self.request.labels.clone() };
-            self.unsettled.mention(Settle::extension(id.clone(), asked));
+            self.unsettled.send(Settle::extension(id.clone(), asked));
         }
     }
 

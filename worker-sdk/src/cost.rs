@@ -51,7 +51,8 @@ impl Cost {
     /// The cost as messages contain it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is wrong.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is
+    /// wrong.
     pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }

@@ -53,11 +53,11 @@ impl Driver {
             // 2. Wait for one event.
             tokio::select! {
                 message = messages.recv() => match message {
-                    Some(message) => self.hear(message).await,
+                    Some(message) => self.handle(message).await,
                     None => break,
                 },
                 arrival = self.transport.next() => self.receive(&arrival),
-                () = sleep.as_mut(), if alarm.is_set() => alarm.rings(),
+                () = sleep.as_mut(), if alarm.is_set() => alarm.clear(),
             }
             // 3. Take all other events that are there: their messages travel together.
             self.catch_up(&mut messages).await;
@@ -73,15 +73,15 @@ impl Driver {
         }
         for _ in 0..MOST_AT_ONCE {
             let Ok(message) = messages.try_recv() else { break };
-            self.hear(message).await;
+            self.handle(message).await;
         }
     }
 
-    async fn hear(&mut self, message: Message) {
+    async fn handle(&mut self, message: Message) {
         match message {
             Message::Ask(pending) => self.ask(pending),
             Message::Cancel { ask, resource } => self.cancel(ask, resource),
-            Message::Tell(event) => self.session.handle(self.clock.now(), event),
+            Message::Event(event) => self.session.handle(self.clock.now(), event),
             Message::Open { name, freezes } => {
                 let resource = self.transport.open(&name).await;
                 self.session.set_unreachable(resource, self.policies.of(&name));
@@ -107,7 +107,7 @@ impl Driver {
         let now = self.clock.now();
         match arrival {
             Arrival::Answer { batch, payload } => self.session.handle(now, Event::Answered { batch: *batch, payload }),
-            Arrival::NobodyThere { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
+            Arrival::NoResponders { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
             Arrival::News { resource, payload } => {
                 self.session.handle(now, Event::News { resource: *resource, payload });
             }
@@ -151,7 +151,7 @@ impl Driver {
             Command::Unrenewed { id, code, message, .. } => {
                 count(&self.counters.unrenewed);
                 let code = code.as_str();
-                tracing::warn!(%id, code, %message, "a call in flight was not renewed: another may be in its place");
+                tracing::warn!(%id, code, %message, "the lease of a call in flight was not renewed; another call may be in its place");
             }
             Command::Complete { ask, result } => {
                 // A caller that stopped waiting has sent a cancellation, and the session gives the
@@ -191,7 +191,7 @@ impl Alarm {
         self.at.is_some()
     }
 
-    fn rings(&mut self) {
+    fn clear(&mut self) {
         self.at = None;
     }
 }

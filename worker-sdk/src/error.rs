@@ -129,8 +129,9 @@ impl Error {
                 let text = format!("{bound} requests of this client wait for permits, which is its bound (`max_asks`)");
                 Error::new(ErrorKind::TooManyAsks, text)
             }
-            Denial::TimedOut { waited, limited_by, heard } => {
-                let mut error = Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), heard));
+            Denial::TimedOut { waited, limited_by, answered } => {
+                let mut error =
+                    Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), answered));
                 error.0.limited_by = limited_by;
                 error
             }
@@ -155,8 +156,8 @@ impl Error {
     }
 }
 
-fn late(resource: &Name, waited: Span, limited_by: Option<&str>, heard: bool) -> String {
-    match (heard, limited_by) {
+fn late(resource: &Name, waited: Span, limited_by: Option<&str>, answered: bool) -> String {
+    match (answered, limited_by) {
         (false, _) => format!("no scheduler of {resource} answered within {waited}; is one running?"),
         (true, None) => format!("no permit of {resource} within {waited}"),
         (true, Some(limit)) => format!("no permit of {resource} within {waited}: held by limit {limit}"),
@@ -205,8 +206,11 @@ mod tests {
     #[test]
     fn errors_say_what_would_be_right() {
         let waited = Span::from_secs(2);
-        let timed_out =
-            |heard, limited_by: Option<&str>| Denial::TimedOut { waited, limited_by: limited_by.map(Box::from), heard };
+        let timed_out = |answered, limited_by: Option<&str>| Denial::TimedOut {
+            waited,
+            limited_by: limited_by.map(Box::from),
+            answered,
+        };
         let refused = Denial::Refused {
             code: Code::NeverFits,
             message: "at most 300".into(),

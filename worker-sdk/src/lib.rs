@@ -38,8 +38,9 @@
 //! one. An [`Unreachable`](policy::Unreachable) policy can replace this behaviour. Dropping a
 //! request cancels it. All decisions of the client are in [`rampmeter_worker_session`].
 //!
-//! If other code makes the calls or serves the requests, middleware asks for the permits. The feature
-//! `tower` has layers for servers and clients, `reqwest-middleware` a middleware for reqwest.
+//! If other code makes the calls or serves the requests, middleware asks for the permits. The
+//! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
+//! reqwest.
 //!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.

@@ -24,7 +24,7 @@ pub(crate) enum Message {
     /// The caller of this request no longer waits.
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Another event for the session.
-    Tell(Event<'static>),
+    Event(Event<'static>),
     /// The session ends. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
 }

@@ -57,7 +57,7 @@ impl Permit {
     /// # Errors
     /// If a new permit was needed, the errors of requesting one.
     pub async fn ready(mut self) -> Result<Permit, Error> {
-        while !self.starts().await {
+        while !self.wait_for_start().await {
             self = self.renewed().await?;
         }
         Ok(self)
@@ -128,7 +128,7 @@ impl Permit {
 
     /// Waits for the start, and returns whether the permit is still valid then. It checks that
     /// last, because a process that was stalled wakes up long after the start.
-    async fn starts(&self) -> bool {
+    async fn wait_for_start(&self) -> bool {
         if !self.delay().is_zero() {
             let start = self.unsettled.resource.link().clock.instant(self.grant.start);
             tokio::select! {
@@ -223,13 +223,13 @@ mod tests {
             let mut given_back = false;
             while let Some(message) = messages.recv().await {
                 match message {
-                    Message::Tell(Event::Settled { settle, .. }) => given_back = !settle.used,
+                    Message::Event(Event::Settled { settle, .. }) => given_back = !settle.used,
                     Message::Ask(pending) => {
                         assert!(given_back, "the old permit goes back first");
                         assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
                         pending.answer.send(Err(Denial::Closed)).unwrap();
                     }
-                    Message::Open { .. } | Message::Cancel { .. } | Message::Tell(_) | Message::Close { .. } => {
+                    Message::Open { .. } | Message::Cancel { .. } | Message::Event(_) | Message::Close { .. } => {
                         panic!("not said here: {message:?}")
                     }
                 }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hears_how_a_local_permit_ended() {
+    fn the_end_of_a_local_permit_is_not_reported() {
         let Stage { permit, mut messages, .. } = stage(None, 0, None);
         assert!(permit.is_local() && permit.id().is_empty());
         let call = permit.begin();

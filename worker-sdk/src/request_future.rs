@@ -20,7 +20,7 @@ pub(crate) struct RequestSpec {
 impl RequestSpec {
     /// Waits for a permit and its start. Nothing is awaited between the last check of the permit
     /// and the call.
-    pub(crate) async fn begun(self) -> Result<Call, Error> {
+    pub(crate) async fn begin_call(self) -> Result<Call, Error> {
         Ok(RequestFuture::begin(self).await?.ready().await?.begin())
     }
 }

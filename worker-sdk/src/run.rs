@@ -30,13 +30,13 @@ impl Acquire {
         Fut: Future<Output = Result<R, E>>,
         R: Reply,
     {
-        let RequestSpec { resource, mut request, deadline } = self.wanted()?;
+        let RequestSpec { resource, mut request, deadline } = self.into_spec()?;
         loop {
-            let begun = RequestSpec { resource: resource.clone(), request, deadline }.begun().await?;
+            let in_flight = RequestSpec { resource: resource.clone(), request, deadline }.begin_call().await?;
             let reply = call().await.map_err(RunError::Call)?;
             let outcome = reply.outcome();
             let throttled = outcome.is_throttled();
-            request = begun.end(outcome);
+            request = in_flight.end(outcome);
             if !throttled {
                 return Ok(reply);
             }

@@ -34,7 +34,7 @@ struct Targets {
 /// A message that was received.
 pub(crate) enum Arrival {
     Answer { batch: BatchNumber, payload: Bytes },
-    NobodyThere { batch: BatchNumber },
+    NoResponders { batch: BatchNumber },
     News { resource: ResourceNumber, payload: Bytes },
 }
 
@@ -121,7 +121,7 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
 fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
     match reply {
         InboxReply::Answer(payload) => Arrival::Answer { batch, payload },
-        InboxReply::NobodyThere => Arrival::NobodyThere { batch },
+        InboxReply::NoResponders => Arrival::NoResponders { batch },
     }
 }
 
@@ -140,8 +140,8 @@ pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Messa
 
 fn message(event: &async_nats::Event) -> Option<Message> {
     match event {
-        async_nats::Event::Connected => Some(Message::Tell(Event::Connected)),
-        async_nats::Event::Disconnected => Some(Message::Tell(Event::Disconnected)),
+        async_nats::Event::Connected => Some(Message::Event(Event::Connected)),
+        async_nats::Event::Disconnected => Some(Message::Event(Event::Disconnected)),
         async_nats::Event::Closed => Some(Message::Close { done: None }),
         async_nats::Event::LameDuckMode
         | async_nats::Event::Draining

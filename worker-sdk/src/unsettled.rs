@@ -26,20 +26,20 @@ impl Unsettled {
 
     /// Settles with the details that `write` adds.
     pub(crate) fn settle(mut self, write: impl FnOnce(&mut Settle<'static>)) {
-        self.tell(write);
+        self.send_settle(write);
     }
 
     /// Sends a settle that does not end the permit.
-    pub(crate) fn mention(&self, settle: Settle<'static>) {
+    pub(crate) fn send(&self, settle: Settle<'static>) {
         let event = Event::Settled { resource: self.resource.number(), settle };
-        self.resource.link().send(Message::Tell(event));
+        self.resource.link().send(Message::Event(event));
     }
 
-    fn tell(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
+    fn send_settle(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
         let Some(id) = self.id.take() else { return };
         let mut settle = Settle { used: self.used, ..Settle::used(id) };
         write(&mut settle);
-        self.mention(settle);
+        self.send(settle);
         if !self.used {
             count(&self.resource.link().counters.returned);
         }
@@ -48,6 +48,6 @@ impl Unsettled {
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        self.tell(|_| ());
+        self.send_settle(|_| ());
     }
 }

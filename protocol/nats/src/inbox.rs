@@ -25,7 +25,7 @@ pub enum InboxReply {
     /// The reply's payload.
     Answer(Bytes),
     /// The NATS server reports that no subscriber exists.
-    NobodyThere,
+    NoResponders,
 }
 
 impl Inbox {
@@ -72,7 +72,7 @@ impl InboxAddress {
 
 fn reply(message: Message) -> InboxReply {
     match message.status {
-        Some(StatusCode::NO_RESPONDERS) => InboxReply::NobodyThere,
+        Some(StatusCode::NO_RESPONDERS) => InboxReply::NoResponders,
         Some(_) | None => InboxReply::Answer(message.payload),
     }
 }

@@ -48,7 +48,7 @@ impl Servers {
     /// The addresses without user, password and token. The client logs them when it connects.
     #[must_use]
     pub fn addresses(&self) -> Vec<ServerAddr> {
-        self.addresses.iter().cloned().map(bare).collect()
+        self.addresses.iter().cloned().map(without_login).collect()
     }
 
     /// The same options with the user or the token of the first address that names one. It counts
@@ -101,7 +101,7 @@ impl fmt::Display for Servers {
 }
 
 /// The same server without user, password and token.
-fn bare(address: ServerAddr) -> ServerAddr {
+fn without_login(address: ServerAddr) -> ServerAddr {
     let mut url = address.into_inner();
     // The calls fail for a URL without a host, which has neither user nor password.
     url.set_username("").and_then(|()| url.set_password(None)).ok();
@@ -113,28 +113,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_servers_and_who_to_be() {
+    fn a_url_names_servers_and_a_login() {
         #[rustfmt::skip]
         let table = [
-            // url                                          shown                               who
-            ("nats://a:4222",                               "nats://a:4222",                    "nobody"),
-            ("a",                                           "nats://a",                         "nobody"),
+            // url                                          shown
+            // login
+            ("nats://a:4222",                               "nats://a:4222",                    "none"),
+            ("a",                                           "nats://a",                         "none"),
             ("nats://u:p@a:4222",                           "nats://a:4222",                    "u with p"),
-            ("nats://u:@a:4222",                            "nats://a:4222",                    "who knows u"),
+            ("nats://u:@a:4222",                            "nats://a:4222",                    "token u"),
             ("tls://u:p@a:1,tls://b:2, tls://c:3",          "tls://a:1,tls://b:2,tls://c:3",    "u with p"),
             ("nats://a:1,nats://u:p@b:2",                   "nats://a:1,nats://b:2",            "u with p"),
             ("nats://u:%40%2f|@[::1]:4222",                 "nats://[::1]:4222",                "u with @/|"),
-            ("nats://t%40@a:1,nats://u:p@b:2",              "nats://a:1,nats://b:2",            "who knows t@"),
+            ("nats://t%40@a:1,nats://u:p@b:2",              "nats://a:1,nats://b:2",            "token t@"),
         ];
-        for (url, shown, who) in table {
+        for (url, shown, login) in table {
             let servers: Servers = url.parse().unwrap();
             assert_eq!(servers.to_string(), shown);
             let found = match servers.login().unwrap() {
-                None => "nobody".to_owned(),
+                None => "none".to_owned(),
                 Some(Login::User(user, password)) => format!("{user} with {password}"),
-                Some(Login::Token(token)) => format!("who knows {token}"),
+                Some(Login::Token(token)) => format!("token {token}"),
             };
-            assert_eq!(found, who, "{url}");
+            assert_eq!(found, login, "{url}");
         }
     }
 

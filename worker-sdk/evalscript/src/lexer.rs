@@ -7,7 +7,7 @@ use crate::token::{Kind, Source, Token};
 use std::rc::Rc;
 
 /// All punctuation, longer ones before their prefixes.
-const MARKS: [&str; 59] = [
+const PUNCTUATORS: [&str; 59] = [
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=", ">=", "&&",
     "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**", "{", "}", "(", ")",
     "[", "]", ";", ",", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "!", "~", "?", ":", ".", "=", "@", "#",
@@ -42,12 +42,17 @@ impl Lexer<'_> {
             let line = self.line;
             let kind = self.kind(tokens.last())?;
             match &kind {
-                Kind::Mark("{") => braces += 1,
-                Kind::Mark("}") if inside && braces == 0 => break,
-                Kind::Mark("}") => braces = braces.saturating_sub(1),
+                Kind::Punctuator("{") => braces += 1,
+                Kind::Punctuator("}") if inside && braces == 0 => break,
+                Kind::Punctuator("}") => braces = braces.saturating_sub(1),
                 Kind::End if inside => return Err(self.wrong("a template does not end")),
                 Kind::End => break,
-                Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::Mark(_) => {}
+                Kind::Word(_)
+                | Kind::Number(_)
+                | Kind::Text(_)
+                | Kind::Template(..)
+                | Kind::Regex
+                | Kind::Punctuator(_) => {}
             }
             tokens.push(Token { kind, line, first });
         }
@@ -90,9 +95,9 @@ impl Lexer<'_> {
             '"' | '\'' => self.text(next),
             '`' => self.template(),
             '/' if begins_expression(before) => self.regex(),
-            _ if is_word(next) && !next.is_ascii_digit() => Ok(self.word()),
+            _ if is_word(next) && !next.is_ascii_digit() => Ok(self.take_word()),
             _ if next.is_ascii_digit() || self.begins_fraction() => self.number(),
-            _ => self.mark(),
+            _ => self.punctuator(),
         }
     }
 
@@ -101,7 +106,7 @@ impl Lexer<'_> {
         next.next() == Some('.') && next.next().is_some_and(|digit| digit.is_ascii_digit())
     }
 
-    fn word(&mut self) -> Kind {
+    fn take_word(&mut self) -> Kind {
         let end = self.rest.find(|c: char| !is_word(c)).unwrap_or(self.rest.len());
         let word = Rc::from(&self.rest[..end]);
         self.advance(end);
@@ -115,11 +120,11 @@ impl Lexer<'_> {
         Ok(Kind::Number(parsed))
     }
 
-    fn mark(&mut self) -> Fallible<Kind> {
-        let mark = MARKS.iter().find(|mark| self.rest.starts_with(**mark));
-        let mark = mark.ok_or_else(|| self.wrong("a character has no meaning here"))?;
-        self.advance(mark.len());
-        Ok(Kind::Mark(mark))
+    fn punctuator(&mut self) -> Fallible<Kind> {
+        let punctuator = PUNCTUATORS.iter().find(|punctuator| self.rest.starts_with(**punctuator));
+        let punctuator = punctuator.ok_or_else(|| self.wrong("a character has no meaning here"))?;
+        self.advance(punctuator.len());
+        Ok(Kind::Punctuator(punctuator))
     }
 
     fn text(&mut self, quote: char) -> Fallible<Kind> {
@@ -204,7 +209,7 @@ impl Lexer<'_> {
                 ']' => class = false,
                 '/' if !class => {
                     self.advance(index + 1);
-                    self.word();
+                    self.take_word();
                     return Ok(Kind::Regex);
                 }
                 _ => {}
@@ -222,7 +227,7 @@ fn is_word(c: char) -> bool {
 fn begins_expression(before: Option<&Token>) -> bool {
     match before.map(|token| &token.kind) {
         None | Some(Kind::End) => true,
-        Some(Kind::Mark(mark)) => !matches!(*mark, ")" | "]" | "}" | "++" | "--"),
+        Some(Kind::Punctuator(punctuator)) => !matches!(*punctuator, ")" | "]" | "}" | "++" | "--"),
         Some(Kind::Word(word)) => BEFORE_EXPRESSION.contains(&&**word),
         Some(Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex) => false,
     }

@@ -23,11 +23,11 @@
 //! script ends in the same way everywhere. Nothing keeps running. An evaluation takes a fraction of
 //! a second and a stack of half a megabyte.
 //!
-//! **What it understands** is the language of a typical `setup()`: functions and closures, arrays,
-//! objects, strings and numbers with their usual methods, destructuring, spread, templates,
-//! conditions and loops. A function that is not called needs only balanced brackets, so
-//! `evaluatePixel` may use anything. Top-level statements that this engine does not understand are
-//! skipped, such as a visualizer made with `new`. The names that they declare stay undefined.
+//! **What it understands** is the language of a typical `setup()`: functions, closures, conditions
+//! and loops. Arrays, objects, strings and numbers have their usual methods. There is
+//! destructuring, spread and templates. A function that is not called needs only balanced brackets,
+//! so `evaluatePixel` may use anything. Top-level statements that this engine does not understand
+//! are skipped, such as a visualizer made with `new`. The names that they declare stay undefined.
 //!
 //! **What it does not understand**: classes, regular expressions, generators, promises, `switch`,
 //! `try`, labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its
@@ -53,7 +53,7 @@ use machine::Machine;
 /// The result of the script's `setup()`.
 ///
 /// # Errors
-/// If there is no `setup()`, if the script throws or exceeds a bound, or if `setup()` needs
+/// If there is no `setup()`, or if the script throws or exceeds a bound. If `setup()` needs
 /// something that this engine does not understand.
 ///
 /// ```

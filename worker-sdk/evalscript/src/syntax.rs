@@ -71,12 +71,12 @@ pub(crate) struct Function {
     pub(crate) name: Rc<str>,
     pub(crate) parameters: Parameters,
     pub(crate) body: Body,
-    pub(crate) insides: OnceCell<Insides>,
+    pub(crate) parsed: OnceCell<ParsedFunction>,
 }
 
 /// The parsed parameters and body of a function.
 #[derive(Debug)]
-pub(crate) struct Insides {
+pub(crate) struct ParsedFunction {
     pub(crate) parameters: Pattern,
     /// None for a function that is one expression.
     pub(crate) statements: Vec<Statement>,
@@ -115,12 +115,12 @@ pub(crate) enum Pattern {
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) line: u32,
-    pub(crate) what: What,
+    pub(crate) kind: StatementKind,
 }
 
-/// What a statement does.
+/// The kind of a statement, with its parts.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum StatementKind {
     Expression(Expression),
     Declare(Scoping, Vec<(Pattern, Option<Expression>)>),
     Function(Rc<Function>),

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Template(Vec<Rc<str>>, Vec<Source>),
     /// A regular expression. Only functions that are not called may contain one.
     Regex,
-    Mark(&'static str),
+    Punctuator(&'static str),
     End,
 }
 
@@ -51,13 +51,15 @@ impl Source {
         let mut partners = vec![0; tokens.len()];
         let mut open: Vec<(usize, &'static str)> = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
-            let Kind::Mark(mark) = token.kind else { continue };
-            if let Some(close) = closing(mark) {
+            let Kind::Punctuator(punctuator) = token.kind else { continue };
+            if let Some(close) = closing(punctuator) {
                 open.push((index, close));
-            } else if matches!(mark, ")" | "]" | "}") {
+            } else if matches!(punctuator, ")" | "]" | "}") {
                 match open.pop() {
-                    Some((opening, close)) if close == mark => partners[opening] = index,
-                    Some(_) | None => return Err((token.line, Problem::Syntax(format!("`{mark}` closes nothing")))),
+                    Some((opening, close)) if close == punctuator => partners[opening] = index,
+                    Some(_) | None => {
+                        return Err((token.line, Problem::Syntax(format!("`{punctuator}` closes nothing"))));
+                    }
                 }
             }
         }
@@ -73,8 +75,8 @@ impl Source {
     }
 }
 
-fn closing(mark: &str) -> Option<&'static str> {
-    match mark {
+fn closing(punctuator: &str) -> Option<&'static str> {
+    match punctuator {
         "(" => Some(")"),
         "[" => Some("]"),
         "{" => Some("}"),

@@ -10,14 +10,14 @@ fn refusal(script: &str) -> ScriptError {
 }
 
 #[test]
-fn the_line_and_the_reason_are_told() {
+fn errors_name_the_line_and_the_reason() {
     #[rustfmt::skip]
     let table = [
         ("",                                                            "line 1: there is no function `setup`"),
         ("let x = 1;",                                                  "there is no function `setup`"),
         ("const setup = 5",                                             "number is not a function"),
         ("\nfunction setup() {\n  return nowhere;\n}",                  "line 3: `nowhere` is not defined"),
-        ("\nlet v = new Visualizer();\nfunction setup() { return v }",  "line 3: `v` is not defined (passed over: line 2: `new Visualizer` is not understood here)"),
+        ("\nlet v = new Visualizer();\nfunction setup() { return v }",  "line 3: `v` is not defined (skipped: line 2: `new Visualizer` is not understood here)"),
         ("function setup() {\n\n return /re/.source }",                 "line 3: a regular expression is not understood here"),
         ("function setup() { return this.x }",                          "`this` is not understood here"),
         ("function setup() { return 1 | 2 }",                           "`|` is not understood here"),
@@ -111,7 +111,7 @@ fn bombs_at_the_top_end() {
 
 /// A statement that is not understood is read once, however long it is.
 #[test]
-fn long_statements_that_are_passed_over_end() {
+fn long_skipped_statements_end() {
     for line in ["a,\n", "a = [1],\n", "let a = 1,\nb = 2,\n", "if (1)\n", "x ? \n", "`${1}`\n%"] {
         let script = format!("{} % function setup() {{ return 1 }}", line.repeat(MAX_SOURCE / line.len() - 20));
         assert!(matches!(refusal(&script).problem, Problem::NoSetup | Problem::TooManySteps), "{line}");

@@ -113,7 +113,7 @@ fn large_tables_are_built() {
 
 /// Code that `setup()` does not need may be anything with balanced brackets.
 #[test]
-fn what_is_not_needed_is_passed_over() {
+fn unneeded_statements_are_skipped() {
     let script = r#"//VERSION=3
         const visualizer = new ColorGradientVisualizer([[0, 0xff], [1, 0x00]]);
         class Tree { constructor(depth) { this.depth = depth; } }

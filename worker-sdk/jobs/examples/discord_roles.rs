@@ -4,7 +4,8 @@
 //! The example needs a scheduler of a resource `discord` with a limit of 10 in 10 s and `key =
 //! ["guild"]`. The URL of its NATS is in `RAMPMETER_NATS`:
 //!
-//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in seconds]`
+//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in
+//! seconds]`
 //!
 //! Upstreams on 127.0.0.1 imitate the servers, and answer 429 to a call that exceeds the limit.
 

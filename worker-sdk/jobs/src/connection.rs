@@ -40,7 +40,7 @@ impl Connection {
     /// Acknowledges a message in the way of `kind`, and returns whether the server confirmed that.
     pub(crate) async fn acknowledge(&self, reply: &str, kind: jetstream::AckKind) -> bool {
         let request = async_nats::Request::new().payload(kind.into()).timeout(Some(ANSWER));
-        let heard = self.client.send_request(reply.to_owned(), request).await;
-        heard.inspect_err(|error| tracing::debug!(%error, "JetStream did not confirm")).is_ok()
+        let confirmed = self.client.send_request(reply.to_owned(), request).await;
+        confirmed.inspect_err(|error| tracing::debug!(%error, "JetStream did not confirm")).is_ok()
     }
 }

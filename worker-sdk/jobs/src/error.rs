@@ -39,7 +39,7 @@ impl QueueError {
     }
 
     pub(crate) fn missing(queue: &str) -> Self {
-        let message = format!("there is no queue `{queue}`: whoever opens it to publish or to work makes it");
+        let message = format!("there is no queue `{queue}`; a producer or a worker creates it by opening it");
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 

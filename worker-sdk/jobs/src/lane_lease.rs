@@ -59,14 +59,14 @@ impl LaneLease {
 
 /// The attempt that began last in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Begun {
+pub(crate) struct LastAttempt {
     /// The job.
     pub(crate) job: u64,
     /// How many attempts at the job have begun.
     pub(crate) attempts: u32,
 }
 
-impl Begun {
+impl LastAttempt {
     /// How many attempts at `job` have begun.
     pub(crate) fn attempts_at(self, job: u64) -> u32 {
         if self.job == job { self.attempts } else { 0 }
@@ -90,12 +90,12 @@ mod tests {
             assert_eq!(serde_json::to_string(&lane_lease).unwrap(), json);
             assert_eq!(serde_json::from_str::<LaneLease>(json).unwrap(), lane_lease);
         }
-        let begun = Begun { job: 7, attempts: 2 };
+        let begun = LastAttempt { job: 7, attempts: 2 };
         assert_eq!(serde_json::to_string(&begun).unwrap(), r#"{"job":7,"attempts":2}"#);
     }
 
     #[test]
-    fn a_baton_for_later_sleeps_once() {
+    fn a_lane_lease_for_later_sleeps_once() {
         let LaneLease::Later(put_back) = LATER else { unreachable!() };
         assert_eq!(LATER.receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
         assert_eq!(LATER.receipt(2), Receipt::Work(Some(put_back)));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn attempts_at_another_job_do_not_count() {
-        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(7), 2);
-        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(8), 0);
+        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(7), 2);
+        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(8), 0);
     }
 }

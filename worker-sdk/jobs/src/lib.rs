@@ -49,9 +49,9 @@
 //! A queue is two streams: one of jobs and dead letters, and one with a message for each lane. A
 //! lane is the jobs of one class and group.
 //!
-//! * A lane with jobs has a lane lease, one message that a consumer hands to one worker at a time,
-//!   and again if that worker dies. Its holder runs the lane's first job: permit, run, delete,
-//!   next. Order therefore needs neither a consumer for each group nor an elected worker.
+//! * A lane with jobs has a lane lease. This is one message that a consumer hands to one worker at
+//!   a time, and again if that worker dies. Its holder runs the lane's first job: permit, run,
+//!   delete, next. Order therefore needs neither a consumer for each group nor an elected worker.
 //! * A publisher sends one message. A second consumer tells a worker of each arrival. The worker
 //!   acknowledges the arrival once its lane has a lane lease.
 //! * A lane lease goes away in two steps. The holder finds the lane empty and writes a closing
@@ -64,7 +64,7 @@
 //! * A permit is asked for in mode `wait` with a short bound. If the scheduler says that it is due
 //!   later, the lane lease goes back with that delay (NAK). Nothing is reserved, and a deleted job
 //!   leaves nothing. The age is kept, and so the job keeps its place. The bound doubles each time,
-//!   so that the job holds the queue in the end if others were always quicker.
+//!   so that the job keeps its place in the end if other requests were always faster.
 //! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
 //!   noted after its lane lease was handed out.
 
@@ -73,19 +73,19 @@ mod attempt;
 mod connection;
 mod error;
 mod failure;
-mod hold;
+mod held_lease;
 mod job;
 mod lane;
 mod lane_lease;
 mod lane_run;
-mod persistence;
 mod pull;
 mod queue;
 mod queue_builder;
+mod retry;
+mod retry_policy;
 mod shared;
 mod status;
 mod store;
-mod verdict;
 mod worker;
 
 pub use attempt::Attempt;

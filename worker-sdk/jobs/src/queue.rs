@@ -1,8 +1,8 @@
 //! A queue of jobs.
 
 use crate::job::Written;
-use crate::lane::Kept;
-use crate::persistence::insist;
+use crate::lane::LaneMessage;
+use crate::retry::retry_for_a_while;
 use crate::status::{DeadLetter, GroupStatus};
 use crate::store::{Store, unique};
 use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
@@ -66,9 +66,9 @@ impl Queue {
     /// minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let Written { lane, id, headers, payload } = job.written()?;
-        let (subject, id) = (self.store.subjects.of(Kept::Job, &lane), id.unwrap_or_else(unique));
+        let (subject, id) = (self.store.subjects.of(LaneMessage::Job, &lane), id.unwrap_or_else(unique));
         let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
-        let published = insist(|| self.store.publish(&subject, message())).await;
+        let published = retry_for_a_while(|| self.store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
         Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
     }

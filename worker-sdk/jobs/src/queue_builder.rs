@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::lane::Subjects;
-use crate::persistence::insist;
+use crate::retry::retry_for_a_while;
 use crate::store::Store;
 use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
@@ -79,7 +79,7 @@ impl QueueBuilder {
     /// If a name is invalid, if no server answers at `url`, or if the server or JetStream refuses.
     pub async fn open(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
-            let made = insist(|| jetstream.get_or_create_stream(&config)).await;
+            let made = retry_for_a_while(|| jetstream.get_or_create_stream(&config)).await;
             made.map_err(|error| QueueError::store("making a stream", error))
         })
         .await

@@ -1,8 +1,8 @@
 //! The state of a queue, read from its streams.
 
 use crate::QueueError;
-use crate::lane::{Kept, Lane};
-use crate::lane_lease::Begun;
+use crate::lane::{Lane, LaneMessage};
+use crate::lane_lease::LastAttempt;
 use crate::store::{Placed, Store};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -65,10 +65,10 @@ pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u3
 
 pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
     let mut groups: BTreeMap<Lane, GroupStatus> = BTreeMap::new();
-    for (lane, count) in store.counts(Kept::Dead).await? {
+    for (lane, count) in store.counts(LaneMessage::Dead).await? {
         group(&mut groups, lane).dead = count;
     }
-    for (lane, count) in store.counts(Kept::Job).await? {
+    for (lane, count) in store.counts(LaneMessage::Job).await? {
         let running = usize::from(is_running(store, &lane).await);
         let group = group(&mut groups, lane);
         (group.delayed, group.running) = (count.saturating_sub(running), running);
@@ -85,7 +85,9 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
 /// Whether the lane's job runs: an attempt at it began after the lane lease was handed out, and the
 /// job is still there.
 async fn is_running(store: &Store, lane: &Lane) -> bool {
-    let Some(Placed { sequence: begun_at, value: Begun { job, .. } }) = store.begun(lane).await else { return false };
+    let Some(Placed { sequence: begun_at, value: LastAttempt { job, .. } }) = store.last_attempt(lane).await else {
+        return false;
+    };
     let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);
     passed_before && store.has_job(job).await
 }
@@ -93,7 +95,7 @@ async fn is_running(store: &Store, lane: &Lane) -> bool {
 pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
     let (mut letters, mut next) = (Vec::new(), 1);
     while letters.len() < most {
-        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(Kept::Dead), next).await;
+        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(LaneMessage::Dead), next).await;
         let message = match found {
             Ok(message) => message,
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
@@ -106,7 +108,7 @@ pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadL
 }
 
 fn letter(store: &Store, message: &StreamMessage) -> Option<DeadLetter> {
-    let Lane { class, group } = store.subjects.lane(Kept::Dead, &message.subject)?;
+    let Lane { class, group } = store.subjects.lane(LaneMessage::Dead, &message.subject)?;
     let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
     Some(DeadLetter {
         sequence: message.sequence,

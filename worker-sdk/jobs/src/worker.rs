@@ -1,13 +1,13 @@
 //! Workers run jobs.
 
-use crate::hold::Hold;
-use crate::lane::{Kept, Subjects, class_name, class_token};
+use crate::held_lease::HeldLease;
+use crate::lane::{LaneMessage, Subjects, class_name, class_token};
 use crate::lane_lease::{LaneLease, Receipt};
 use crate::lane_run::LaneRun;
-use crate::persistence::insist;
+use crate::retry::retry_for_a_while;
+use crate::retry_policy::RetryPolicy;
 use crate::shared::{Handler, Shared};
 use crate::store::Store;
-use crate::verdict::RetryPolicy;
 use crate::{Attempt, Failure, Queue, QueueError, arrivals, pull};
 use async_nats::Message;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
@@ -123,7 +123,7 @@ impl WorkerBuilder {
         let arriving = arrivals_of(&store).await?;
         let mut consumers = Vec::new();
         for class in &classes {
-            consumers.push(batons_of(&store, class.as_ref(), self.queue.lease()).await?);
+            consumers.push(lane_leases_of(&store, class.as_ref(), self.queue.lease()).await?);
         }
         let handler: Handler = Box::new(move |attempt| {
             let run = handler(attempt);
@@ -146,7 +146,7 @@ impl WorkerBuilder {
             }
         }
         let mut arrivals = JoinSet::new();
-        arrivals.spawn(arrivals::attend(store, arriving));
+        arrivals.spawn(arrivals::handle_arrivals(store, arriving));
         Ok(Worker { stopping, stop, slots, arrivals })
     }
 }
@@ -180,7 +180,7 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Rece
 /// Acts on a lane lease. The next holder repairs what fails.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
-    let Some(lane) = store.subjects.lane(Kept::LaneLease, &message.subject) else { return };
+    let Some(lane) = store.subjects.lane(LaneMessage::LaneLease, &message.subject) else { return };
     let Some(reply) = message.reply.as_ref().map(ToString::to_string) else { return };
     let Ok(lane_lease) = serde_json::from_slice::<LaneLease>(&message.payload) else {
         tracing::error!(subject = %message.subject, "a lane lease of another version; it is left to workers that know it");
@@ -194,11 +194,11 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
             connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
         }
         Receipt::Look => match store.first_job(&lane).await {
-            Some(_) => drop(store.pass(&lane, LaneLease::Go, sequence).await),
+            Some(_) => drop(store.put_lane_lease(&lane, LaneLease::Go, sequence).await),
             None => store.forget(sequence).await,
         },
         Receipt::Work(known) => {
-            let Some(hold) = Hold::take(connection.clone(), reply, lease).await else { return };
+            let Some(hold) = HeldLease::take(connection.clone(), reply, lease).await else { return };
             if let Ok(lane_run) = LaneRun::start(shared, lane, sequence, hold, known).await {
                 lane_run.run().await.ok();
             }
@@ -207,12 +207,12 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
 }
 
 async fn arrivals_of(store: &Store) -> Result<PullConsumer, QueueError> {
-    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(Kept::Job), ARRIVAL_LEASE).await
+    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(LaneMessage::Job), ARRIVAL_LEASE).await
 }
 
-async fn batons_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
+async fn lane_leases_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
     let name = format!("batons-{}", class_token(class));
-    durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::LaneLease, class), lease).await
+    durable(&store.lanes, name, Subjects::of_class(&store.subjects, LaneMessage::LaneLease, class), lease).await
 }
 
 /// The consumer of this name, which the first worker creates.
@@ -231,6 +231,6 @@ async fn durable(
         max_ack_pending: -1,
         ..consumer::Config::default()
     };
-    let made = insist(|| stream.get_or_create_consumer(&name, config.clone())).await;
+    let made = retry_for_a_while(|| stream.get_or_create_consumer(&name, config.clone())).await;
     made.map_err(|error| QueueError::store("making a consumer", error))
 }

@@ -77,7 +77,7 @@ fn without_its_evalscript_a_body_costs_what_is_given() {
 }
 
 #[test]
-fn where_a_collection_is_depends_on_who_is_asked() {
+fn the_place_of_a_collection_depends_on_the_deployment() {
     let mut body = body("fusion");
     let asked = |host: &str| Given::default().deployment(host.parse().unwrap());
     check(Api::Process, &body, &asked("https://services-uswest2.sentinel-hub.com/api/v1/process"), "5", "fusion 5");

@@ -40,7 +40,7 @@ fn script(body: &str) -> Value {
 }
 
 #[test]
-fn the_place_and_the_remedy_are_told() {
+fn errors_name_the_place_and_the_remedy() {
     use Api::{Batch, Process, Statistical};
     #[rustfmt::skip]
     let table = [
@@ -96,7 +96,7 @@ fn the_place_and_the_remedy_are_told() {
 }
 
 #[test]
-fn what_is_no_body_is_told() {
+fn payloads_that_are_no_body_are_refused() {
     for (text, part) in [
         ("", "EOF"),
         ("{", "EOF"),
@@ -119,7 +119,7 @@ fn what_is_no_body_is_told() {
 }
 
 #[test]
-fn what_costs_too_much_is_told() {
+fn requests_that_cost_too_much_are_refused() {
     let mut body = body(Api::Process);
     body["output"]["width"] = json!(1_000_000);
     body["output"]["height"] = json!(1_000_000);

@@ -51,15 +51,15 @@ impl Session {
     /// and the session asks again.
     pub(super) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if !payload.trim_ascii_start().starts_with(b"[") {
-            return serde_json::from_slice(payload).map_or((), |answer| self.take(now, batch, answer));
+            return serde_json::from_slice(payload).map_or((), |answer| self.handle_answer(now, batch, answer));
         }
         let answers: Vec<Answer<'_>> = serde_json::from_slice(payload).unwrap_or_default();
         for answer in answers {
-            self.take(now, batch, answer);
+            self.handle_answer(now, batch, answer);
         }
     }
 
-    fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
+    fn handle_answer(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
             Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch } => {
                 let stamp = Stamp { batch, at_ms, epoch };
@@ -91,7 +91,7 @@ impl Session {
         if let Some(resource) = self.cancelled.get(number) {
             self.is_current(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
-            self.lane(resource).settle(settle);
+            self.outbox(resource).settle(settle);
             return None;
         }
         let resource = self.asks.get(number)?.resource;
@@ -99,7 +99,7 @@ impl Session {
             self.ask_later(now, number);
             return None;
         }
-        self.lane(resource).backoff.succeed();
+        self.outbox(resource).backoff.succeed();
         Some(number)
     }
 
@@ -108,8 +108,8 @@ impl Session {
         if self.is_past(resource, epoch) {
             return false;
         }
-        let known = self.lane(resource).epoch.replace(epoch);
-        self.hear(now, resource, known.is_some_and(|known| epoch > known));
+        let known = self.outbox(resource).epoch.replace(epoch);
+        self.note_contact(now, resource, known.is_some_and(|known| epoch > known));
         true
     }
 
@@ -139,7 +139,7 @@ impl Session {
     /// allows.
     fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<Span> {
         let ask = self.asks.get_mut(number)?;
-        let base_delay = &mut self.lanes[ask.resource.0 as usize].base_delay;
+        let base_delay = &mut self.outboxes[ask.resource.0 as usize].base_delay;
         let start = base_delay.start(stamp.of(ask, now), delay, ask.late);
         ask.late = start.err();
         start.ok()
@@ -151,20 +151,20 @@ impl Session {
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
-        self.lane(resource).settle(settle);
+        self.outbox(resource).settle(settle);
         self.ids.rename(number);
         let renamed = self.ids.id(number);
         if let Some(ask) = self.asks.get_mut(number) {
             ask.rename(renamed);
-            ask.hear(now);
+            ask.note_answer(now);
         }
         self.ask_later(now, number);
     }
 
     fn queued(&mut self, now: Time, number: AskNumber, stamp: Stamp, limited_by: Option<Text<'_>>) {
         if let Some(ask) = self.asks.get_mut(number) {
-            self.lanes[ask.resource.0 as usize].base_delay.hear(stamp.of(ask, now));
-            ask.hear(now);
+            self.outboxes[ask.resource.0 as usize].base_delay.observe(stamp.of(ask, now));
+            ask.note_answer(now);
             ask.limited_by = boxed(limited_by);
         }
     }
@@ -188,7 +188,7 @@ impl Session {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
         if epoch == 0 {
-            self.hear(now, resource, false);
+            self.note_contact(now, resource, false);
         } else if !self.is_current(now, resource, epoch) {
             return self.ask_later(now, number);
         }
@@ -198,8 +198,8 @@ impl Session {
         if refusal.code == Code::Lapsed {
             return self.lapsed(now, number);
         }
-        self.lane(resource).backoff.succeed();
-        match self.comes_back(now, number, refusal) {
+        self.outbox(resource).backoff.succeed();
+        match self.ask_again_at(now, number, refusal) {
             Some(then) => self.postpone(number, then),
             None => self.deny(now, number, refusal),
         }
@@ -207,7 +207,7 @@ impl Session {
 
     /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
     /// accepts to wait until the queue has room.
-    fn comes_back(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) -> Option<Time> {
+    fn ask_again_at(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
         let after = refusal.retry_after.filter(|_| refusal.code == Code::QueueFull)?;
         let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
@@ -217,7 +217,7 @@ impl Session {
     fn postpone(&mut self, number: AskNumber, until: Time) {
         self.asks.postpone(number, until);
         if let Some(resource) = self.asks.get(number).map(|ask| ask.resource) {
-            self.lane(resource).leave(number);
+            self.outbox(resource).leave(number);
         }
     }
 

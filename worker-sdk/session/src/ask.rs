@@ -17,7 +17,7 @@ pub(super) struct Ask {
     pub(super) since: Time,
     pub(super) deadline: Time,
     pub(super) limited_by: Option<Box<str>>,
-    pub(super) heard: bool,
+    pub(super) was_answered: bool,
     stage: Stage,
     /// How long the scheduler may be silent about it.
     patience: Span,
@@ -67,7 +67,7 @@ impl Ask {
             request,
             deadline,
             limited_by: None,
-            heard: false,
+            was_answered: false,
             stage: Stage::Unsent,
             patience,
             unanswered: Some(now),
@@ -102,12 +102,12 @@ impl Ask {
 
     pub(super) fn unsend(&mut self, now: Time) {
         self.stage = Stage::Unsent;
-        self.doubt(now);
+        self.expect_answer(now);
     }
 
     /// A scheduler owes an answer from now on, if it did not already. The one that knew of this ask
     /// may be gone.
-    pub(super) fn doubt(&mut self, now: Time) {
+    pub(super) fn expect_answer(&mut self, now: Time) {
         self.unanswered.get_or_insert(now);
     }
 
@@ -117,8 +117,8 @@ impl Ask {
     }
 
     /// The scheduler has answered about this ask, and may be silent again for a while.
-    pub(super) fn hear(&mut self, now: Time) {
-        self.heard = true;
+    pub(super) fn note_answer(&mut self, now: Time) {
+        self.was_answered = true;
         self.unanswered = None;
         if let Stage::Sent { .. } = self.stage {
             self.stage = Stage::Sent { silent_until: now + self.patience };
@@ -126,7 +126,7 @@ impl Ask {
     }
 
     pub(super) fn postpone(&mut self, until: Time) {
-        self.heard = true;
+        self.was_answered = true;
         self.unanswered = None;
         self.stage = Stage::Postponed { until };
     }
@@ -159,13 +159,13 @@ impl Ask {
     }
 
     /// Whether it was sent, and may be with a scheduler.
-    pub(super) fn is_out(&self) -> bool {
+    pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent { .. })
     }
 
     /// Whether it was sent in `batch` and not again since.
-    pub(super) fn is_out_with(&self, batch: BatchNumber) -> bool {
-        self.last_batch == Some(batch) && self.is_out()
+    pub(super) fn is_sent_in(&self, batch: BatchNumber) -> bool {
+        self.last_batch == Some(batch) && self.is_sent()
     }
 
     /// When it is due next.

@@ -58,7 +58,7 @@ impl Asks {
         batch: BatchNumber,
         epoch: Option<u64>,
     ) -> &PermitRequest<'static> {
-        let ask = self.by_number.get_mut(&number).expect("a lane's line holds pending asks only");
+        let ask = self.by_number.get_mut(&number).expect("an outbox holds pending asks only");
         ask.send(now, batch, epoch);
         self.earliest_due = self.earliest_due.min(ask.next_due());
         &ask.request
@@ -78,12 +78,12 @@ impl Asks {
 
     /// The oldest ask that was sent and is not postponed.
     pub(super) fn oldest_sent(&self, resource: ResourceNumber) -> Option<AskNumber> {
-        let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_out());
+        let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_sent());
         out.map(|(number, _)| *number)
     }
 
     pub(super) fn of_batch(&self, batch: BatchNumber) -> Vec<AskNumber> {
-        self.numbers(|ask| ask.is_out_with(batch))
+        self.numbers(|ask| ask.is_sent_in(batch))
     }
 
     /// Takes back everything that was sent to `resource`, and returns the numbers to send again.
@@ -97,8 +97,8 @@ impl Asks {
     }
 
     /// The scheduler that knew of these asks may be gone.
-    pub(super) fn doubt_all(&mut self, now: Time) {
-        self.by_number.values_mut().for_each(|ask| ask.doubt(now));
+    pub(super) fn expect_answers(&mut self, now: Time) {
+        self.by_number.values_mut().for_each(|ask| ask.expect_answer(now));
     }
 
     /// Since when a scheduler of `resource` owes an answer.

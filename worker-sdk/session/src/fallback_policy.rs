@@ -10,19 +10,19 @@ use rampmeter_protocol::time::{Span, Time};
 pub(super) enum FallbackPolicy {
     /// Requests wait.
     #[default]
-    Nobody,
+    Wait,
     /// Requests are refused, with a time to come back.
     Refusal { after: Span },
     /// Requests are granted one by one at the safe rate.
-    Turns(Bucket),
+    SafeRate(Bucket),
 }
 
 impl From<Unreachable> for FallbackPolicy {
     fn from(policy: Unreachable) -> Self {
         match policy {
-            Unreachable::Wait => FallbackPolicy::Nobody,
+            Unreachable::Wait => FallbackPolicy::Wait,
             Unreachable::Fail { after } => FallbackPolicy::Refusal { after: after.span() },
-            Unreachable::SafeRate { rate, .. } => FallbackPolicy::Turns(Bucket::new(rate.interval(), 1)),
+            Unreachable::SafeRate { rate, .. } => FallbackPolicy::SafeRate(Bucket::new(rate.interval(), 1)),
         }
     }
 }
@@ -31,10 +31,10 @@ impl FallbackPolicy {
     /// Moves the first local permit after a rest to a random time within an interval.
     pub(super) fn stagger(&mut self, from: Time, dice: &mut Dice) {
         match self {
-            FallbackPolicy::Turns(turns) if turns.opens() <= from => {
+            FallbackPolicy::SafeRate(turns) if turns.opens() <= from => {
                 turns.hold_until(from + dice.span_up_to(turns.interval()));
             }
-            FallbackPolicy::Turns(_) | FallbackPolicy::Nobody | FallbackPolicy::Refusal { .. } => {}
+            FallbackPolicy::SafeRate(_) | FallbackPolicy::Wait | FallbackPolicy::Refusal { .. } => {}
         }
     }
 }

@@ -37,7 +37,7 @@ impl Lease {
 
     /// The same lease, first renewed at `start`, because the scheduler may have counted for a long
     /// time.
-    pub(super) fn due_at(self, start: Time) -> Self {
+    pub(super) fn first_due_at(self, start: Time) -> Self {
         Lease { due: start, ..self }
     }
 }

@@ -7,9 +7,9 @@ use rampmeter_protocol::time::{Span, Time};
 pub(super) struct Reachability {
     /// How long schedulers may be silent; `None` if the policy is to wait.
     patience: Option<Span>,
-    heard: Time,
+    last_contact: Time,
     /// No scheduler counts as lost before this. It is a bound: most answers come long before.
-    judge_at: Time,
+    check_at: Time,
     lost: Option<Lost>,
 }
 
@@ -38,32 +38,32 @@ pub(super) enum Verdict {
 
 impl Default for Reachability {
     fn default() -> Self {
-        Reachability { patience: None, heard: Time::ORIGIN, judge_at: Time::NEVER, lost: None }
+        Reachability { patience: None, last_contact: Time::ORIGIN, check_at: Time::NEVER, lost: None }
     }
 }
 
 impl Reachability {
     /// Sets the patience and forgets what was known. Requests that already wait are checked soon.
     pub(super) fn set_patience(&mut self, patience: Option<Span>) {
-        *self = Reachability { patience, heard: self.heard, judge_at: Time::ORIGIN, lost: None };
+        *self = Reachability { patience, last_contact: self.last_contact, check_at: Time::ORIGIN, lost: None };
     }
 
     /// When a scheduler last answered or announced something.
-    pub(super) fn heard(&self) -> Time {
-        self.heard
+    pub(super) fn last_contact(&self) -> Time {
+        self.last_contact
     }
 
     /// A scheduler has answered or announced something.
-    pub(super) fn hear(&mut self, now: Time) {
-        self.heard = now;
+    pub(super) fn note_contact(&mut self, now: Time) {
+        self.last_contact = now;
         self.lost = None;
     }
 
     /// A request waits for an answer from now on.
     pub(super) fn expect(&mut self, now: Time) {
         let Some(patience) = self.patience else { return };
-        self.judge_at = self.judge_at.min(now + patience);
-        self.lapse(now);
+        self.check_at = self.check_at.min(now + patience);
+        self.expire(now);
         if let Some(lost) = &mut self.lost {
             lost.until = now + patience;
             lost.serve_at = now;
@@ -71,21 +71,21 @@ impl Reachability {
     }
 
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.judge_at <= now
+        self.check_at <= now
     }
 
     /// Judges the silence. `unanswered` is since when an answer is owed. `others_wait` says whether
     /// other requests wait that were answered before.
-    pub(super) fn judge(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
-        self.judge_at = Time::NEVER;
-        let silent = unanswered.map(|since| since.max(self.heard)).or(others_wait.then_some(self.heard));
+    pub(super) fn check(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
+        self.check_at = Time::NEVER;
+        let silent = unanswered.map(|since| since.max(self.last_contact)).or(others_wait.then_some(self.last_contact));
         let (Some(patience), Some(since)) = (self.patience, silent) else { return Verdict::Reachable };
         if since + patience > now {
-            self.judge_at = since + patience;
+            self.check_at = since + patience;
             return Verdict::Reachable;
         }
         let until = now + patience;
-        self.judge_at = until;
+        self.check_at = until;
         if unanswered.is_none() {
             return Verdict::Quiet;
         }
@@ -102,7 +102,7 @@ impl Reachability {
     }
 
     /// Forgets that schedulers are unreachable if no request came for too long.
-    pub(super) fn lapse(&mut self, now: Time) {
+    pub(super) fn expire(&mut self, now: Time) {
         self.lost.take_if(|lost| lost.until < now);
     }
 
@@ -116,7 +116,7 @@ impl Reachability {
     }
 
     /// Whether waiting requests are to be served locally now.
-    pub(super) fn serves(&self, now: Time) -> bool {
+    pub(super) fn serves_locally(&self, now: Time) -> bool {
         self.lost.as_ref().is_some_and(|lost| lost.serve_at <= now)
     }
 
@@ -128,6 +128,6 @@ impl Reachability {
     }
 
     pub(super) fn next_wakeup(&self) -> Time {
-        self.lost.as_ref().map_or(self.judge_at, |lost| lost.serve_at.min(self.judge_at))
+        self.lost.as_ref().map_or(self.check_at, |lost| lost.serve_at.min(self.check_at))
     }
 }

@@ -27,7 +27,7 @@ impl Session {
         }
         let lease = Lease::new(resource, asked, start, span);
         // The lost answer may have been given long ago.
-        self.leases.begin(number, if was_sent_again { lease.due_at(start) } else { lease });
+        self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
     }
 
     /// Queues a settle. A settle that ends the call ends its renewal.
@@ -35,7 +35,7 @@ impl Session {
         if !settle.extend && !self.leases.is_empty() {
             self.ids.ask(settle.id.as_str()).into_iter().for_each(|ask| self.leases.end(ask));
         }
-        self.lane(resource).settle(settle);
+        self.outbox(resource).settle(settle);
     }
 
     /// One message with the leases that are due for renewal. Each names the cost and labels of its
@@ -56,7 +56,7 @@ impl Session {
     pub(super) fn renewed(&mut self, now: Time, id: &str) {
         let lease = self.ids.ask(id).and_then(|number| self.leases.get(number));
         if let Some(resource) = lease.map(|lease| lease.resource) {
-            self.hear(now, resource, false);
+            self.note_contact(now, resource, false);
         }
     }
 

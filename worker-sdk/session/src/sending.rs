@@ -18,7 +18,7 @@ impl Session {
     pub(super) fn connected(&mut self, now: Time) {
         let away = self.disconnected_at.take().map_or(Span::ZERO, |since| now.since(since));
         self.connected = true;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.outboxes.len() {
             let resource = ResourceNumber(index as u32);
             let silence = self.silence(now, resource).max(away);
             self.ask_all_again(now, resource, silence);
@@ -30,8 +30,8 @@ impl Session {
         if self.connected {
             self.connected = false;
             self.disconnected_at = Some(now);
-            self.asks.doubt_all(now);
-            self.lanes.iter_mut().for_each(|lane| lane.reachability.expect(now));
+            self.asks.expect_answers(now);
+            self.outboxes.iter_mut().for_each(|outbox| outbox.reachability.expect(now));
         }
     }
 
@@ -46,17 +46,17 @@ impl Session {
     pub(super) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
-        let lane = &mut self.lanes[resource.0 as usize];
-        lane.backoff.fail(now, &mut self.dice);
+        let outbox = &mut self.outboxes[resource.0 as usize];
+        outbox.backoff.fail(now, &mut self.dice);
     }
 
     /// Sends an ask again.
     pub(super) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
-        let lane = &mut self.lanes[ask.resource.0 as usize];
-        lane.enter(number, ask.was_sent());
-        lane.reachability.expect(now);
+        let outbox = &mut self.outboxes[ask.resource.0 as usize];
+        outbox.enter(number, ask.was_sent());
+        outbox.reachability.expect(now);
     }
 
     /// Sends everything again. After so long a silence the scheduler may know none of it. It is
@@ -66,17 +66,17 @@ impl Session {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
         let opens = now + self.dice.span_up_to(most);
-        let lane = self.lane(resource);
-        if !again.is_empty() || lane.backoff.until() > now || most > REASK_JITTER {
-            lane.backoff.hold_until(opens);
+        let outbox = self.outbox(resource);
+        if !again.is_empty() || outbox.backoff.until() > now || most > REASK_JITTER {
+            outbox.backoff.hold_until(opens);
         }
-        lane.reachability.expect(now);
-        again.into_iter().for_each(|number| lane.enter(number, true));
+        outbox.reachability.expect(now);
+        again.into_iter().for_each(|number| outbox.enter(number, true));
     }
 
     /// How long a resource's schedulers have owed an answer.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
-        let heard = self.lane(resource).reachability.heard();
+        let heard = self.outbox(resource).reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
@@ -92,10 +92,11 @@ impl Session {
             return Some(renewals);
         }
         let budget = self.retries.opens();
-        let open = self.lanes.iter().enumerate().filter(|(_, lane)| lane.opens(budget).is_some_and(|at| at <= now));
-        let (index, _) = open.min_by_key(|(_, lane)| lane.resent)?;
+        let open =
+            self.outboxes.iter().enumerate().filter(|(_, outbox)| outbox.opens(budget).is_some_and(|at| at <= now));
+        let (index, _) = open.min_by_key(|(_, outbox)| outbox.resent)?;
         let resource = ResourceNumber(index as u32);
-        if let Some(payload) = self.lanes[index].take_settles() {
+        if let Some(payload) = self.outboxes[index].take_settles() {
             return Some(Command::Settle { resource, payload });
         }
         Some(self.send_asks(now, resource))
@@ -103,20 +104,20 @@ impl Session {
 
     fn send_asks(&mut self, now: Time, resource: ResourceNumber) -> Command {
         let batch = self.next_batch();
-        let lane = &mut self.lanes[resource.0 as usize];
+        let outbox = &mut self.outboxes[resource.0 as usize];
         let again = self.retries.opens() <= now;
-        if again && lane.has_resends() {
+        if again && outbox.has_resends() {
             self.retries.spend(now, &mut self.dice);
-            lane.resent = now;
+            outbox.resent = now;
         }
-        if lane.reachability.is_lost() {
+        if outbox.reachability.is_lost() {
             // An absent scheduler reports no failure, so silence counts as one.
-            lane.backoff.fail(now, &mut self.dice);
+            outbox.backoff.fail(now, &mut self.dice);
         }
         let mut array = ArrayPayload::default();
         while !array.is_full() {
-            let Some(number) = lane.next(again) else { break };
-            array.push(self.asks.send(now, number, batch, lane.epoch));
+            let Some(number) = outbox.next(again) else { break };
+            array.push(self.asks.send(now, number, batch, outbox.epoch));
         }
         Command::Ask { resource, batch, payload: array.finish() }
     }

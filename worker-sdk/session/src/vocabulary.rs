@@ -197,7 +197,7 @@ pub enum Denial {
         /// The limit that delayed the request when the scheduler last reported on it.
         limited_by: Option<Box<str>>,
         /// Whether a scheduler ever answered.
-        heard: bool,
+        answered: bool,
     },
     /// No scheduler answers; see [`Unreachable`](super::Unreachable).
     Unreachable {

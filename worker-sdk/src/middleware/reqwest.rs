@@ -81,30 +81,30 @@ impl Permits {
 impl Middleware for Permits {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let acquire = self.terms.set(self.resource.acquire(1), &request);
-        let mut wanted = acquire.wanted().map_err(Error::middleware)?;
+        let mut spec = acquire.into_spec().map_err(Error::middleware)?;
         for _ in 0..self.repeats {
             let Some(copy) = request.try_clone() else { break };
-            let (response, again) = call(wanted, copy, extensions, next.clone()).await?;
+            let (response, again) = call(spec, copy, extensions, next.clone()).await?;
             if !response.outcome().is_throttled() {
                 return Ok(response);
             }
             tracing::warn!(resource = self.resource.name(), "the upstream answered 429; asking for a new permit");
-            wanted = again;
+            spec = again;
         }
-        let (response, _) = call(wanted, request, extensions, next).await?;
+        let (response, _) = call(spec, request, extensions, next).await?;
         Ok(response)
     }
 }
 
 /// Makes one call with its permit, and returns the request, which can be sent again.
 async fn call(
-    wanted: RequestSpec,
+    spec: RequestSpec,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<(Response, RequestSpec)> {
-    let (resource, deadline) = (wanted.resource.clone(), wanted.deadline);
-    let call = wanted.begun().await.map_err(Error::middleware)?;
+    let (resource, deadline) = (spec.resource.clone(), spec.deadline);
+    let call = spec.begin_call().await.map_err(Error::middleware)?;
     let response = next.run(request, extensions).await?;
     let request = call.end(response.outcome());
     Ok((response, RequestSpec { resource, request, deadline }))

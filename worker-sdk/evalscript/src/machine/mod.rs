@@ -28,13 +28,13 @@ pub(crate) struct Machine {
     /// The line of the present evaluation.
     line: u32,
     /// The first top-level statement that was not understood.
-    passed_over: Option<ScriptError>,
+    skipped: Option<ScriptError>,
 }
 
 impl Machine {
     pub(crate) fn new(source: Source) -> Self {
-        let (statements, passed_over) = parser::script(&source);
-        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, passed_over }
+        let (statements, skipped) = parser::script(&source);
+        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, skipped }
     }
 
     /// The line in which the evaluation ended.
@@ -61,7 +61,7 @@ impl Machine {
             Err(problem) if problem.is_final() => Err(problem),
             Err(problem) => {
                 let line = self.line;
-                self.passed_over.get_or_insert(ScriptError { line, problem });
+                self.skipped.get_or_insert(ScriptError { line, problem });
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -77,7 +77,7 @@ impl Machine {
     }
 
     fn not_defined(&self, name: &str) -> Problem {
-        let why = self.passed_over.as_ref().map_or(String::new(), |error| format!(" (passed over: {error})"));
+        let why = self.skipped.as_ref().map_or(String::new(), |error| format!(" (skipped: {error})"));
         Problem::thrown(format!("`{name}` is not defined{why}"))
     }
 

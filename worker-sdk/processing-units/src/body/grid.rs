@@ -40,7 +40,7 @@ pub(super) fn tiles(
     };
     let tiles = match given.tiles {
         Some(tiles) => tiles,
-        None => cover(tiling(grid, path)?, bounds, notes)?,
+        None => most_tiles(tiling(grid, path)?, bounds, notes)?,
     };
     Ok((size, tiles))
 }
@@ -50,13 +50,15 @@ fn tiling(grid: Option<&Grid>, path: &str) -> Result<&'static Tiling, Error> {
     let known = TILINGS.iter().find(|tiling| id == Some(tiling.id));
     known.ok_or_else(|| match grid.and_then(|grid| grid.kind.as_deref()) {
         Some(kind) if kind != "tiling-grid" => {
-            not_told(&format!("`{kind}` does not tell the tiles")).at(format!("{path}.type"))
+            unknowable_tiles(&format!("`{kind}` does not tell the tiles")).at(format!("{path}.type"))
         }
-        Some(_) | None => not_told("the grids that are known here have the ids 0, 1, 2 and 3").at(format!("{path}.id")),
+        Some(_) | None => {
+            unknowable_tiles("the grids that are known here have the ids 0, 1, 2 and 3").at(format!("{path}.id"))
+        }
     })
 }
 
-fn not_told(problem: &str) -> Error {
+fn unknowable_tiles(problem: &str) -> Error {
     Error::unknowable(problem, "the tiles and the pixels of one", &["tiles", "width", "height"])
 }
 
@@ -77,7 +79,7 @@ fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
 }
 
 /// The most tiles that the bounds can touch, wherever the lines of the grid are.
-fn cover(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
+fn most_tiles(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
     let path = "processRequest.input.bounds";
     let extent = bounds::extent(bounds, path)?;
     let (width, height) = lengths(&extent, bounds::crs(bounds, path)?, tiling.crs)?;
@@ -100,7 +102,7 @@ fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
         (Crs::WebMercator | Crs::Utm, Crs::Utm | Crs::WebMercator) => Ok((extent.width, extent.height)),
         (Crs::WebMercator | Crs::Utm, Crs::Degrees) => {
             let path = "processRequest.input.bounds.properties.crs";
-            Err(not_told("tiles in degrees can't be counted over bounds in metres").at(path))
+            Err(unknowable_tiles("tiles in degrees can't be counted over bounds in metres").at(path))
         }
     }
 }

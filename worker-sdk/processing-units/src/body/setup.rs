@@ -30,7 +30,7 @@ impl Setup {
         let entries = self.0["input"].as_array().filter(|entries| !entries.is_empty()).ok_or_else(|| wrong(""))?;
         let (mut bands, mut masked) = (BTreeSet::new(), false);
         for (index, entry) in entries.iter().enumerate() {
-            let (source, names) = asked(entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
+            let (source, names) = source_and_bands(entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
             for name in names {
                 let name = name.as_str().ok_or_else(|| wrong(&format!("[{index}].bands")))?;
                 masked |= name == DATA_MASK;
@@ -71,7 +71,7 @@ impl Setup {
 }
 
 /// The source of an entry of `input`, and its bands.
-fn asked(entry: &Value) -> Option<(&str, &[Value])> {
+fn source_and_bands(entry: &Value) -> Option<(&str, &[Value])> {
     if entry.is_string() {
         return Some(("", std::slice::from_ref(entry)));
     }

@@ -16,7 +16,7 @@ pub(super) fn apply(
         return Err(Error::new(ErrorKind::Missing, "there is no collection", "give one or more").at(path));
     }
     let radar = || data.iter().filter(|data| is_sentinel1(&data.kind)).map(|data| &data.processing);
-    let correction = radar().map(correction).max_by_key(|correction| dearness(*correction)).unwrap_or_default();
+    let correction = radar().map(correction).max_by_key(|correction| price_rank(*correction)).unwrap_or_default();
     let parameters = parameters.correction(correction).speckle_filter(radar().any(is_filtered));
     Ok(parameters.fusion(fusion(data, path, given, notes)?))
 }
@@ -35,7 +35,7 @@ fn correction(processing: &Processing) -> Correction {
     }
 }
 
-fn dearness(correction: Correction) -> u8 {
+fn price_rank(correction: Correction) -> u8 {
     match correction {
         Correction::None => 0,
         Correction::Orthorectified => 1,

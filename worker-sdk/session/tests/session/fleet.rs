@@ -18,7 +18,7 @@ pub(crate) enum Weather {
     /// A scheduler that puts every request into its queue.
     Fair { epoch: u64 },
     /// Servers without a scheduler behind them.
-    NobodyThere,
+    NoScheduler,
     /// No server.
     Disconnected,
 }
@@ -90,7 +90,7 @@ impl Fleet {
                 (_, Weather::Disconnected) => self.tell(now, client, Event::Disconnected),
                 (Weather::Disconnected, _) => self.tell(now, client, Event::Connected),
                 (_, Weather::Fair { epoch }) => self.announce(now, client, epoch),
-                (_, Weather::NobodyThere) => {}
+                (_, Weather::NoScheduler) => {}
             }
         }
     }
@@ -169,7 +169,7 @@ impl Fleet {
         let requests = elements(payload);
         let answer = match self.weather {
             Weather::Fair { epoch } => Happening::Answers(batch, requests.iter().map(|it| queued(it, epoch)).collect()),
-            Weather::NobodyThere => Happening::Undelivered(batch),
+            Weather::NoScheduler => Happening::Undelivered(batch),
             Weather::Disconnected => panic!("nothing is sent while disconnected"),
         };
         self.agenda.insert((now + ROUND_TRIP, self.happenings), (by, answer));

@@ -46,7 +46,7 @@ fn waiting_fleet() -> Fleet {
 /// Servers stay, and the scheduler is gone. Another one announces to all at once that it leads.
 fn without_scheduler() -> Fleet {
     let mut fleet = waiting_fleet();
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     fleet.change(ENDS, Weather::Fair { epoch: 2 });
     fleet.pass_until(OVER);
     fleet
@@ -114,16 +114,16 @@ fn a_fleet_returns_from_an_outage_of_the_servers_without_a_herd() {
 
 /// The outage is too short for a repetition because of silence. A sixty-fourth of it is 100 ms.
 #[test]
-fn nor_is_there_a_herd_after_some_seconds() {
+fn there_is_no_herd_after_some_seconds() {
     let ends = BEGINS + Span::from_millis(6400);
     check_return(&without_server(ends), ends, 100);
 }
 
 /// Settles that wait after an outage are sent over the same quarter of a second.
 #[test]
-fn settles_are_no_herd_either() {
-    let told: Vec<Time> = (0..WORKERS as u64).map(settle_after_outage).collect();
-    assert!(peak(&told, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&told, TEN));
+fn settles_are_no_herd() {
+    let sent: Vec<Time> = (0..WORKERS as u64).map(settle_after_outage).collect();
+    assert!(peak(&sent, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&sent, TEN));
 }
 
 fn settle_after_outage(seed: u64) -> Time {
@@ -133,7 +133,7 @@ fn settle_after_outage(seed: u64) -> Time {
     session.handle(BEGINS, Event::Disconnected);
     session.handle(BEGINS, Event::Settled { resource: HUB, settle });
     session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("there is something to tell")
+    session.next_wakeup().expect("a settle waits")
 }
 
 /// Workers that were started before their servers are no herd either.
@@ -147,13 +147,13 @@ fn ask_after_start(seed: u64) -> Time {
     let (mut session, ask, request) = (Session::new(seed), AskNumber(1), Box::new(PermitRequest::default()));
     session.handle(BEGINS, Event::Asked { ask, resource: HUB, request, deadline: Time::NEVER });
     session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("there is something to ask")
+    session.next_wakeup().expect("an ask waits")
 }
 
 /// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. A thousand workers
 /// notice within 1.5 s, and try six times more while their back-off grows.
 #[test]
-fn a_fleet_that_finds_nobody_makes_no_waves() {
+fn a_fleet_without_schedulers_makes_no_waves() {
     let fleet = without_scheduler();
     let tries = times(fleet.sent_in(BEGINS, ENDS), is_worker);
     let most = |window: f64| bound(1000.0 * window / 128.5 + 7.0 * 1000.0 * window / 1500.0);
@@ -188,7 +188,7 @@ fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {
 #[test]
 fn what_is_asked_for_the_first_time_waits_for_no_budget() {
     let mut fleet = waiting_fleet();
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     let late = BEGINS + Span::from_secs(25);
     fleet.ask(late, GIANT, HUB, GIANT_ASKS..GIANT_ASKS + 1);
     fleet.pass_until(late + BACK_OFF);
@@ -200,7 +200,7 @@ fn what_is_asked_for_the_first_time_waits_for_no_budget() {
 #[test]
 fn the_resources_of_a_client_share_its_budget_and_take_turns() {
     const RESOURCES: u32 = 100;
-    let mut fleet = Fleet::new(1, Weather::NobodyThere);
+    let mut fleet = Fleet::new(1, Weather::NoScheduler);
     for resource in 0..RESOURCES {
         fleet.ask(Time::ORIGIN, 0, ResourceNumber(resource), asks_of(resource));
     }
@@ -219,7 +219,7 @@ fn the_resources_of_a_client_share_its_budget_and_take_turns() {
 #[test]
 fn empty_budgets_are_not_in_step() {
     const CLIENTS: usize = 200;
-    let mut fleet = Fleet::new(CLIENTS, Weather::NobodyThere);
+    let mut fleet = Fleet::new(CLIENTS, Weather::NoScheduler);
     for resource in 0..40 {
         (0..CLIENTS).for_each(|client| fleet.ask(Time::ORIGIN, client, ResourceNumber(resource), asks_of(resource)));
     }
@@ -236,7 +236,7 @@ fn a_fleet_at_its_safe_rate_is_even_and_within_it() {
     let mut fleet = Fleet::new(WORKERS, Weather::Fair { epoch: 1 });
     fleet.set_unreachable(Unreachable::SafeRate { after: Patience::default(), rate });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..4));
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     fleet.pass_until(ENDS);
     let of = |worker| fleet.granted().iter().filter(move |(_, by)| *by == worker).map(|(at, _)| *at).collect();
     for calls in (0..WORKERS).map(of).collect::<Vec<Vec<Time>>>() {

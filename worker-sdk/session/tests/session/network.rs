@@ -31,7 +31,7 @@ enum Happening {
     Cancel(u64),
     Requests(BatchNumber, Vec<u8>),
     Answer(BatchNumber, Value),
-    NobodyThere(BatchNumber),
+    NoScheduler(BatchNumber),
     Grant { batch: BatchNumber, id: String, epoch: u64 },
     NewLeader,
     News(Value),
@@ -149,7 +149,7 @@ impl World {
             Happening::Requests(batch, payload) => self.serve(now, batch, &payload),
             Happening::Grant { batch, id, epoch } => self.grant(now, batch, &id, epoch),
             Happening::Answer(batch, answer) => self.answer(now, batch, &answer),
-            Happening::NobodyThere(batch) => self.session.handle(now, Event::Undelivered { batch }),
+            Happening::NoScheduler(batch) => self.session.handle(now, Event::Undelivered { batch }),
             Happening::NewLeader => self.change_leader(now),
             Happening::News(news) => {
                 let payload = news.to_string();
@@ -202,7 +202,7 @@ impl World {
 
     fn serve(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if now < CHAOS_ENDS && self.percent(10) {
-            return self.travel(now, &Happening::NobodyThere(batch));
+            return self.travel(now, &Happening::NoScheduler(batch));
         }
         for request in elements(payload) {
             let id = request["id"].as_str().expect("an id").to_owned();

@@ -244,8 +244,8 @@ fn policy(words: &str) -> Unreachable {
 fn denial(ask: u64, why: &Denial) -> String {
     match why {
         Denial::Refused { code, .. } => format!("refused {} {ask}", code.as_str()),
-        Denial::TimedOut { heard: false, .. } => format!("timed out unheard {ask}"),
-        Denial::TimedOut { heard: true, .. } => format!("timed out {ask}"),
+        Denial::TimedOut { answered: false, .. } => format!("timed out unheard {ask}"),
+        Denial::TimedOut { answered: true, .. } => format!("timed out {ask}"),
         Denial::Unreachable { silence, retry_after } => {
             format!("unreachable {ask} since {silence}, to come back in {retry_after}")
         }

@@ -46,7 +46,7 @@ use tower_service::Service;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct ClientLayer(Pace);
+pub struct ClientLayer(Pacing);
 
 /// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit and
 /// no call was made. It fails with [`RunError::Call`] if the call failed.
@@ -57,11 +57,11 @@ pub struct ClientLayer(Pace);
 #[derive(Clone, Debug)]
 pub struct ClientService<S> {
     inner: S,
-    pace: Pace,
+    pacing: Pacing,
 }
 
 #[derive(Clone, Debug)]
-struct Pace {
+struct Pacing {
     resource: Resource,
     terms: Terms<Parts>,
 }
@@ -70,14 +70,14 @@ impl ClientLayer {
     /// Each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ClientLayer(Pace { resource, terms: Terms::USUAL })
+        ClientLayer(Pacing { resource, terms: Terms::USUAL })
     }
 
     /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
     /// head of the HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ClientLayer(Pace { terms: Terms::new(set), ..self.0 })
+        ClientLayer(Pacing { terms: Terms::new(set), ..self.0 })
     }
 }
 
@@ -85,7 +85,7 @@ impl<S> Layer<S> for ClientLayer {
     type Service = ClientService<S>;
 
     fn layer(&self, inner: S) -> ClientService<S> {
-        ClientService { inner, pace: self.0.clone() }
+        ClientService { inner, pacing: self.0.clone() }
     }
 }
 
@@ -108,18 +108,18 @@ where
         // This clone is ready and takes the request; a new clone may not be ready.
         let next = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, next);
-        Box::pin(self.pace.clone().send(ready, request))
+        Box::pin(self.pacing.clone().send(ready, request))
     }
 }
 
-impl Pace {
+impl Pacing {
     async fn send<S, B, C>(self, mut client: S, request: Request<B>) -> Result<Response<C>, RunError<S::Error>>
     where
         S: Service<Request<B>, Response = Response<C>>,
     {
         let (head, body) = request.into_parts();
-        let wanted = self.terms.set(self.resource.acquire(1), &head).wanted()?;
-        let call = wanted.begun().await?;
+        let spec = self.terms.set(self.resource.acquire(1), &head).into_spec()?;
+        let call = spec.begin_call().await?;
         let response = client.call(Request::from_parts(head, body)).await.map_err(RunError::Call)?;
         call.settle(response.outcome());
         Ok(response)

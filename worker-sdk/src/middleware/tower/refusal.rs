@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn timed_out(limited_by: Option<&str>) -> Denial {
-        Denial::TimedOut { waited: Span::from_secs(1), limited_by: limited_by.map(Box::from), heard: true }
+        Denial::TimedOut { waited: Span::from_secs(1), limited_by: limited_by.map(Box::from), answered: true }
     }
 
     /// Checks status, `Retry-After` and `RateLimit`; an empty text means an absent header.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_whose_turn_it_is_to_act() {
+    fn a_refusal_names_the_party_that_must_act() {
         check(refused(Code::NotInTime, Some(1), Some("few")), (429, "1", "\"few\";r=0;t=1"));
         check(refused(Code::NotInTime, Some(1000), None), (429, "1", ""));
         check(refused(Code::NotInTime, Some(1001), Some("few")), (429, "2", "\"few\";r=0;t=2"));

@@ -60,7 +60,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct ServerLayer(Gate);
+pub struct ServerLayer(Admission);
 
 /// A service behind a [`ServerLayer`]. Its errors are those of the inner service.
 ///
@@ -69,11 +69,11 @@ pub struct ServerLayer(Gate);
 #[derive(Clone, Debug)]
 pub struct ServerService<S> {
     inner: S,
-    gate: Gate,
+    admission: Admission,
 }
 
 #[derive(Clone, Debug)]
-struct Gate {
+struct Admission {
     resource: Resource,
     terms: Terms<Parts>,
     longest_wait: Option<Duration>,
@@ -84,7 +84,7 @@ impl ServerLayer {
     /// Each request costs one request, and is admitted at once or refused.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ServerLayer(Gate { resource, terms: Terms::USUAL, longest_wait: None, policies: None })
+        ServerLayer(Admission { resource, terms: Terms::USUAL, longest_wait: None, policies: None })
     }
 
     /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
@@ -94,20 +94,20 @@ impl ServerLayer {
     /// one bucket for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ServerLayer(Gate { terms: Terms::new(set), ..self.0 })
+        ServerLayer(Admission { terms: Terms::new(set), ..self.0 })
     }
 
     /// The longest wait before a request is refused, so that short bursts are delayed only. A
     /// request whose wait would be longer is refused at once.
     #[must_use]
     pub fn wait(self, longest: Duration) -> Self {
-        ServerLayer(Gate { longest_wait: Some(longest), ..self.0 })
+        ServerLayer(Admission { longest_wait: Some(longest), ..self.0 })
     }
 
     /// The value of `RateLimit-Policy` in answers for which the service sets none itself.
     #[must_use]
     pub fn policies(self, policies: impl IntoIterator<Item = Policy>) -> Self {
-        ServerLayer(Gate { policies: policy::field(policies), ..self.0 })
+        ServerLayer(Admission { policies: policy::field(policies), ..self.0 })
     }
 }
 
@@ -115,7 +115,7 @@ impl<S> Layer<S> for ServerLayer {
     type Service = ServerService<S>;
 
     fn layer(&self, inner: S) -> ServerService<S> {
-        ServerService { inner, gate: self.0.clone() }
+        ServerService { inner, admission: self.0.clone() }
     }
 }
 
@@ -138,11 +138,11 @@ where
         // This clone is ready and takes the request; a new clone may not be ready.
         let next = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, next);
-        Box::pin(self.gate.clone().serve(ready, request))
+        Box::pin(self.admission.clone().serve(ready, request))
     }
 }
 
-impl Gate {
+impl Admission {
     async fn serve<S, B, C>(self, mut service: S, request: Request<B>) -> Result<Response<C>, S::Error>
     where
         S: Service<Request<B>, Response = Response<C>>,
@@ -160,7 +160,7 @@ impl Gate {
                 response
             }
             Err(error) => {
-                tracing::debug!(resource = self.resource.name(), %error, "a request was not let in");
+                tracing::debug!(resource = self.resource.name(), %error, "a request was not admitted");
                 refusal(error)
             }
         };

@@ -14,7 +14,7 @@ const RENEWALS: u32 = 3;
 
 /// A lane lease in hand. Dropping it ends the renewal; the server gives it to another worker once
 /// it has ended.
-pub(crate) struct Hold {
+pub(crate) struct HeldLease {
     clock: Clock,
     until: watch::Receiver<Time>,
     renewal: JoinHandle<()>,
@@ -24,7 +24,7 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-impl Hold {
+impl HeldLease {
     /// Confirms that a lane lease has arrived; `None` if the server does not answer.
     pub(crate) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
         let clock = Clock::start();
@@ -41,7 +41,7 @@ impl Hold {
                 }
             }
         });
-        Some(Hold { clock, until, renewal })
+        Some(HeldLease { clock, until, renewal })
     }
 
     /// Fails if another worker may have the lane lease.
@@ -67,7 +67,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldLease {
     fn drop(&mut self) {
         self.renewal.abort();
     }

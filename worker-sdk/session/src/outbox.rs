@@ -45,8 +45,8 @@ impl Outbox {
 
     /// Adds an ask that is to be sent.
     pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool) {
-        let line = if was_sent { &mut self.again } else { &mut self.fresh };
-        line.insert(number);
+        let asks = if was_sent { &mut self.again } else { &mut self.fresh };
+        asks.insert(number);
     }
 
     pub(super) fn leave(&mut self, number: AskNumber) {
@@ -93,12 +93,12 @@ mod tests {
     use rampmeter_protocol::id::PermitId;
 
     #[test]
-    fn the_oldest_settle_is_dropped_when_nobody_takes_them() {
-        let mut lane = Outbox::default();
+    fn the_oldest_settle_is_dropped_at_the_bound() {
+        let mut outbox = Outbox::default();
         for serial in 0..=MOST_SETTLES as u64 {
-            lane.settle(Settle::used(PermitId::generated(1, serial)));
+            outbox.settle(Settle::used(PermitId::generated(1, serial)));
         }
-        assert_eq!(lane.settles.len(), MOST_SETTLES);
-        assert_eq!(lane.settles[0].id, PermitId::generated(1, 1));
+        assert_eq!(outbox.settles.len(), MOST_SETTLES);
+        assert_eq!(outbox.settles[0].id, PermitId::generated(1, 1));
     }
 }
