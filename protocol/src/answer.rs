@@ -1,81 +1,154 @@
-//! What a scheduler answers.
+//! The answers of a scheduler: their fields, and the one way to write and to read them.
+//!
+//! A new field belongs into its struct and into [`Flat`].
 
 use crate::code::Code;
 use crate::left::Left;
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+use std::io::{self, Write};
+
+/// Whole numbers below this are written digit by digit, larger ones with an exponent.
+const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
 /// The answer to a request for a permit. A client ignores fields that it does not know.
+///
+/// ```
+/// use rampmeter_protocol::answer::{Answer, Granted};
+///
+/// let granted = Granted { id: "a".into(), delay_ms: 250.0, epoch: 7, ..Granted::default() };
+/// let mut text = Vec::new();
+/// Answer::Granted(granted).write(&mut text).unwrap();
+/// assert_eq!(text, br#"{"status":"granted","id":"a","delay_ms":250.0,"epoch":7}"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case", from = "Flat<'_>", bound(deserialize = "'de: 'a"))]
 pub enum Answer<'a> {
-    /// Start the call `delay_ms` after receiving this.
-    Granted {
-        /// The permit.
-        id: Text<'a>,
-        /// How long to wait.
-        delay_ms: f64,
-        /// How long the permit stays valid after its start.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        valid_ms: Option<f64>,
-        /// How long the call holds its place in limits that count calls in flight. It counts from
-        /// the start or from the last renewal. Absent if the call holds no place.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        lease_ms: Option<f64>,
-        /// The limit that sets the delay.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        limited_by: Option<Text<'a>>,
-        /// What is left of the limits, if the request asked for it.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        left: Vec<Left<'a>>,
-        /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's
-        /// clock has an origin of its own. A client derives from it how [late](crate::lateness) the
-        /// answer is.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        at_ms: Option<u64>,
-        /// The epoch of the leader that answers; it grows with every change of leader.
-        epoch: u64,
-    },
+    /// Start the call when the delay is over.
+    Granted(Granted<'a>),
     /// The request waits, and another answer will come.
-    Queued {
-        /// The request.
-        id: Text<'a>,
-        /// How many requests are ahead of it.
-        position: u64,
-        /// When it will probably start.
-        eta_ms: f64,
-        /// The limit that delays it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        limited_by: Option<Text<'a>>,
-        /// When the scheduler wrote the answer, in whole milliseconds on its clock.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        at_ms: Option<u64>,
-        /// The epoch of the leader that answers.
-        epoch: u64,
-    },
+    Queued(Queued<'a>),
     /// There is no permit.
-    Refused {
-        /// The request, if its id could be read.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<Text<'a>>,
-        /// The reason, for programs.
-        code: Code,
-        /// The reason, for people.
-        message: Text<'a>,
-        /// When to ask again; absent if asking again is useless.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        retry_after_ms: Option<f64>,
-        /// The limit in the way.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        limited_by: Option<Text<'a>>,
-        /// The epoch of the leader that answers.
-        epoch: u64,
-    },
+    Refused(Refused<'a>),
     /// The scheduler accepted a settle.
     Settled {
         /// The permit.
         id: Text<'a>,
     },
+}
+
+/// A permit. The call may start `delay_ms` after the receipt of this answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Granted<'a> {
+    /// The permit.
+    pub id: Text<'a>,
+    /// How long to wait.
+    pub delay_ms: f64,
+    /// How long the permit stays valid after its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_ms: Option<f64>,
+    /// How long the call holds its place in limits that count calls in flight. It counts from the
+    /// start or from the last renewal. Absent if the call holds no place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<f64>,
+    /// The limit that sets the delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Text<'a>>,
+    /// What is left of the limits, if the request asked for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Left<'a>>,
+    /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's clock
+    /// has an origin of its own. A client derives from it how [late](crate::lateness) the answer
+    /// is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+    /// The epoch of the leader that answers; it grows with every change of leader.
+    pub epoch: u64,
+}
+
+/// A place in the queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Queued<'a> {
+    /// The request.
+    pub id: Text<'a>,
+    /// How many requests are ahead of it.
+    pub position: u64,
+    /// When it will probably start.
+    pub eta_ms: f64,
+    /// The limit that delays it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Text<'a>>,
+    /// When the answer was written, as in [`Granted::at_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+    /// The epoch of the leader that answers; it grows with every change of leader.
+    pub epoch: u64,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refused<'a> {
+    /// The request, if its id could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<Text<'a>>,
+    /// The reason, for programs.
+    pub code: Code,
+    /// The reason, for people.
+    pub message: Text<'a>,
+    /// When to ask again; absent if asking again is useless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<f64>,
+    /// The limit in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Text<'a>>,
+    /// The epoch of the leader that answers; it grows with every change of leader.
+    pub epoch: u64,
+}
+
+impl Answer<'_> {
+    /// Writes the JSON text, byte for byte as serde does. Every answer is written by this.
+    ///
+    /// # Errors
+    /// If `to` fails.
+    pub fn write(&self, to: impl Write) -> serde_json::Result<()> {
+        self.serialize(&mut Serializer::with_formatter(to, WholeNumbers(CompactFormatter)))
+    }
+}
+
+impl Granted<'_> {
+    /// The same, independent of the message that it borrows from.
+    #[must_use]
+    pub fn into_owned(self) -> Granted<'static> {
+        Granted {
+            id: self.id.into_owned(),
+            limited_by: self.limited_by.map(Text::into_owned),
+            left: self.left.into_iter().map(Left::into_owned).collect(),
+            ..self
+        }
+    }
+}
+
+impl<'a> Refused<'a> {
+    /// A refusal that names no request, no limit and no time to ask again.
+    pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
+        Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: 0 }
+    }
+}
+
+/// Writes whole numbers of milliseconds, which nearly all are, in a fraction of the time.
+struct WholeNumbers(CompactFormatter);
+
+impl Formatter for WholeNumbers {
+    fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, number: f64) -> io::Result<()> {
+        match number as u64 {
+            whole if whole as f64 == number && whole < MOST_WHOLE && number.is_sign_positive() => {
+                self.0.write_u64(to, whole)?;
+                to.write_all(b".0")
+            }
+            _fraction => self.0.write_f64(to, number),
+        }
+    }
 }
 
 /// All fields of all answers. Serde buffers a tagged enum before it reads it, but not a struct.
@@ -122,25 +195,110 @@ enum Status {
 impl<'a> From<Flat<'a>> for Answer<'a> {
     fn from(flat: Flat<'a>) -> Self {
         let Flat { id, limited_by, at_ms, epoch, .. } = flat;
-        let name = |id: Option<Text<'a>>| id.unwrap_or_else(|| Text::from(""));
         match flat.status {
-            Status::Granted => {
-                let Flat { delay_ms, valid_ms, lease_ms, left, .. } = flat;
-                Answer::Granted { id: name(id), delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch }
-            }
-            Status::Queued => {
-                let Flat { position, eta_ms, .. } = flat;
-                Answer::Queued { id: name(id), position, eta_ms, limited_by, at_ms, epoch }
-            }
-            Status::Refused => Answer::Refused {
+            Status::Granted => Answer::Granted(Granted {
+                id: id.unwrap_or_default(),
+                delay_ms: flat.delay_ms,
+                valid_ms: flat.valid_ms,
+                lease_ms: flat.lease_ms,
+                limited_by,
+                left: flat.left,
+                at_ms,
+                epoch,
+            }),
+            Status::Queued => Answer::Queued(Queued {
+                id: id.unwrap_or_default(),
+                position: flat.position,
+                eta_ms: flat.eta_ms,
+                limited_by,
+                at_ms,
+                epoch,
+            }),
+            Status::Refused => Answer::Refused(Refused {
                 id,
                 code: flat.code.unwrap_or(Code::Other),
-                message: flat.message.unwrap_or_else(|| Text::from("")),
+                message: flat.message.unwrap_or_default(),
                 retry_after_ms: flat.retry_after_ms,
                 limited_by,
                 epoch,
-            },
-            Status::Settled => Answer::Settled { id: name(id) },
+            }),
+            Status::Settled => Answer::Settled { id: id.unwrap_or_default() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(answer: &Answer<'_>) -> String {
+        let mut text = Vec::new();
+        answer.write(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// The golden text of each answer, with all of its fields and with as few as it can have.
+    fn golden() -> [(Answer<'static>, &'static str); 7] {
+        let id = || Text::from("0199a7c2-5d1e.A_z:9");
+        let limited_by = || Some(Text::from("per-minute"));
+        let left = Left { limit: "per-minute".into(), unit: "requests".into(), remaining: 2.5, reset_ms: Some(60.0) };
+        let (valid_ms, lease_ms, at_ms) = (Some(5000.0), Some(90.5), Some(86_400_123));
+        let granted = Granted {
+            id: id(),
+            delay_ms: 3.0,
+            valid_ms,
+            lease_ms,
+            limited_by: limited_by(),
+            left: vec![left],
+            at_ms,
+            epoch: 7,
+        };
+        let queued = Queued { id: id(), position: 3, eta_ms: 1234.5, limited_by: limited_by(), at_ms, epoch: 7 };
+        let (code, message) = (Code::QueueFull, Text::from("\"few\": ü"));
+        let refused =
+            Refused { id: Some(id()), code, message, retry_after_ms: Some(20.0), limited_by: limited_by(), epoch: 7 };
+        [
+            (
+                Answer::Granted(granted),
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
+            ),
+            (
+                Answer::Granted(Granted { id: id(), ..Granted::default() }),
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":0.0,"epoch":0}"#,
+            ),
+            (
+                Answer::Queued(queued),
+                r#"{"status":"queued","id":"0199a7c2-5d1e.A_z:9","position":3,"eta_ms":1234.5,"limited_by":"per-minute","at_ms":86400123,"epoch":7}"#,
+            ),
+            (
+                Answer::Queued(Queued { id: id(), ..Queued::default() }),
+                r#"{"status":"queued","id":"0199a7c2-5d1e.A_z:9","position":0,"eta_ms":0.0,"epoch":0}"#,
+            ),
+            (
+                Answer::Refused(refused),
+                r#"{"status":"refused","id":"0199a7c2-5d1e.A_z:9","code":"queue_full","message":"\"few\": ü","retry_after_ms":20.0,"limited_by":"per-minute","epoch":7}"#,
+            ),
+            (
+                Answer::Refused(Refused::new(Code::Unavailable, "no")),
+                r#"{"status":"refused","code":"unavailable","message":"no","epoch":0}"#,
+            ),
+            (Answer::Settled { id: id() }, r#"{"status":"settled","id":"0199a7c2-5d1e.A_z:9"}"#),
+        ]
+    }
+
+    #[test]
+    fn answers_are_written_and_read_as_ever() {
+        for (answer, text) in golden() {
+            assert_eq!(written(&answer), text);
+            assert_eq!(serde_json::from_str::<Answer<'_>>(text).unwrap(), answer, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_serde_writes_them() {
+        for delay_ms in [0.0, -0.0, -3.0, 1234.5, 1e-6, 3.0, 9_999_999_999_999_998.0, 1e16, 2e19, f64::NAN] {
+            let answer = Answer::Granted(Granted { delay_ms, ..Granted::default() });
+            assert_eq!(written(&answer), serde_json::to_string(&answer).unwrap());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 /// A string of a message. It is borrowed if it has no escapes there, and owned otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<'a>(pub Cow<'a, str>);
 

@@ -10,7 +10,7 @@ use rampmeter_protocol::time::Span;
 pub enum Command<R> {
     /// A permit.
     Grant(Grant<R>),
-    /// QueueUpdates for one who waits; the answer is still to come.
+    /// How a waiting request stands; the answer is still to come.
     Queued {
         /// Who.
         to: R,
@@ -39,7 +39,7 @@ pub enum Command<R> {
         /// The permit.
         id: PermitId,
     },
-    /// QueueUpdates for everybody.
+    /// News for all clients of the resource.
     Announce(Announcement),
 }
 

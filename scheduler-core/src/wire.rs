@@ -8,7 +8,7 @@ use crate::event;
 use crate::ids::LimitId;
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
-use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -86,12 +86,13 @@ pub fn answer<R>(
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
-            say(grant.to, &Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch });
+            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch };
+            say(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);
-            let id = Text::from(id.as_str());
-            say(to, &Answer::Queued { id, position, eta_ms: eta.millis(), limited_by, at_ms, epoch });
+            let (id, eta_ms) = (Text::from(id.as_str()), eta.millis());
+            say(to, &Answer::Queued(Queued { id, position, eta_ms, limited_by, at_ms, epoch }));
         }
         Command::Refuse { to, id, refusal } => {
             say(to, &refused(resource, epoch, id.as_ref(), &refusal));
@@ -123,7 +124,7 @@ pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>,
     };
     let (id, code, message) = (id.map(|id| Text::from(id.as_str())), why.code(), Text::from(message));
     let retry_after_ms = why.retry_after().map(|span| span.millis());
-    Answer::Refused { id, code, message, retry_after_ms, limited_by, epoch }
+    Answer::Refused(Refused { id, code, message, retry_after_ms, limited_by, epoch })
 }
 
 fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {

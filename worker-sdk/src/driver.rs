@@ -156,7 +156,9 @@ impl Driver {
             Command::Complete { ask, result } => {
                 // A caller that stopped waiting has sent a cancellation, and the session gives the
                 // permit back.
-                self.waiting.remove(&ask).map(|waiting| waiting.send(result));
+                if let Some(waiting) = self.waiting.remove(&ask) {
+                    drop(waiting.send(result));
+                }
             }
             Command::Freeze { resource, freeze } => {
                 let merge = |known: &mut Freeze| *known = known.and(freeze);

@@ -96,7 +96,7 @@ impl Permit {
     /// The limit that set the delay, if a limit did.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
-        self.grant.limited_by.as_deref()
+        self.grant.answer.limited_by.as_deref()
     }
 
     /// What is left of the limits that the call is charged to, if [the request asked for
@@ -104,7 +104,7 @@ impl Permit {
     /// may have spent it since.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
-        &self.grant.left
+        &self.grant.answer.left
     }
 
     /// Whether the client granted it itself because no scheduler answered; see
@@ -174,6 +174,7 @@ impl Permit {
 mod tests {
     use super::*;
     use crate::link::{Link, Message};
+    use rampmeter_protocol::answer::Granted;
     use rampmeter_protocol::clock::Clock;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::request::PermitRequest;
@@ -209,8 +210,7 @@ mod tests {
             received,
             start: received + Span::from_millis(start),
             valid: valid.map(Span::from_millis),
-            limited_by: None,
-            left: Vec::new(),
+            answer: Granted::default(),
         };
         Stage { permit: Permit::new(resource, grant, Time::NEVER), freezes, messages }
     }

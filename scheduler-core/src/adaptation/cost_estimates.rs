@@ -1,4 +1,4 @@
-//! CostEstimates that are too high or too low time and again.
+//! Estimates of costs that are too high or too low time and again.
 
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};

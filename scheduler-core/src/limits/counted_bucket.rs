@@ -6,7 +6,7 @@ use super::usage::{MOST_BLOCKS, Usage, UsageBlock, condensed, heard, told};
 use super::window_start::start_in_window;
 use crate::arithmetic::{Credit, Draw, WindowAlignment};
 use crate::ids::Tier;
-use crate::policy::{Counting, Limit};
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,10 +69,7 @@ pub(crate) struct CountedBucket {
 }
 
 fn alignment(limit: &Limit) -> Option<&WindowAlignment> {
-    match limit.counting() {
-        Counting::Windows(alignment) => Some(alignment),
-        Counting::Tokens | Counting::Holding(_) => None,
-    }
+    limit.counting().alignment()
 }
 
 fn release(limit: &Limit, time: Time) -> Time {
@@ -130,16 +127,14 @@ impl CountedBucket {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
-            let found = match limit.counting() {
-                Counting::Windows(alignment) if held + draw.cost <= limit.full().max(draw.cost) => {
+            let found = match alignment(limit) {
+                Some(alignment) if held + draw.cost <= limit.full().max(draw.cost) => {
                     start_in_window(limit, alignment, held, at, draw)
                 }
-                Counting::Holding(_) if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
+                None if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
                     self.first_obstacle(limit, at, draw).map_or(Ok(at), Err)
                 }
-                Counting::Windows(_) | Counting::Holding(_) | Counting::Tokens => {
-                    Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time))
-                }
+                Some(_) | None => Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time)),
             };
             match found {
                 Ok(start) => return start,

@@ -7,7 +7,7 @@ use rampmeter_protocol::time::Time;
 /// A level at some time.
 type Point = (Time, Credit);
 
-/// HighWaterMarks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are merged, which makes a refund smaller,
+/// High-water marks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are merged, which makes a refund smaller,
 /// never larger.
 const MAX_PEAKS: usize = 256;
 /// Levels that a bucket remembers; the further back, the sparser.

@@ -1,7 +1,8 @@
 //! One policy of a resource.
 
-use super::spec::{Algorithm, Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Draw, Rate, WindowAlignment};
+use super::algorithm::{Algorithm, Counting};
+use super::spec::{Learn, LimitSpec, Margin};
+use crate::arithmetic::{Credit, Draw, Rate};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -15,41 +16,6 @@ const LEAST_BURST_PART: u64 = 4;
 
 /// Of windows that are shorter than a few times [`LATENESS`], starts stay away from the ends by one part in this many.
 const GUARD_PART: u64 = 10;
-
-/// What a limit's buckets are.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Counting {
-    /// Tokens that come in all the time.
-    Tokens,
-    /// Windows of time, of which each holds so much.
-    Windows(WindowAlignment),
-    /// Room that calls take up for some time.
-    Holding(Hold),
-}
-
-/// For how long a call takes up room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    pub(crate) length: Span,
-    /// Whether it ends when the call is settled, and can be renewed.
-    pub(crate) until_settled: bool,
-}
-
-impl Counting {
-    /// For how long calls count in one way or the other, and where starts are to stay away from the ends of windows by `guard`.
-    fn new(spec: &LimitSpec, guard: Span) -> Self {
-        // No window that begins with its first call has more than any stretch of time as long as it.
-        let sliding = Counting::Holding(Hold { length: spec.period + guard, until_settled: false });
-        let cut = |alignment| WindowAlignment::new(alignment, spec.period, 0, guard).map(Counting::Windows);
-        match &spec.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
-            Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
-            Algorithm::Quota(alignment) => cut(alignment.as_ref()).unwrap_or(sliding),
-            Algorithm::SlidingWindow => sliding,
-            Algorithm::Concurrency => Counting::Holding(Hold { length: spec.period, until_settled: true }),
-        }
-    }
-}
 
 /// A limit's policy, ready for arithmetic.
 ///
@@ -75,9 +41,9 @@ impl Limit {
             Margin::Fixed(Amount::ZERO) => Span::ZERO,
             Margin::Auto | Margin::Fixed(_) => LATENESS.min(Span::from_nanos(spec.period.nanos() / GUARD_PART)),
         };
-        let counting = Counting::new(spec, guard);
+        let counting = Counting::new(&spec.algorithm, spec.period, guard);
         let margin = match spec.margin {
-            Margin::Auto if counting != Counting::Tokens => Amount::ZERO,
+            Margin::Auto if !counting.is_tokens() => Amount::ZERO,
             Margin::Auto => auto_margin(spec.capacity, spec.period),
             Margin::Fixed(margin) => margin,
         };
@@ -141,11 +107,7 @@ impl Limit {
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
-        let counting = match self.counting {
-            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
-            Counting::Tokens | Counting::Holding(_) => self.counting,
-        };
-        Limit { counting, unix_at_origin, ..self }
+        Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
     }
 
     /// What the wall clock showed at the origin of time.
@@ -160,12 +122,12 @@ impl Limit {
 
     /// Whether its buckets hold tokens.
     pub(crate) fn has_tokens(&self) -> bool {
-        self.counting == Counting::Tokens
+        self.counting.is_tokens()
     }
 
     /// Whether calls take up room until they are settled.
     pub(crate) fn is_until_settled(&self) -> bool {
-        matches!(&self.counting, Counting::Holding(hold) if hold.until_settled)
+        self.counting.is_until_settled()
     }
 
     /// Whether what it gives out is for some time, and what is left then is gone.
@@ -180,21 +142,12 @@ impl Limit {
 
     /// When whatever starts at `time` counts no more at the latest; none where tokens come in all the time.
     pub(crate) fn release(&self, time: Time) -> Option<Time> {
-        match &self.counting {
-            Counting::Tokens => None,
-            Counting::Windows(alignment) => Some(alignment.window(time).ends),
-            Counting::Holding(hold) => Some(time + hold.length),
-        }
+        self.counting.release(time)
     }
 
     /// How much longer calls count under `other`, where both are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
-        match (&self.counting, &other.counting) {
-            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
-                Some(others.length.saturating_sub(own.length))
-            }
-            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
-        }
+        self.counting.counts_longer_as(&other.counting)
     }
 
     /// When a bucket with this level at `now` is above zero, or was empty to have refilled since.

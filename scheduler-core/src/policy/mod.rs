@@ -1,5 +1,7 @@
 //! What is configured: limits, classes, and which requests each limit is for.
 
+pub mod algorithm;
+pub mod alignment;
 pub mod applies;
 pub mod bill;
 mod checks;
@@ -11,9 +13,11 @@ pub mod rules;
 pub mod spec;
 pub mod weight;
 
+pub(crate) use algorithm::Algorithm;
+pub(crate) use alignment::Alignment;
 pub(crate) use bill::{Bill, KeyCharge, KeyName};
-pub(crate) use limit::{Counting, Limit};
+pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use resource::{Class, Resource};
 pub(crate) use rules::{Call, Succession};
-pub(crate) use spec::{Algorithm, Alignment, MAX_IDLE_PERMITS, MAX_PERIOD, OnStoreLoss, StartPolicy};
+pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, OnStoreLoss, StartPolicy};

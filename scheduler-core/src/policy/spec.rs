@@ -2,9 +2,10 @@
 //!
 //! [`Resource::new`]: crate::policy::resource::Resource::new
 
+pub use super::algorithm::Algorithm;
+pub use super::alignment::Alignment;
 pub use super::applies::{Applies, Pattern};
 pub use super::weight::Weight;
-use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -158,57 +159,6 @@ impl LimitSpec {
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
         LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow: false }
     }
-}
-
-/// How a limit counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Algorithm {
-    /// A bucket holds `capacity`, and fills within `period`.
-    #[default]
-    TokenBucket,
-    /// A bucket runs over at `capacity`, and drains within `period`: the same seen from below. What does not fit leaves nothing in it.
-    LeakyBucket,
-    /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar says, whatever the `period`.
-    FixedWindow(Alignment),
-    /// `capacity` in any `period`, wherever that begins.
-    SlidingWindow,
-    /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after its start or its last renewal.
-    Concurrency,
-    /// `capacity` until the quota is reset, if ever. Who comes when it is gone does not wait.
-    Quota(Option<Alignment>),
-}
-
-impl Algorithm {
-    /// Their names.
-    pub const NAMES: [&str; 6] =
-        ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "concurrency", "quota"];
-
-    /// As configuration and status write it.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Algorithm::TokenBucket => "token-bucket",
-            Algorithm::LeakyBucket => "leaky-bucket",
-            Algorithm::FixedWindow(_) => "fixed-window",
-            Algorithm::SlidingWindow => "sliding-window",
-            Algorithm::Concurrency => "concurrency",
-            Algorithm::Quota(_) => "quota",
-        }
-    }
-}
-
-/// When windows begin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Alignment {
-    /// At multiples of the period since 1970.
-    #[default]
-    Epoch,
-    /// With the first call after the last one has ended. It is counted as a sliding window, of which no such window has more.
-    FirstUse,
-    /// Every midnight of a time zone.
-    Day(TimeZone),
-    /// At the first midnight of every month of a time zone.
-    Month(TimeZone),
 }
 
 /// Whether a limit follows what its upstream turns out to do: a lower rate, a smaller burst, a stock held back.

@@ -132,7 +132,7 @@ impl ClassQueue {
             Some((now, StartReason::InTurn)) => self.clients.serve(now, &waiting.client, set, slice, turn.tag),
             // Whoever it has passed must not find the clocks ahead of its own.
             Some((_, StartReason::Promoted | StartReason::Backfilled)) => {
-                self.clients.leave(&waiting.client, slice, true)
+                self.clients.leave(&waiting.client, slice, true);
             }
             None => self.clients.leave(&waiting.client, slice, false),
         }

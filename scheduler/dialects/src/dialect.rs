@@ -15,19 +15,23 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Sentinel Hub and Copernicus Data Space.
+    /// Sentinel Hub and Copernicus Data Space: `Retry-After` in milliseconds, and the cost of a
+    /// call in `X-ProcessingUnits-Spent`.
     SentinelHub,
-    /// The IETF's draft of `RateLimit` fields, this one and earlier ones.
+    /// The IETF's draft: `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining` and
+    /// `-Reset` of earlier drafts.
     Ietf,
-    /// Discord.
+    /// Discord: `X-RateLimit-Limit`, `-Remaining` and `-Reset-After` of a `-Bucket`.
     Discord,
-    /// OpenAI, and the many that do as it does.
+    /// OpenAI, and the many that do as it does:
+    /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
     Openai,
-    /// Anthropic.
+    /// Anthropic:
+    /// `anthropic-ratelimit-{requests,input-tokens,output-tokens}-{limit,remaining,reset}`.
     Anthropic,
-    /// GitHub.
+    /// GitHub: `x-ratelimit-{limit,remaining,reset}` of a `-resource`.
     Github,
-    /// HTTP and nothing else.
+    /// HTTP and nothing else: `Retry-After`, which all other dialects have too.
     #[default]
     Plain,
 }
@@ -49,7 +53,9 @@ impl Dialect {
         Dialect::Plain,
     ];
 
-    const fn name(self) -> &'static str {
+    /// The name in configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Dialect::SentinelHub => "sentinel-hub",
             Dialect::Ietf => "ietf",

@@ -3,17 +3,7 @@
 //! Status and headers go in, as a worker has settled them; an [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation)
 //! comes out. There is no clock: the wall time, which dates are compared with, is an argument.
 //!
-//! | dialect | how long to be silent | what is left | what a call cost |
-//! |---|---|---|---|
-//! | `sentinel-hub` | `Retry-After` in milliseconds | | `X-ProcessingUnits-Spent` |
-//! | `ietf` | `Retry-After` | `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining`, `-Reset` of earlier drafts | |
-//! | `discord` | `Retry-After`, fractions too | `X-RateLimit-Limit`, `-Remaining`, `-Reset-After`, of a `-Bucket` | |
-//! | `openai` | `Retry-After` | `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` | |
-//! | `anthropic` | `Retry-After` | `anthropic-ratelimit-{requests,input-tokens,output-tokens}-{limit,remaining,reset}` | |
-//! | `github` | `Retry-After` | `x-ratelimit-{limit,remaining,reset}`, of a `-resource` | |
-//! | `plain` | `Retry-After` | | |
-//!
-//! All of them are tables ([`Dialect`]) that one [`Reader`] goes by. What it reads is as follows.
+//! A [`Dialect`] is a table that one [`Reader`] goes by. What it reads is as follows.
 //!
 //! * A header that is missing tells nothing; one that can't be read counts as missing, and is [named](Heard::unreadable).
 //! * A number in `Retry-After` is in seconds, perhaps with a fraction, where neither the dialect nor the resource says milliseconds;

@@ -28,7 +28,7 @@ pub struct CheckArgs {
 #[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
-        print!("{}", config::DEFAULT);
+        print!("{}", config::default_file());
         return Ok(());
     }
     let config = config::load(&args.config)?;

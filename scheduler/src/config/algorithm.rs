@@ -1,18 +1,30 @@
 //! How a limit counts, and how fast.
 
+use super::keys::value;
 use super::place::{ConfigError, Source};
 use super::table::LimitTable;
-use super::value::{amount, span};
+use super::value::amount;
 use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, MAX_PERIOD};
+use std::ops::Range;
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// As long as days and months mostly are: what the rates of their limits are taken from, and no window.
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
+
+/// The algorithms by name, and what people are told of each.
+pub(super) const ALGORITHMS: [(&str, &str); 6] = [
+    ("token-bucket", "a bucket holds `capacity` and fills within `period`"),
+    ("leaky-bucket", "the same seen from below; `drain_velocity` may stand for the period"),
+    ("fixed-window", "`capacity` in each window; `aligned` says when windows begin"),
+    ("sliding-window", "`capacity` in any `period`, wherever it begins"),
+    ("concurrency", "`capacity` in flight; `time_to_live` bounds each call"),
+    ("quota", "`capacity` until `resets`; requests do not wait for it"),
+];
 
 /// The algorithm by its name; a token bucket where none is given.
 pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm, ConfigError> {
@@ -27,7 +39,7 @@ pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
         }
         "quota" => Algorithm::Quota(alignment(source, table, table.resets.as_ref())?),
         unknown => {
-            let names: Vec<String> = Algorithm::NAMES.iter().map(|known| format!("`{known}`")).collect();
+            let names: Vec<String> = ALGORITHMS.iter().map(|(known, _)| format!("`{known}`")).collect();
             let reason = format!("algorithm `{unknown}` is not known; there are {}", names.join(", "));
             return Err(fault(source, table.algorithm.as_ref(), table, reason));
         }
@@ -39,13 +51,13 @@ pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
 /// Keys that mean something to other algorithms only.
 fn check_keys(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<(), ConfigError> {
     let words = [
-        ("aligned", &table.aligned, matches!(algorithm, Algorithm::FixedWindow(_)), "fixed-window"),
-        ("resets", &table.resets, matches!(algorithm, Algorithm::Quota(_)), "quota"),
-        ("time_to_live", &table.time_to_live, *algorithm == Algorithm::Concurrency, "concurrency"),
+        ("aligned", span_of(&table.aligned), matches!(algorithm, Algorithm::FixedWindow(_)), "fixed-window"),
+        ("resets", span_of(&table.resets), matches!(algorithm, Algorithm::Quota(_)), "quota"),
+        ("time_to_live", span_of(&table.time_to_live), *algorithm == Algorithm::Concurrency, "concurrency"),
     ];
     for (key, given, fits, name) in words {
-        if let Some(given) = given.as_ref().filter(|_| !fits) {
-            return Err(source.fault(&given.span(), format!("`{key}` is for `algorithm = \"{name}\"`; leave it out")));
+        if let Some(given) = given.filter(|_| !fits) {
+            return Err(source.fault(&given, format!("`{key}` is for `algorithm = \"{name}\"`; leave it out")));
         }
     }
     let tokens = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
@@ -59,6 +71,10 @@ fn check_keys(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Res
             Some(_) | None => Ok(()),
         },
     }
+}
+
+fn span_of<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
+    given.as_ref().map(Spanned::span)
 }
 
 /// About how long the windows of a calendar are.
@@ -130,9 +146,10 @@ pub(super) fn period(
             &velocity.span(),
             "`drain_velocity` is for `algorithm = \"leaky-bucket\"`, in place of a `period` or a `refill_interval`",
         )),
-        (Some(period), None, None) => span(source, period),
+        (Some(period), None, None) => Ok(value(period)),
         (None, Some(interval), None) => {
-            let nanos = u128::from(span(source, interval)?.nanos()) * u128::from(capacity.micros());
+            let interval: Span = value(interval);
+            let nanos = u128::from(interval.nanos()) * u128::from(capacity.micros());
             Ok(rounded_up(nanos, Amount::ONE))
         }
         (Some(_), Some(interval), None) => {
@@ -145,10 +162,7 @@ pub(super) fn period(
 /// The length of what is cut by something else than a period.
 fn length_of_its_own(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<Option<Span>, ConfigError> {
     let length = match algorithm {
-        Algorithm::Concurrency => match &table.time_to_live {
-            Some(time) => Some((span(source, time)?, "`time_to_live`")),
-            None => None,
-        },
+        Algorithm::Concurrency => table.time_to_live.as_ref().map(|time| (value(time), "`time_to_live`")),
         Algorithm::Quota(None) => Some((MAX_PERIOD, "a quota that is never reset (`resets` says when one is)")),
         Algorithm::TokenBucket
         | Algorithm::LeakyBucket

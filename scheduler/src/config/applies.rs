@@ -22,7 +22,7 @@ pub(super) fn applies(source: &Source, table: &LimitTable) -> Result<Applies, Co
         .as_ref()
         .map(|group| Name::new(group.get_ref()).map_err(|error| source.fault(&group.span(), error.to_string())));
     Ok(Applies {
-        matching: table.matching.iter().map(pattern).collect::<Result<_, _>>()?,
+        matching: table.r#match.iter().map(pattern).collect::<Result<_, _>>()?,
         key: table.key.iter().map(|label| label_name(source, label)).collect::<Result<_, _>>()?,
         group: group.transpose()?,
     })

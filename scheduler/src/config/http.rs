@@ -1,6 +1,7 @@
 //! What is served over HTTP, as it is written.
 
 use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable};
+use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::provider::variable;
 use super::range::within;
@@ -20,30 +21,51 @@ const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60
 /// One is needed to ask for health; beyond the ports of an address lies nothing.
 const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
 
-/// `[http]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HttpTable {
-    listen: Option<String>,
-    front: Option<bool>,
-    token_env: Option<Spanned<String>>,
-    token_file: Option<Spanned<String>>,
-    max_connections: Option<Spanned<usize>>,
-    check: Option<Spanned<CheckTable>>,
+keys! {
+    /// `[http]`
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct HttpTable {
+        /// The address of /healthz, /readyz, /metrics and the front; "" serves nothing over HTTP.
+        /// Also: `--listen`, `RAMPMETER_LISTEN`.
+        listen: Option<String> = Default(r#""127.0.0.1:9480""#),
+        /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
+        /// false leaves health and metrics.
+        front: Option<bool> = Default("true"),
+        /// The environment variable with the token that clients of the front show
+        /// (Authorization: Bearer ...), 16 bytes or more. An address beyond loopback needs a token.
+        token_env: Option<Spanned<String>> = Example(r#""RAMPMETER_TOKEN""#),
+        /// The file with that token, in place of the variable.
+        token_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-token""#),
+        /// How many connections are open at once. Beyond it, idle and slow ones are closed.
+        max_connections: Option<Spanned<usize>> = Default("4096"),
+        /// What reverse proxies ask.
+        check: Option<Spanned<CheckTable>> = Table,
+    }
 }
 
-/// `[http.check]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CheckTable {
-    resource: Spanned<String>,
-    class: Option<Spanned<String>>,
-    throttle: Option<Spanned<String>>,
-    on_unavailable: Option<OnUnavailableTable>,
-    #[serde(default)]
-    trusted_proxies: Vec<Spanned<String>>,
-    #[serde(default)]
-    labels: BTreeMap<Spanned<String>, Spanned<String>>,
+keys! {
+    /// `[http.check]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct CheckTable {
+        /// The resource that is asked. A request costs one of "requests".
+        resource: Spanned<String> = Given(r#""my-api""#),
+        /// The class of the requests. Without this: the default class of the resource.
+        class: Option<Spanned<String>> = Example(r#""standard""#),
+        /// How long an answer is held back before it is a 429. Without this, not at all.
+        throttle: Option<Spanned<String>> = Example(r#""2s""#),
+        /// What is answered when no scheduler is there: "refuse" is 503, "allow" lets all through.
+        on_unavailable: Option<OnUnavailableTable> = Default(r#""refuse""#),
+        /// The proxies whose X-Original-URI, X-Forwarded-For and the like are believed.
+        /// Without this, none.
+        #[serde(default)]
+        trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
+        /// The labels, and where each comes from: "header:NAME", "path", "method", "client-address".
+        #[serde(default)]
+        labels: BTreeMap<Spanned<String>, Spanned<String>> =
+            Example(r#"{ client = "header:x-api-key", route = "path" }"#),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -8,10 +8,8 @@ use super::http_settings::HttpSettings;
 use super::place::{ConfigError, Source};
 use super::provider;
 use super::safety::on_store_loss;
-use super::table::{
-    ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, StartTable, UnmatchedTable,
-};
-use super::value::{amount, name, optional_span};
+use super::table::{ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, UnmatchedTable};
+use super::value::{amount, name};
 use crate::provider::ProviderSettings;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
@@ -20,8 +18,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    Bounds, ClassSpec, DEFAULT_HORIZON, DEFAULT_RESERVATION, DEFAULT_VALIDITY, Learn, LimitSpec, Margin, ResourceSpec,
-    SpecError, SpecField, StartPolicy, Unmatched,
+    ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecError, SpecField, StartPolicy,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -146,43 +143,30 @@ fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpe
 /// A resource as it is written, which the core has not looked at yet.
 fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
     let table = spanned.get_ref();
-    Ok(ResourceSpec {
-        name: name(source, &table.name)?,
-        limits: table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?,
-        classes: table.classes.iter().map(|class| class_spec(source, class.get_ref())).collect::<Result<_, _>>()?,
-        default_class: table.default_class.as_ref().map(|class| name(source, class)).transpose()?,
-        start: start(table.start),
-        horizon: optional_span(source, table.horizon.as_ref())?.unwrap_or(DEFAULT_HORIZON),
-        bounds: bounds(source, table)?,
-        reservation: optional_span(source, table.reservation.as_ref())?.unwrap_or(DEFAULT_RESERVATION),
-        on_store_loss: on_store_loss(source, table)?,
-        validity: optional_span(source, table.validity.as_ref())?.unwrap_or(DEFAULT_VALIDITY),
-        fair_share: fair_share(source, table)?,
-        learn_costs: table.learn_costs.iter().map(|label| label_name(source, label)).collect::<Result<_, _>>()?,
-        unmatched: match table.unmatched {
-            Some(UnmatchedTable::Refuse) => Unmatched::Refuse,
-            Some(UnmatchedTable::Allow) | None => Unmatched::Allow,
-        },
-    })
+    let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?;
+    let mut spec = ResourceSpec::new(name(source, &table.name)?, limits);
+    // A scheduler can't know that the account was not used before.
+    spec.start = StartPolicy::Unproven;
+    spec.classes = table.classes.iter().map(|class| class_spec(source, class.get_ref())).collect::<Result<_, _>>()?;
+    spec.on_store_loss = on_store_loss(source, table)?;
+    spec.fair_share = fair_share(source, table)?;
+    spec.learn_costs = table.learn_costs.iter().map(|label| label_name(source, label)).collect::<Result<_, _>>()?;
+    table.fill(&mut spec);
+    Ok(spec)
 }
 
 pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
     let capacity = amount(source, &table.capacity)?;
     let algorithm = algorithm(source, table)?;
-    Ok(LimitSpec {
-        name: name(source, &table.name)?,
-        unit: match &table.unit {
-            Some(unit) => name(source, unit)?,
-            None => Name::new(REQUESTS).expect("a valid name"),
-        },
-        period: period(source, table, &algorithm, capacity)?,
-        algorithm,
-        capacity,
-        margin: margin(source, table)?,
-        learn: learn(source, table)?,
-        applies: applies(source, table)?,
-        shadow: table.shadow.unwrap_or(false),
-    })
+    let unit = Name::new(REQUESTS).expect("a valid name");
+    let period = period(source, table, &algorithm, capacity)?;
+    let mut spec = LimitSpec::new(name(source, &table.name)?, unit, capacity, period);
+    spec.algorithm = algorithm;
+    spec.margin = margin(source, table)?;
+    spec.learn = learn(source, table)?;
+    spec.applies = applies(source, table)?;
+    table.fill(&mut spec);
+    Ok(spec)
 }
 
 /// Whether the limit follows its upstream, and how far down.
@@ -210,38 +194,9 @@ fn margin(source: &Source, table: &LimitTable) -> Result<Margin, ConfigError> {
 }
 
 fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigError> {
-    Ok(ClassSpec {
-        name: name(source, &table.name)?,
-        headroom: table.headroom.as_ref().map_or(0.0, |headroom| *headroom.get_ref()),
-        max_starvation: optional_span(source, table.max_starvation.as_ref())?,
-    })
-}
-
-fn bounds(source: &Source, table: &ResourceTable) -> Result<Bounds, ConfigError> {
-    let defaults = Bounds::default();
-    Ok(Bounds {
-        max_waiting: bound(source, table.max_waiting.as_ref())?.unwrap_or(defaults.max_waiting),
-        max_permits: bound(source, table.max_permits.as_ref())?.unwrap_or(defaults.max_permits),
-        max_keys: bound(source, table.max_keys.as_ref())?.unwrap_or(defaults.max_keys),
-    })
-}
-
-/// None at all would shut everybody out, and the core counts them in 32 bits.
-fn bound(source: &Source, given: Option<&Spanned<usize>>) -> Result<Option<usize>, ConfigError> {
-    match given {
-        Some(bound) if !(1..=u32::MAX as usize).contains(bound.get_ref()) => {
-            Err(source.fault(&bound.span(), format!("a bound is from 1 to {}", u32::MAX)))
-        }
-        given => Ok(given.map(|bound| *bound.get_ref())),
-    }
-}
-
-fn start(table: Option<StartTable>) -> StartPolicy {
-    match table {
-        Some(StartTable::Empty) => StartPolicy::Empty,
-        Some(StartTable::Unproven) | None => StartPolicy::Unproven,
-        Some(StartTable::Full) => StartPolicy::Full,
-    }
+    let mut spec = ClassSpec::new(name(source, &table.name)?);
+    table.fill(&mut spec);
+    Ok(spec)
 }
 
 /// Where in the file the part of a resource stands that the core found wrong.
@@ -268,7 +223,7 @@ pub(super) fn limit_field(limit: &LimitTable, field: &str) -> Range<usize> {
         "capacity" => limit.capacity.span(),
         "period" => period.unwrap_or(limit.name.span()),
         "margin" => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
-        "match" => limit.matching.keys().next().map_or(limit.name.span(), Spanned::span),
+        "match" => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
         "key" => limit.key.first().map_or(limit.name.span(), Spanned::span),
         "floor" => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
         _ => limit.name.span(),
@@ -290,8 +245,9 @@ fn notes(tables: &[Spanned<ResourceTable>]) -> Vec<Note> {
 fn notes_on(table: &ResourceTable) -> Vec<Note> {
     let name = table.name.get_ref();
     let mut notes = Vec::new();
-    let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().matching.is_empty() && limit.get_ref().key.is_empty();
-    if matches!(table.unmatched, Some(UnmatchedTable::Refuse)) && table.limit.iter().any(for_all) {
+    let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().r#match.is_empty() && limit.get_ref().key.is_empty();
+    let refuses = table.unmatched.as_ref().is_some_and(|what| matches!(what.get_ref(), UnmatchedTable::Refuse));
+    if refuses && table.limit.iter().any(for_all) {
         notes.push(format!(
             "resource `{name}`: `unmatched` has no effect, because one of its limits is for every request"
         ));

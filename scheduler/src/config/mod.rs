@@ -1,14 +1,17 @@
 //! The configuration file: read, checked, and turned into what the core takes.
 //!
-//! `table` is the file as written; [`parse`] finds what is wrong with it, and where.
+//! `table` is the file as written, `default_file` what people start from; [`parse`] finds what is
+//! wrong with a file, and where.
 
 mod algorithm;
 mod applies;
+mod default_file;
 mod dialect;
 mod duration;
 mod fair_share;
 mod http;
 mod http_settings;
+mod keys;
 mod load;
 mod place;
 mod provider;
@@ -20,6 +23,7 @@ mod scenario_fleet;
 mod table;
 mod value;
 
+pub use default_file::default_file;
 pub(crate) use duration::parse as parse_duration;
 pub use http_settings::{CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable};
 pub use load::{Config, Configured, Note, load, parse};
@@ -27,6 +31,3 @@ pub use place::ConfigError;
 pub use rules::{Applied, ResourceRules, Rules, parse_rules};
 pub use scenario::{load_scenario, parse_scenario};
 pub use table::NatsTable;
-
-/// The commented configuration that `rampmeter check --print-default` prints.
-pub const DEFAULT: &str = include_str!("../../../deploy/rampmeter.toml");

@@ -1,5 +1,6 @@
 //! Who is asked for a resource's limits, as it is written.
 
+use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::range::within;
 use crate::provider::sentinel_hub::{self, Credentials};
@@ -21,20 +22,34 @@ const EVERY: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400)
 /// Nobody answers over TLS in less, and nobody who takes longer ever will.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(60);
 
-/// `provider = { kind = "…", … }`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ProviderTable {
-    kind: Spanned<KindTable>,
-    base_url: Option<Spanned<String>>,
-    token_url: Option<Spanned<String>>,
-    client_id_env: Option<Spanned<String>>,
-    client_secret_env: Option<Spanned<String>>,
-    client_secret_file: Option<Spanned<String>>,
-    contract_every: Option<Spanned<String>>,
-    levels_every: Option<Spanned<String>>,
-    timeout: Option<Spanned<String>>,
-    allow_http: Option<Spanned<bool>>,
+keys! {
+    /// `provider = { kind = "…", … }`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct ProviderTable {
+        /// The kind of service: "sentinel-hub", also for Copernicus; "static" is this file.
+        kind: Spanned<KindTable> = Given(r#""sentinel-hub""#),
+        /// The service.
+        base_url: Option<Spanned<String>> = Given(r#""https://services.sentinel-hub.com""#),
+        /// Where it gives out access tokens.
+        token_url: Option<Spanned<String>> =
+            Given(r#""https://services.sentinel-hub.com/auth/realms/main/protocol/openid-connect/token""#),
+        /// The environment variable with the client's id.
+        client_id_env: Option<Spanned<String>> = Given(r#""SH_CLIENT_ID""#),
+        /// The environment variable with the client's secret.
+        client_secret_env: Option<Spanned<String>> = Given(r#""SH_CLIENT_SECRET""#),
+        /// The file with that secret, in place of the variable.
+        client_secret_file: Option<Spanned<String>> = Example(r#""/run/secrets/sh-client-secret""#),
+        /// How often the service is asked for the limits.
+        contract_every: Option<Spanned<String>> = Default(r#""5m""#),
+        /// How often it is asked what is left of them. Without this, never.
+        levels_every: Option<Spanned<String>> = Example(r#""60s""#),
+        /// How long an answer may take.
+        timeout: Option<Spanned<String>> = Default(r#""10s""#),
+        /// Whether http:// to other hosts than this one is allowed. It shows the secret
+        /// to all who can listen on the network.
+        allow_http: Option<Spanned<bool>> = Default("false"),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

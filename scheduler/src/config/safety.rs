@@ -1,8 +1,8 @@
 //! What a crash may cost, and what happens without the store.
 
+use super::keys::value;
 use super::place::{ConfigError, Source};
 use super::table::{OnKvLoss, ResourceTable};
-use super::value::optional_span;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::OnStoreLoss;
 
@@ -11,9 +11,8 @@ const DEFAULT_RIDE: Span = Span::from_secs(30);
 
 /// `on_kv_loss` and `ride_for`.
 pub(super) fn on_store_loss(source: &Source, table: &ResourceTable) -> Result<OnStoreLoss, ConfigError> {
-    let ride_for = optional_span(source, table.ride_for.as_ref())?;
     match (table.on_kv_loss.unwrap_or(OnKvLoss::Hold), &table.ride_for) {
-        (OnKvLoss::Ride, _) => Ok(OnStoreLoss::Ride(ride_for.unwrap_or(DEFAULT_RIDE))),
+        (OnKvLoss::Ride, ride_for) => Ok(OnStoreLoss::Ride(ride_for.as_ref().map_or(DEFAULT_RIDE, value))),
         (OnKvLoss::Hold, None) => Ok(OnStoreLoss::Hold),
         (OnKvLoss::Hold, Some(ride_for)) => {
             Err(source.fault(&ride_for.span(), "`ride_for` is for `on_kv_loss = \"ride\"`"))

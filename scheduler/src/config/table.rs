@@ -1,9 +1,14 @@
-//! The configuration file as it is written. Unknown keys are errors.
+//! The configuration file as it is written: `[nats]`, resources, classes and limits.
+//!
+//! Unknown keys are errors. A new key is a row of its table, and its type reads its value.
 
 use super::http::HttpTable;
+use super::keys::keys;
 use super::provider::ProviderTable;
+use super::value::{Bound, Duration};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Unmatched};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -20,21 +25,26 @@ pub(super) struct FileTable {
     pub resource: Vec<Spanned<ResourceTable>>,
 }
 
-/// `[nats]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NatsTable {
-    /// Where the server is, or several of a cluster; also as whom to connect.
-    pub url: String,
-    /// File with the credentials (JWT and seed), if the server wants some.
-    pub credentials_file: Option<String>,
-    /// First token of all subjects, and name of the KV bucket.
-    pub prefix: Name,
-    /// First token of the subjects that answers come to.
-    pub inbox_prefix: Name,
-    /// Replicas of the KV bucket: 1, 3 or 5.
-    #[serde(deserialize_with = "replicas")]
-    pub replicas: usize,
+keys! {
+    /// `[nats]`
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct NatsTable {
+        /// The server, or several of a cluster, with a user if the server wants one:
+        /// `nats://user:password@a:4222,nats://b:4222` or `nats://token@a:4222`.
+        /// Also: `--nats`, `RAMPMETER_NATS`.
+        pub url: String = Default(r#""nats://127.0.0.1:4222""#),
+        /// The file with the credentials (JWT and seed), if the server wants some.
+        pub credentials_file: Option<String> = Example(r#""/etc/rampmeter/nats.creds""#),
+        /// The first token of all subjects, and the name of the KV bucket.
+        pub prefix: Name = Default(r#""rampmeter""#),
+        /// The first token of the subjects that answers come to.
+        /// The user of the scheduler must be allowed to subscribe to them.
+        pub inbox_prefix: Name = Default(r#""_INBOX""#),
+        /// The number of replicas of the KV bucket: 1, 3 or 5. A cluster wants 3.
+        #[serde(deserialize_with = "replicas")]
+        pub replicas: usize = Default("1"),
+    }
 }
 
 impl NatsTable {
@@ -66,34 +76,73 @@ fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     }
 }
 
-/// `[[resource]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResourceTable {
-    pub name: Spanned<String>,
-    pub unmatched: Option<UnmatchedTable>,
-    pub start: Option<StartTable>,
-    pub dialect: Option<Spanned<String>>,
-    pub retry_after_unit: Option<Spanned<String>>,
-    pub fair_share: Option<Spanned<String>>,
-    #[serde(default)]
-    pub weights: BTreeMap<String, Spanned<f64>>,
-    pub default_class: Option<Spanned<String>>,
-    #[serde(default)]
-    pub classes: Vec<Spanned<ClassTable>>,
-    pub horizon: Option<Spanned<String>>,
-    pub reservation: Option<Spanned<String>>,
-    pub on_kv_loss: Option<OnKvLoss>,
-    pub ride_for: Option<Spanned<String>>,
-    pub validity: Option<Spanned<String>>,
-    pub max_waiting: Option<Spanned<usize>>,
-    pub max_permits: Option<Spanned<usize>>,
-    pub max_keys: Option<Spanned<usize>>,
-    #[serde(default)]
-    pub learn_costs: Vec<Spanned<String>>,
-    pub provider: Option<Spanned<ProviderTable>>,
-    #[serde(default)]
-    pub limit: Vec<Spanned<LimitTable>>,
+keys! {
+    /// `[[resource]]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct ResourceTable fills ResourceSpec {
+        /// The name that workers ask by: the subject is rampmeter.permit.NAME.
+        pub name: Spanned<String> = Given(r#""sentinel-hub""#),
+        /// What becomes of requests that no limit applies to: "allow" grants them at once,
+        /// "refuse" answers them with `no_limit`.
+        pub unmatched: Option<Spanned<UnmatchedTable>> = Default(r#""allow""#) => unmatched,
+        /// The level of each bucket if the store never knew this resource: "full", "empty",
+        /// or "unproven", which is full but drawn on with care until calls have shown that it is.
+        pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
+        /// The headers in which the upstream tells of its limits. Without this: "plain", which
+        /// reads Retry-After and nothing else. There are
+        pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
+        /// What a number in Retry-After counts: "seconds" or "milliseconds".
+        /// Without this: what the dialect says.
+        pub retry_after_unit: Option<Spanned<String>> = Example(r#""milliseconds""#),
+        /// The label whose values share each class fairly.
+        /// Without this, requests of a class are served first come, first served.
+        pub fair_share: Option<Spanned<String>> = Example(r#""client""#),
+        /// Clients that get more or less than others, which have a weight of 1. Needs `fair_share`.
+        #[serde(default)]
+        pub weights: BTreeMap<String, Spanned<f64>> = Example("{ team-a = 3 }"),
+        /// The class of requests that name none. Without this: the first class.
+        pub default_class: Option<Spanned<Name>> = Given(r#""standard""#) => default_class,
+        /// The priority classes, the most urgent first. Without this: one class, "default".
+        /// Each class has
+        #[serde(default)]
+        pub classes: Vec<Spanned<ClassTable>> = Given(
+            r#"[
+  { name = "interactive" },
+  { name = "standard", headroom = 0.1 },
+  { name = "bulk", headroom = 0.2, max_starvation = "60s" },
+]"#
+        ),
+        /// How far ahead a waiting request is committed to a start: round trip and jitter.
+        pub horizon: Option<Spanned<Duration>> = Default(r#""50ms""#) => horizon,
+        /// How much is set aside in the store ahead of need, as the time in which limits refill it.
+        /// A crash may cost as much.
+        pub reservation: Option<Spanned<Duration>> = Default(r#""300ms""#) => reservation,
+        /// What happens when the store does not answer and what was set aside is used up:
+        /// "hold" grants nothing more, "ride" goes on for `ride_for`.
+        pub on_kv_loss: Option<OnKvLoss> = Default(r#""hold""#),
+        /// How long "ride" goes on. If the scheduler dies meanwhile, its successor may admit
+        /// too much: at most what the limits refill in this time.
+        pub ride_for: Option<Spanned<Duration>> = Default(r#""30s""#),
+        /// How long after its start a permit lapses that was not used.
+        pub validity: Option<Spanned<Duration>> = Default(r#""5s""#) => validity,
+        /// How many requests wait at once. Beyond it, requests are refused.
+        pub max_waiting: Option<Spanned<Bound>> = Default("100000") => bounds.max_waiting,
+        /// How many permits are remembered at once, at about 100 bytes each.
+        pub max_permits: Option<Spanned<Bound>> = Default("4000000") => bounds.max_permits,
+        /// How many buckets by key exist at once that are not full, at about 160 bytes each.
+        /// Beyond it, requests with new keys are refused.
+        pub max_keys: Option<Spanned<Bound>> = Default("1000000") => bounds.max_keys,
+        /// The labels that tell kinds of calls apart. For each of their values the scheduler learns
+        /// how far estimated costs are off. Without this, nothing is learned of costs.
+        #[serde(default)]
+        pub learn_costs: Vec<Spanned<String>> = Example(r#"["route"]"#),
+        /// The service that tells the account's limits.
+        pub provider: Option<Spanned<ProviderTable>> = Table,
+        /// The limits.
+        #[serde(default)]
+        pub limit: Vec<Spanned<LimitTable>> = Table,
+    }
 }
 
 /// What happens to requests that no limit is for.
@@ -104,12 +153,33 @@ pub(super) enum UnmatchedTable {
     Refuse,
 }
 
+impl From<UnmatchedTable> for Unmatched {
+    fn from(written: UnmatchedTable) -> Self {
+        match written {
+            UnmatchedTable::Allow => Unmatched::Allow,
+            UnmatchedTable::Refuse => Unmatched::Refuse,
+        }
+    }
+}
+
+/// The level of buckets that the store never knew.
+
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StartTable {
     Full,
     Unproven,
     Empty,
+}
+
+impl From<StartTable> for StartPolicy {
+    fn from(written: StartTable) -> Self {
+        match written {
+            StartTable::Full => StartPolicy::Full,
+            StartTable::Unproven => StartPolicy::Unproven,
+            StartTable::Empty => StartPolicy::Empty,
+        }
+    }
 }
 
 /// What to do when the KV store does not answer.
@@ -120,40 +190,75 @@ pub(super) enum OnKvLoss {
     Ride,
 }
 
-/// An element of `classes`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ClassTable {
-    pub name: Spanned<String>,
-    pub headroom: Option<Spanned<f64>>,
-    pub max_starvation: Option<Spanned<String>>,
+keys! {
+    /// An element of `classes`.
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct ClassTable fills ClassSpec {
+        /// The name that requests ask by.
+        pub name: Spanned<String> = Given(r#""bulk""#),
+        /// The share of each limit's capacity that the class leaves to those above it.
+        pub headroom: Option<Spanned<f64>> = Default("0.0") => headroom,
+        /// How long the oldest request of the class waits before it goes first.
+        /// Without this, it never does.
+        pub max_starvation: Option<Spanned<Duration>> = Example(r#""60s""#) => max_starvation,
+    }
 }
 
-/// `[[resource.limit]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a limit")]
-pub(super) struct LimitTable {
-    pub name: Spanned<String>,
-    pub unit: Option<Spanned<String>>,
-    pub algorithm: Option<Spanned<String>>,
-    #[serde(alias = "limit")]
-    pub capacity: Spanned<f64>,
-    pub period: Option<Spanned<String>>,
-    pub refill_interval: Option<Spanned<String>>,
-    pub drain_velocity: Option<Spanned<f64>>,
-    pub aligned: Option<Spanned<String>>,
-    pub zone: Option<Spanned<String>>,
-    pub resets: Option<Spanned<String>>,
-    pub time_to_live: Option<Spanned<String>>,
-    pub margin: Option<Spanned<MarginTable>>,
-    pub learn: Option<bool>,
-    pub floor: Option<Spanned<f64>>,
-    #[serde(rename = "match", default)]
-    pub matching: BTreeMap<Spanned<String>, Spanned<PatternTable>>,
-    #[serde(default)]
-    pub key: Vec<Spanned<String>>,
-    pub group: Option<Spanned<String>>,
-    pub shadow: Option<bool>,
+keys! {
+    /// `[[resource.limit]]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a limit")]
+    pub(super) struct LimitTable fills LimitSpec {
+        /// The name, unique in the resource: status, metrics and answers use it.
+        pub name: Spanned<String> = Given(r#""requests-per-minute""#),
+        /// What is counted. Every call costs one of "requests" unless it says otherwise.
+        pub unit: Option<Spanned<Name>> = Default(r#""requests""#) => unit,
+        /// How it is counted:
+        pub algorithm: Option<Spanned<String>> = Default(r#""token-bucket""#),
+        /// What a full bucket or an empty window has room for.
+        #[serde(alias = "limit")]
+        pub capacity: Spanned<f64> = Given("1000"),
+        /// The time in which an empty bucket fills, or the length of a window:
+        /// ISO 8601 ("PT1M") or like "60s".
+        pub period: Option<Spanned<Duration>> = Given(r#""PT1M""#),
+        /// The time for one token, in place of a period. For buckets of tokens.
+        pub refill_interval: Option<Spanned<Duration>> = Example(r#""60ms""#),
+        /// Units per second, in place of a period. For "leaky-bucket".
+        pub drain_velocity: Option<Spanned<f64>> = Example("20"),
+        /// When a "fixed-window" begins: "epoch", at multiples of the period since 1970;
+        /// "first-use", with the first call after the last window; "day" or "month".
+        pub aligned: Option<Spanned<String>> = Default(r#""epoch""#),
+        /// The time zone of days and months.
+        pub zone: Option<Spanned<String>> = Default(r#""UTC""#),
+        /// When a "quota" is reset: as `aligned` says, or "never".
+        pub resets: Option<Spanned<String>> = Default(r#""never""#),
+        /// How long a call may be in flight that is neither renewed nor settled. For "concurrency".
+        pub time_to_live: Option<Spanned<Duration>> = Example(r#""60s""#),
+        /// The stock that is held back against jitter, in tokens. "auto" is the rate times 50 ms
+        /// plus 1, at most a tenth of the capacity.
+        pub margin: Option<Spanned<MarginTable>> = Default(r#""auto""#),
+        /// Whether the limit follows what the upstream turns out to give, because others use
+        /// the account or because it refills more slowly than it says.
+        pub learn: Option<bool> = Default("true"),
+        /// The least part of the rate that the upstream is taken to give.
+        pub floor: Option<Spanned<f64>> = Default("0.1"),
+        /// The requests that the limit applies to: each label has "this very value", "a prefix*",
+        /// "^a regular expression", or one of several values. Without this: all requests.
+        #[serde(default)]
+        pub r#match: BTreeMap<Spanned<String>, Spanned<PatternTable>> =
+            Example(r#"{ route = "/process/*", method = ["PUT", "PATCH"] }"#),
+        /// The labels for whose values there is a bucket each, or for several labels together.
+        /// Requests without them are not limited by it. Without this: one bucket for all.
+        #[serde(default)]
+        pub key: Vec<Spanned<String>> = Example(r#"["client"]"#),
+        /// Of the limits of a group, only the most specific one applies to a request: `per-client`
+        /// for all, and another one for `match = { client = "vip" }`.
+        pub group: Option<Spanned<String>> = Example(r#""clients""#),
+        /// Whether the limit is only measured: status and metrics tell which requests
+        /// it would hold up, and it holds up none.
+        pub shadow: Option<Spanned<bool>> = Default("false") => shadow,
+    }
 }
 
 /// `"exact"`, `"prefix*"`, `"^regular expression"`, or a list of exact values.

@@ -5,7 +5,59 @@ use super::place::{ConfigError, Source};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use serde::Deserialize;
+use std::ops::RangeInclusive;
 use toml::Spanned;
+
+/// None at all would shut everybody out, and the core counts them in 32 bits.
+const BOUNDS: RangeInclusive<usize> = 1..=u32::MAX as usize;
+
+/// A duration as people write it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Duration(Span);
+
+impl TryFrom<String> for Duration {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        duration::parse(&text).map(Duration)
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        duration.0
+    }
+}
+
+impl From<Duration> for Option<Span> {
+    fn from(duration: Duration) -> Self {
+        Some(duration.0)
+    }
+}
+
+/// How much of something is kept at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "usize")]
+pub(super) struct Bound(usize);
+
+impl TryFrom<usize> for Bound {
+    type Error = String;
+
+    fn try_from(most: usize) -> Result<Self, String> {
+        match BOUNDS.contains(&most) {
+            true => Ok(Bound(most)),
+            false => Err(format!("a bound is from {} to {}", BOUNDS.start(), BOUNDS.end())),
+        }
+    }
+}
+
+impl From<Bound> for usize {
+    fn from(bound: Bound) -> Self {
+        bound.0
+    }
+}
 
 pub(super) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
     Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))

@@ -84,6 +84,14 @@ fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> O
     }
 }
 
+/// Whether capacity that is left of a limit is lost some time later.
+pub(super) fn is_windowed(limit: &LimitSpec) -> bool {
+    match limit.algorithm {
+        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => true,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Concurrency => false,
+    }
+}
+
 impl<'a> Use<'a> {
     fn served(outcome: &Outcome, call: &'a Call) -> Self {
         let granted = call.request.and_then(|request| outcome.requests[request].granted);

@@ -2,6 +2,7 @@
 
 use super::Violation;
 use super::buckets::Buckets;
+use super::limits::is_windowed;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::request::Mode;
@@ -102,14 +103,6 @@ fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) 
     )
 }
 
-/// Whether what is left of a limit is gone some time later.
-fn is_windowed(buckets: &Buckets<'_>, limit: usize) -> bool {
-    match buckets.limits[limit].algorithm {
-        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => true,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Concurrency => false,
-    }
-}
-
 /// One client of a class, all of whose calls need the same limits, which everybody shares.
 struct Client {
     name: String,
@@ -155,7 +148,7 @@ impl Client {
     }
 
     fn uses_windows(&self, buckets: &Buckets<'_>) -> bool {
-        self.limits.iter().any(|limit| is_windowed(buckets, *limit))
+        self.limits.iter().any(|limit| is_windowed(&buckets.limits[*limit]))
     }
 
     fn waits_at(&self, outcome: &Outcome, time: Time) -> bool {

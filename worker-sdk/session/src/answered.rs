@@ -4,10 +4,9 @@ use super::ask::Ask;
 use super::renewing::Place;
 use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
 use super::{Session, Settle};
-use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::lateness::Stamped;
-use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::settle::Asked;
@@ -20,30 +19,12 @@ const COME_BACK_JITTER: u64 = 4;
 /// No task wakes up faster. A permit that lapses sooner cannot be used.
 const LEAST_VALID: Span = Span::from_millis(1);
 
-/// The content of a grant besides its id and epoch.
-struct Terms<'a> {
-    delay_ms: f64,
-    valid_ms: Option<f64>,
-    lease_ms: Option<f64>,
-    limited_by: Option<Text<'a>>,
-    left: Vec<Left<'a>>,
-    stamp: Stamp,
-}
-
 /// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
 #[derive(Clone, Copy)]
 struct Stamp {
     batch: BatchNumber,
     at_ms: Option<u64>,
     epoch: u64,
-}
-
-/// The content of a refusal besides its id and epoch.
-struct Refusal<'a> {
-    code: Code,
-    message: Text<'a>,
-    retry_after: Option<Span>,
-    limited_by: Option<Text<'a>>,
 }
 
 impl Session {
@@ -61,22 +42,18 @@ impl Session {
 
     fn handle_answer(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
-            Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch } => {
-                let stamp = Stamp { batch, at_ms, epoch };
-                if let Some(number) = self.current(now, &id, epoch) {
-                    self.granted(now, number, Terms { delay_ms, valid_ms, lease_ms, limited_by, left, stamp });
+            Answer::Granted(granted) => {
+                if let Some(number) = self.current(now, &granted.id, granted.epoch) {
+                    self.granted(now, number, batch, granted);
                 }
             }
-            Answer::Queued { id, limited_by, at_ms, epoch, .. } => {
-                if let Some(number) = self.current(now, &id, epoch) {
-                    self.queued(now, number, Stamp { batch, at_ms, epoch }, limited_by);
+            Answer::Queued(queued) => {
+                if let Some(number) = self.current(now, &queued.id, queued.epoch) {
+                    let stamp = Stamp { batch, at_ms: queued.at_ms, epoch: queued.epoch };
+                    self.queued(now, number, stamp, queued.limited_by);
                 }
             }
-            Answer::Refused { id, code, message, retry_after_ms, limited_by, epoch } => {
-                let retry_after = retry_after_ms.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
-                let refusal = Refusal { code, message, retry_after, limited_by };
-                self.refused(now, batch, id.as_deref(), epoch, &refusal);
-            }
+            Answer::Refused(refusal) => self.refused(now, batch, &refusal),
             Answer::Settled { id } => self.renewed(now, &id),
         }
     }
@@ -115,14 +92,14 @@ impl Session {
 
     /// Completes an ask. The delay counts from when the answer would have come if it had not been
     /// late.
-    fn granted(&mut self, now: Time, number: AskNumber, terms: Terms<'_>) {
-        let Ok(delay) = Millis::new(terms.delay_ms) else { return };
-        let span = |millis: Option<f64>| millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span);
-        let (valid, lease) = (span(terms.valid_ms), span(terms.lease_ms));
+    fn granted(&mut self, now: Time, number: AskNumber, batch: BatchNumber, answer: Granted<'_>) {
+        let Ok(delay) = Millis::new(answer.delay_ms) else { return };
+        let (valid, lease) = (span(answer.valid_ms), span(answer.lease_ms));
+        let stamp = Stamp { batch, at_ms: answer.at_ms, epoch: answer.epoch };
         if valid.is_some_and(|valid| valid < LEAST_VALID) {
             return self.lapsed(now, number);
         }
-        let Some(delay) = self.in_time(now, number, terms.stamp, delay.span()) else { return self.lapsed(now, number) };
+        let Some(delay) = self.in_time(now, number, stamp, delay.span()) else { return self.lapsed(now, number) };
         let Some(ask) = self.remove(number) else { return };
         let (since, resource, was_sent_again) = (ask.since, ask.resource, ask.was_sent_again());
         let (request, start) = (ask.into_request(), now + delay);
@@ -130,8 +107,7 @@ impl Session {
             let asked = Asked { cost: request.cost.clone(), labels: request.labels.clone() };
             self.keep(number, asked, Place { resource, start, span, was_sent_again });
         }
-        let (limited_by, left) = (boxed(terms.limited_by), terms.left.into_iter().map(Left::into_owned).collect());
-        let grant = Grant { since, request, received: now, start, valid, limited_by, left };
+        let grant = Grant { since, request, received: now, start, valid, answer: answer.into_owned() };
         self.complete(number, Ok(grant));
     }
 
@@ -170,26 +146,26 @@ impl Session {
     }
 
     /// A refusal without an id is about the whole batch.
-    fn refused(&mut self, now: Time, batch: BatchNumber, id: Option<&str>, epoch: u64, refusal: &Refusal<'_>) {
-        let meant = match id {
+    fn refused(&mut self, now: Time, batch: BatchNumber, refusal: &Refused<'_>) {
+        let meant = match refusal.id.as_deref() {
             Some(id) => self.ids.ask(id).into_iter().collect(),
             None => self.asks.of_batch(batch),
         };
         for number in meant {
             match self.leases.get(number) {
-                Some(_) => self.renewal_refused(now, number, epoch, (refusal.code, &refusal.message)),
-                None => self.refuse(now, number, epoch, refusal),
+                Some(_) => self.renewal_refused(now, number, refusal),
+                None => self.refuse(now, number, refusal),
             }
         }
     }
 
     /// An epoch of 0 belongs to no leader: the scheduler that refuses does not lead the resource.
-    fn refuse(&mut self, now: Time, number: AskNumber, epoch: u64, refusal: &Refusal<'_>) {
+    fn refuse(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
-        if epoch == 0 {
+        if refusal.epoch == 0 {
             self.note_contact(now, resource, false);
-        } else if !self.is_current(now, resource, epoch) {
+        } else if !self.is_current(now, resource, refusal.epoch) {
             return self.ask_later(now, number);
         }
         if refusal.code == Code::Unavailable {
@@ -207,9 +183,9 @@ impl Session {
 
     /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
     /// accepts to wait until the queue has room.
-    fn ask_again_at(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) -> Option<Time> {
+    fn ask_again_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
-        let after = refusal.retry_after.filter(|_| refusal.code == Code::QueueFull)?;
+        let after = span(refusal.retry_after_ms).filter(|_| refusal.code == Code::QueueFull)?;
         let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
         Some(now + after + jitter).filter(|then| *then < ask.deadline)
     }
@@ -223,7 +199,7 @@ impl Session {
 
     /// Refuses the ask. A copy of the request may still be granted, for example if the shortage
     /// has ended.
-    fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refusal<'_>) {
+    fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(ask) = self.remove(number) else { return };
         if ask.was_sent_again() {
             self.cancelled.insert(now, number, ask.resource);
@@ -231,7 +207,7 @@ impl Session {
         let why = Denial::Refused {
             code: refusal.code,
             message: Box::from(&*refusal.message),
-            retry_after: refusal.retry_after,
+            retry_after: span(refusal.retry_after_ms),
             limited_by: refusal.limited_by.as_deref().map(Box::from),
         };
         self.complete(number, Err(why));
@@ -243,6 +219,11 @@ impl Stamp {
         let Stamp { batch, at_ms, epoch } = self;
         Stamped { asked: ask.asked(batch), received, at_ms, epoch }
     }
+}
+
+/// A duration of an answer's; one that is none is passed over.
+fn span(millis: Option<f64>) -> Option<Span> {
+    millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span)
 }
 
 fn boxed(text: Option<Text<'_>>) -> Option<Box<str>> {

@@ -6,6 +6,7 @@ use super::fallback_policy::FallbackPolicy;
 use super::reachability::Verdict;
 use super::unreachable::Unreachable;
 use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
+use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -118,7 +119,7 @@ impl Session {
         let mut request = ask.into_request();
         request.id = None;
         let (start, valid) = (now, Some(LOCAL_VALID));
-        let grant = Grant { since, request, received: now, start, valid, limited_by: None, left: Vec::new() };
+        let grant = Grant { since, request, received: now, start, valid, answer: Granted::default() };
         self.complete(number, Ok(grant));
     }
 }

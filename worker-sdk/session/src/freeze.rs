@@ -29,6 +29,7 @@ impl Freeze {
 mod tests {
     use super::*;
     use crate::Grant;
+    use rampmeter_protocol::answer::Granted;
     use rampmeter_protocol::time::Span;
 
     fn at(millis: u64) -> Time {
@@ -39,8 +40,8 @@ mod tests {
     fn check(freeze: (u64, u64), permit: (u64, u64), void: bool) {
         let freeze = Freeze { seen: at(freeze.0), until: at(freeze.1) };
         let (received, start) = (at(permit.0), at(permit.1));
-        let (request, left) = (Box::default(), Vec::new());
-        let grant = Grant { request, since: received, received, start, valid: None, limited_by: None, left };
+        let (request, answer) = (Box::default(), Granted::default());
+        let grant = Grant { request, since: received, received, start, valid: None, answer };
         assert_eq!(grant.is_voided_by(freeze), void, "{freeze:?} {grant:?}");
     }
 

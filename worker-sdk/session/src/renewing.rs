@@ -4,9 +4,9 @@ use super::Session;
 use super::leases::Lease;
 use super::payload::ArrayPayload;
 use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
+use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::settle::{Asked, Settle};
-use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The pause before a failed renewal is repeated. Up to as much again is added at random.
@@ -67,10 +67,10 @@ impl Session {
 
     /// A renewal was refused: the scheduler hands over or is in doubt, or another call has the
     /// place.
-    pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, epoch: u64, why: (Code, &Text<'_>)) {
+    pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
-        let (code, message) = why;
-        if self.is_past(resource, epoch) || code == Code::Unavailable {
+        let code = refusal.code;
+        if self.is_past(resource, refusal.epoch) || code == Code::Unavailable {
             let pause = RETRY + self.dice.span_up_to(RETRY);
             return self.leases.hasten(now, number, pause);
         }
@@ -79,7 +79,7 @@ impl Session {
         if matches!(code, Code::UnknownPermit | Code::InvalidRequest) {
             self.leases.end(number);
         }
-        self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&**message) });
+        self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&*refusal.message) });
     }
 }
 

@@ -1,9 +1,9 @@
 //! All events and all commands of a session.
 
 use super::freeze::Freeze;
+use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
@@ -147,10 +147,8 @@ pub struct Grant {
     pub start: Time,
     /// How long the permit is valid after its start; without it the permit never lapses.
     pub valid: Option<Span>,
-    /// The limit that set the delay.
-    pub limited_by: Option<Box<str>>,
-    /// What is left of its limits, if the request asked for it.
-    pub left: Vec<Left<'static>>,
+    /// The scheduler's answer; the default if [`Grant::is_local`].
+    pub answer: Granted<'static>,
 }
 
 impl Grant {

@@ -1,6 +1,6 @@
 //! Requests of HTTP clients, and their answers.
 
-use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::answer::{self, Answer};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -137,17 +137,19 @@ impl Word {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
         Some(match answer {
-            Answer::Granted { id, delay_ms, left, at_ms, epoch, .. } => {
-                let left = left.into_iter().map(Left::into_owned).collect();
-                let granted = Granted { delay: span(delay_ms)?, left, said: (at_ms, epoch) };
-                Word::Final(permit_id(&id), answered(Outcome::Granted(granted)))
+            Answer::Granted(grant) => {
+                let (delay, said) = (span(grant.delay_ms)?, (grant.at_ms, grant.epoch));
+                let left = grant.left.into_iter().map(Left::into_owned).collect();
+                let granted = Granted { delay, left, said };
+                Word::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
             }
-            Answer::Queued { id, at_ms, epoch, .. } => Word::Queued(permit_id(&id), (at_ms, epoch)),
-            Answer::Refused { code: Code::Unavailable, .. } => Word::Unavailable,
-            Answer::Refused { id, code, retry_after_ms, limited_by, .. } => {
-                let retry_after = retry_after_ms.and_then(span);
-                let refused = Refused { code, retry_after, limited_by: limited_by.map(|limit| limit.to_string()) };
-                Word::Final(id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
+            Answer::Queued(place) => Word::Queued(permit_id(&place.id), (place.at_ms, place.epoch)),
+            Answer::Refused(refusal) if refusal.code == Code::Unavailable => Word::Unavailable,
+            Answer::Refused(refusal) => {
+                let (code, retry_after) = (refusal.code, refusal.retry_after_ms.and_then(span));
+                let limited_by = refusal.limited_by.map(|limit| limit.to_string());
+                let refused = Refused { code, retry_after, limited_by };
+                Word::Final(refusal.id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
             }
             Answer::Settled { id } => Word::Final(permit_id(&id), answered(Outcome::Settled)),
         })
@@ -164,15 +166,11 @@ fn span(millis: f64) -> Option<Span> {
 
 /// A refusal of the front's own. No scheduler has answered, so that it has no epoch.
 pub(super) fn refuse(id: Option<&PermitId>, code: Code, message: String, retry_after: Option<Span>) -> Answered {
-    let answer = Answer::Refused {
-        id: id.map(|id| Text::from(id.as_str())),
-        code,
-        message: Text::from(message),
-        retry_after_ms: retry_after.map(Span::millis),
-        limited_by: None,
-        epoch: 0,
-    };
-    let text = serde_json::to_string(&answer).expect("answers are plain data");
+    let (id, retry_after_ms) = (id.map(|id| Text::from(id.as_str())), retry_after.map(Span::millis));
+    let answer = Answer::Refused(answer::Refused { id, retry_after_ms, ..answer::Refused::new(code, message) });
+    let mut text = Vec::new();
+    answer.write(&mut text).expect("answers are plain data");
+    let text = String::from_utf8(text).expect("JSON is UTF-8");
     Answered { text, outcome: Outcome::Refused(Refused { code, retry_after, limited_by: None }) }
 }
 

@@ -4,7 +4,7 @@ use crate::serve::messages::array::{ArrayPlace, Arrays};
 use crate::serve::messages::inbound::Address;
 use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
-use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::text::Text;
@@ -13,8 +13,6 @@ use serde::Serialize;
 /// The protocol's headers of a refusal.
 const ERROR_CODE: &str = "Nats-Service-Error-Code";
 const ERROR: &str = "Nats-Service-Error";
-/// Whole numbers below this are written digit by digit, others with an exponent.
-const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
 /// Where the answer to one element of a message goes, and what it is to say. The core carries it
 /// along.
@@ -144,62 +142,8 @@ impl Outbox {
     }
 }
 
-/// Nearly all answers are grants. They are written by hand, in a third of the time.
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
-    match answer {
-        Answer::Granted {
-            id,
-            delay_ms,
-            valid_ms: Some(valid_ms),
-            lease_ms: None,
-            limited_by,
-            left,
-            at_ms: Some(at_ms),
-            epoch,
-        } if left.is_empty() => {
-            write_grant(to, id, (*delay_ms, *valid_ms), limited_by.as_deref(), (*at_ms, *epoch));
-        }
-        Answer::Granted { .. } | Answer::Queued { .. } | Answer::Refused { .. } | Answer::Settled { .. } => {
-            write(to.writer(), answer);
-        }
-    }
-}
-
-/// Neither ids nor names have a character that JSON escapes.
-fn write_grant(
-    to: &mut impl BufMut,
-    id: &str,
-    (delay_ms, valid_ms): (f64, f64),
-    limited_by: Option<&str>,
-    (at_ms, epoch): (u64, u64),
-) {
-    to.put_slice(br#"{"status":"granted","id":""#);
-    to.put_slice(id.as_bytes());
-    to.put_slice(br#"","delay_ms":"#);
-    write_ms(to, delay_ms);
-    to.put_slice(br#","valid_ms":"#);
-    write_ms(to, valid_ms);
-    if let Some(limit) = limited_by {
-        to.put_slice(br#","limited_by":""#);
-        to.put_slice(limit.as_bytes());
-        to.put_u8(b'"');
-    }
-    to.put_slice(br#","at_ms":"#);
-    write(to.writer(), &at_ms);
-    to.put_slice(br#","epoch":"#);
-    write(to.writer(), &epoch);
-    to.put_u8(b'}');
-}
-
-/// Nearly all values are whole numbers, which are written in a fraction of the time.
-fn write_ms(to: &mut impl BufMut, ms: f64) {
-    match ms as u64 {
-        whole if whole as f64 == ms && whole < MOST_WHOLE => {
-            write(to.writer(), &whole);
-            to.put_slice(b".0");
-        }
-        _fraction => write(to.writer(), &ms),
-    }
+    answer.write(to.writer()).expect("answers are plain data");
 }
 
 fn write(to: impl std::io::Write, message: &impl Serialize) {
@@ -207,7 +151,7 @@ fn write(to: impl std::io::Write, message: &impl Serialize) {
 }
 
 fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
-    let Answer::Refused { code, message, .. } = answer else { return None };
+    let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
     let mut headers = HeaderMap::new();
     headers.insert(ERROR_CODE, code.status().to_string());
     headers.insert(ERROR, one_line(message));
@@ -222,27 +166,5 @@ fn one_line(message: &str) -> String {
 /// A refusal as the wire has it.
 #[must_use]
 pub fn refusal<'a>(id: Option<&'a str>, code: Code, message: String, epoch: u64) -> Answer<'a> {
-    let (id, message) = (id.map(Text::from), Text::from(message));
-    Answer::Refused { id, code, message, retry_after_ms: None, limited_by: None, epoch }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_by_hand_is_what_serde_writes() {
-        for limited_by in [None, Some(Text::from("requests-per-minute"))] {
-            for delay_ms in [0.0, 1234.5, 1e-6, 3.0, 9_999_999_999_999_998.0, 1e16, 2e19] {
-                let id = Text::from("0199a7c2-5d1e.A_z:9");
-                let limited_by = limited_by.clone();
-                let (valid_ms, left) = (Some(5000.0), Vec::new());
-                let (at_ms, epoch, lease_ms) = (Some(86_400_123), 7, None);
-                let answer = Answer::Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch };
-                let mut by_hand = Vec::new();
-                write_answer(&mut by_hand, &answer);
-                assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&answer).unwrap());
-            }
-        }
-    }
+    Answer::Refused(Refused { id: id.map(Text::from), epoch, ..Refused::new(code, message) })
 }

@@ -1,0 +1,126 @@
+//! How limits count: the algorithms that a configuration names, and the few ways of counting that
+//! they come down to.
+//!
+//! A new algorithm is a variant of [`Algorithm`], and of [`Counting`] if none of its ways is right.
+
+use super::alignment::Alignment;
+use crate::arithmetic::WindowAlignment;
+use rampmeter_protocol::time::{Span, Time};
+
+/// How a limit counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// A bucket holds `capacity`, and fills within `period`.
+    #[default]
+    TokenBucket,
+    /// A bucket runs over at `capacity`, and drains within `period`: the same seen from below.
+    /// A call that does not fit leaves nothing in it.
+    LeakyBucket,
+    /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
+    /// says, whatever the `period`.
+    FixedWindow(Alignment),
+    /// `capacity` in any `period`, wherever that begins.
+    SlidingWindow,
+    /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after
+    /// its start or its last renewal.
+    Concurrency,
+    /// `capacity` until the quota is reset, if ever. A request that comes when it is gone does not
+    /// wait.
+    Quota(Option<Alignment>),
+}
+
+impl Algorithm {
+    /// As configuration and status write it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Algorithm::TokenBucket => "token-bucket",
+            Algorithm::LeakyBucket => "leaky-bucket",
+            Algorithm::FixedWindow(_) => "fixed-window",
+            Algorithm::SlidingWindow => "sliding-window",
+            Algorithm::Concurrency => "concurrency",
+            Algorithm::Quota(_) => "quota",
+        }
+    }
+}
+
+/// What a limit's buckets are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Counting {
+    /// Tokens that come in all the time.
+    Tokens,
+    /// Windows of time, of which each holds so much.
+    Windows(WindowAlignment),
+    /// Room that calls take up for some time.
+    Holding(Hold),
+}
+
+/// For how long a call takes up room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) length: Span,
+    /// Whether it ends when the call is settled, and can be renewed.
+    pub(crate) until_settled: bool,
+}
+
+impl Counting {
+    /// How `algorithm` counts; starts stay away from the ends of windows by `guard`.
+    pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
+        // A window that begins with its first call has no more than any stretch of time as long.
+        let sliding = Counting::Holding(Hold { length: period + guard, until_settled: false });
+        let cut = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
+        match algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
+            Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
+            Algorithm::Quota(alignment) => cut(alignment.as_ref()).unwrap_or(sliding),
+            Algorithm::SlidingWindow => sliding,
+            Algorithm::Concurrency => Counting::Holding(Hold { length: period, until_settled: true }),
+        }
+    }
+
+    /// Whether buckets hold tokens.
+    pub(crate) fn is_tokens(&self) -> bool {
+        *self == Counting::Tokens
+    }
+
+    /// How windows are cut, where there are windows.
+    pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
+        match self {
+            Counting::Windows(alignment) => Some(alignment),
+            Counting::Tokens | Counting::Holding(_) => None,
+        }
+    }
+
+    /// Whether calls take up room until they are settled.
+    pub(crate) fn is_until_settled(&self) -> bool {
+        matches!(self, Counting::Holding(hold) if hold.until_settled)
+    }
+
+    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
+    pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
+        match self {
+            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
+            Counting::Tokens | Counting::Holding(_) => self,
+        }
+    }
+
+    /// When a start at `time` counts no more at the latest; nothing for tokens, which come in all
+    /// the time.
+    pub(crate) fn release(&self, time: Time) -> Option<Time> {
+        match self {
+            Counting::Tokens => None,
+            Counting::Windows(alignment) => Some(alignment.window(time).ends),
+            Counting::Holding(hold) => Some(time + hold.length),
+        }
+    }
+
+    /// How much longer calls count under `other`, where both are sliding windows.
+    pub(crate) fn counts_longer_as(&self, other: &Counting) -> Option<Span> {
+        match (self, other) {
+            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
+                Some(others.length.saturating_sub(own.length))
+            }
+            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! When the windows of a limit begin.
+
+use jiff::tz::TimeZone;
+
+/// When windows begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Alignment {
+    /// At multiples of the period since 1970.
+    #[default]
+    Epoch,
+    /// With the first call after the last window has ended. It is counted as a sliding window: no
+    /// such window has more.
+    FirstUse,
+    /// Every midnight of a time zone.
+    Day(TimeZone),
+    /// At the first midnight of every month of a time zone.
+    Month(TimeZone),
+}

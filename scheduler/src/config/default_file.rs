@@ -1,0 +1,181 @@
+//! The commented configuration that people start from. `deploy/rampmeter.toml` is a copy of it.
+
+use super::algorithm::ALGORITHMS;
+use super::http::{CheckTable, HttpTable};
+use super::keys::{Key, Shown};
+use super::provider::ProviderTable;
+use super::table::{ClassTable, LimitTable, NatsTable, ResourceTable};
+use rampmeter_dialects::Dialect;
+
+const HEAD: &str = "\
+# The configuration of Rampmeter, as `rampmeter check --print-default` prints it.
+# `rampmeter check --config FILE` says what is wrong with yours, and where.
+#
+# A key right behind a `#` is commented out. Its value is the default, or an example if leaving
+# the key out has another effect.
+
+";
+
+const CHECK: &str = "\
+# What reverse proxies ask before they let a request through: /check.
+";
+
+const RESOURCE: &str = "\
+# One upstream account with its limits.
+";
+
+const PROVIDER: &str = "\
+# The account's limits, as its own service tells them. Limits below of the same unit and period are
+# compared with it. Without any below, all come from there, and nothing is granted before they are
+# known.
+";
+
+const LIMIT: &str = "\
+# A limit. Every call has to fit into all limits whose unit it costs.
+# `rampmeter apply` changes limits while schedulers run.
+";
+
+const MORE_LIMITS: &str = r#"[[resource.limit]]
+name = "processing-units-per-minute"
+unit = "processing-units"
+capacity = 1000
+period = "PT1M"
+
+[[resource.limit]]
+name = "processing-units-per-month"
+unit = "processing-units"
+capacity = 400000
+period = "PT744H"
+"#;
+
+/// A valid configuration with every key: what it means, and its default.
+#[must_use]
+pub fn default_file() -> String {
+    let mut file = HEAD.to_owned();
+    write(&mut file, "[nats]", NatsTable::KEYS);
+    write(&mut file, "[http]", HttpTable::KEYS);
+    write_commented_out(&mut file, CHECK, "[http.check]", CheckTable::KEYS);
+    file.push_str(RESOURCE);
+    write(&mut file, "[[resource]]", ResourceTable::KEYS);
+    write_commented_out(&mut file, PROVIDER, "[resource.provider]", ProviderTable::KEYS);
+    file.push_str(LIMIT);
+    write(&mut file, "[[resource.limit]]", LimitTable::KEYS);
+    file.push_str(MORE_LIMITS);
+    file
+}
+
+fn write(file: &mut String, head: &str, keys: &[Key]) {
+    file.push_str(head);
+    file.push('\n');
+    for key in keys {
+        key.write(file, &choices(key.name()));
+    }
+}
+
+/// What there is to choose from, where other code knows that.
+fn choices(key: &str) -> String {
+    match key {
+        "classes" => ClassTable::KEYS.iter().map(Key::item).collect(),
+        "dialect" => Dialect::ALL.iter().map(|dialect| format!("# * \"{dialect}\"\n")).collect(),
+        "algorithm" => ALGORITHMS.iter().map(|(name, meaning)| format!("# * \"{name}\": {meaning}\n")).collect(),
+        _ => String::new(),
+    }
+}
+
+/// A table that a first configuration does not have.
+fn write_commented_out(file: &mut String, intro: &str, head: &str, keys: &[Key]) {
+    let example = |key: &Key| match key.shown {
+        Shown::Given(value) => Key { shown: Shown::Example(value), ..*key },
+        Shown::Default(_) | Shown::Example(_) | Shown::Table => *key,
+    };
+    let keys: Vec<Key> = keys.iter().map(example).collect();
+    file.push_str(intro);
+    write(file, &format!("#{head}"), &keys);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use std::path::Path;
+
+    /// A table with its keys, what stands before and behind the key that is tried.
+    type Tried = (&'static [Key], &'static str, &'static str);
+
+    const LIMITED: &str = "\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
+    const NAMED: &str =
+        "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
+
+    const PLACES: [Tried; 7] = [
+        (NatsTable::KEYS, "[nats]\n", NAMED),
+        (HttpTable::KEYS, "[http]\n", NAMED),
+        (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
+        (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
+        (ClassTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),
+        (
+            ProviderTable::KEYS,
+            "[[resource]]\nname = \"api\"\n[resource.provider]\nkind = \"sentinel-hub\"\n\
+             base_url = \"https://a\"\ntoken_url = \"https://b\"\nclient_id_env = \"C\"\n",
+            LIMITED,
+        ),
+        (LimitTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n", ""),
+    ];
+
+    /// What has to stand beside a key, if anything has.
+    fn beside(keys: &[Key], name: &str) -> &'static str {
+        let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
+        match name {
+            "ride_for" => "on_kv_loss = \"ride\"\n",
+            "weights" => "fair_share = \"client\"\n",
+            "client_secret_file" => "",
+            "period" | "refill_interval" => "",
+            "drain_velocity" => "algorithm = \"leaky-bucket\"\n",
+            "aligned" => "algorithm = \"fixed-window\"\nperiod = \"1s\"\n",
+            "zone" => "algorithm = \"fixed-window\"\naligned = \"day\"\n",
+            "resets" => "algorithm = \"quota\"\n",
+            "time_to_live" => "algorithm = \"concurrency\"\n",
+            _ if std::ptr::eq(keys, ProviderTable::KEYS) => "client_secret_env = \"D\"\n",
+            _ if is_limit => "period = \"1s\"\n",
+            _ => "",
+        }
+    }
+
+    fn read(text: &str) -> String {
+        let config = parse(Path::new("tried.toml"), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        format!("{config:?}")
+    }
+
+    #[test]
+    fn a_default_that_is_written_down_changes_nothing_and_examples_are_valid() {
+        let mut defaults = 0;
+        for (keys, before, behind) in PLACES {
+            for key in keys {
+                let beside = beside(keys, key.name());
+                let with = |value| read(&format!("{before}{beside}{} = {value}\n{behind}", key.name()));
+                match key.shown {
+                    Shown::Default(value) => {
+                        assert_eq!(with(value), read(&format!("{before}{beside}{behind}")), "{}", key.name());
+                        defaults += 1;
+                    }
+                    Shown::Example(value) => drop(with(value)),
+                    // They are in the file itself, or in what stands before.
+                    Shown::Given(_) | Shown::Table => {}
+                }
+            }
+        }
+        assert!(defaults > 20, "{defaults}");
+    }
+
+    #[test]
+    fn the_file_is_valid_has_every_key_and_fits_into_the_width_of_a_page() {
+        let file = default_file();
+        read(&file);
+        for key in PLACES.into_iter().flat_map(|(keys, ..)| keys) {
+            let written =
+                [format!("\n{} = ", key.name()), format!("\n#{} = ", key.name()), format!("`{} = ", key.name())];
+            let is_table = matches!(key.shown, Shown::Table);
+            assert!(is_table || written.iter().any(|line| file.contains(line)), "{}", key.name());
+            assert!(key.doc.iter().all(|line| line.len() < 100), "{}", key.name());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The keys of the configuration as a table: name, parser, default, and what people are told.
+//!
+//! [`keys!`] makes three things of one list: the struct that serde reads, [`Key`]s for the
+//! [commented default file](super::default_file), and `fill`, which puts values into settings.
+
+use std::fmt::Write;
+use toml::Spanned;
+
+/// A key, as people are told of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    /// The name in Rust, which is `r#match` where the file has `match`.
+    pub(super) rust_name: &'static str,
+    /// The documentation, a line each.
+    pub(super) doc: &'static [&'static str],
+    /// The value beside it.
+    pub(super) shown: Shown,
+}
+
+/// The value that is shown beside a key, as TOML.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    /// The value that counts if the key is left out.
+    Default(&'static str),
+    /// One value of many; nothing counts if the key is left out.
+    Example(&'static str),
+    /// The value that a first configuration has.
+    Given(&'static str),
+    /// The key is a table with keys of its own.
+    Table,
+}
+
+impl Key {
+    /// The name in the file.
+    pub(super) fn name(&self) -> &'static str {
+        self.rust_name.trim_start_matches("r#")
+    }
+
+    /// The key in the commented file; of a table, nothing.
+    pub(super) fn write(&self, file: &mut String, beneath: &str) {
+        let (mark, value) = match self.shown {
+            Shown::Default(value) | Shown::Example(value) => ("#", value),
+            Shown::Given(value) => ("", value),
+            Shown::Table => return,
+        };
+        self.doc.iter().for_each(|line| line_of(file, format_args!("#{line}")));
+        file.push_str(beneath);
+        line_of(file, format_args!("{mark}{} = {value}\n", self.name()));
+    }
+
+    /// The key as an item of a list in the documentation of another one.
+    pub(super) fn item(&self) -> String {
+        let (Shown::Default(value) | Shown::Example(value) | Shown::Given(value)) = self.shown else {
+            return String::new();
+        };
+        let mut item = format!("# * `{} = {value}`\n", self.name());
+        self.doc.iter().for_each(|line| line_of(&mut item, format_args!("#  {line}")));
+        item
+    }
+}
+
+fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(file, "{line}").expect("a string takes every text");
+}
+
+/// A value that was given, as settings have it.
+pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
+    given.get_ref().clone().into()
+}
+
+/// Declares a table of the file. A row is
+///
+/// ```text
+/// /// What people are told.
+/// name: Option<Spanned<Parser>> = Default("value") => field,
+/// ```
+///
+/// The type reads the value and says what is wrong with it. `=> field` is for values that need no
+/// look at others: the generated `fill` puts them into that field of the settings named by `fills`.
+macro_rules! keys {
+    (
+        $(#[$outer:meta])*
+        $vis:vis struct $table:ident fills $settings:ty {
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[serde($($serde:tt)+)])?
+                $key_vis:vis $key:ident: $type:ty = $shown:ident $(($value:literal))? $(=> $($field:ident).+)?,
+            )+
+        }
+    ) => {
+        $crate::config::keys::keys! {
+            $(#[$outer])*
+            $vis struct $table {
+                $(
+                    $(#[doc = $doc])+
+                    $(#[serde($($serde)+)])?
+                    $key_vis $key: $type = $shown $(($value))?,
+                )+
+            }
+        }
+
+        impl $table {
+            /// Puts what is given into `settings`, and leaves the rest of them as they are.
+            pub(super) fn fill(&self, settings: &mut $settings) {
+                $($(
+                    if let Some(given) = &self.$key {
+                        settings.$($field).+ = $crate::config::keys::value(given);
+                    }
+                )?)+
+            }
+        }
+    };
+    (
+        $(#[$outer:meta])*
+        $vis:vis struct $table:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[serde($($serde:tt)+)])?
+                $key_vis:vis $key:ident: $type:ty = $shown:ident $(($value:literal))?,
+            )+
+        }
+    ) => {
+        $(#[$outer])*
+        $vis struct $table {
+            $(
+                $(#[doc = $doc])+
+                $(#[serde($($serde)+)])?
+                $key_vis $key: $type,
+            )+
+        }
+
+        impl $table {
+            /// Its keys, in the order in which the commented file has them.
+            pub(super) const KEYS: &'static [$crate::config::keys::Key] = &[
+                $($crate::config::keys::Key {
+                    rust_name: stringify!($key),
+                    doc: &[$($doc),+],
+                    shown: $crate::config::keys::Shown::$shown $(($value))?,
+                },)+
+            ];
+        }
+    };
+}
+
+pub(super) use keys;
