@@ -107,9 +107,9 @@ impl Outcome {
 
     /// The outcome of an HTTP answer, without the headers that are of no use to a scheduler.
     pub(crate) fn answered(status: StatusCode, headers: &HeaderMap) -> Self {
-        let told = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
-        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        told.fold(Outcome::status(status.as_u16()), |outcome, (name, value)| outcome.header(name, value))
+        let relevant = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let relevant = relevant.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        relevant.fold(Outcome::status(status.as_u16()), |outcome, (name, value)| outcome.header(name, value))
     }
 
     pub(crate) fn into_wire(self) -> (Option<Response<'static>>, Option<Cost>) {

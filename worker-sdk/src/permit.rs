@@ -230,7 +230,7 @@ mod tests {
                         pending.answer.send(Err(Denial::Closed)).unwrap();
                     }
                     Message::Open { .. } | Message::Cancel { .. } | Message::Event(_) | Message::Close { .. } => {
-                        panic!("not said here: {message:?}")
+                        panic!("unexpected: {message:?}")
                     }
                 }
             }

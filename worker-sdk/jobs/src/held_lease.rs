@@ -35,9 +35,9 @@ impl HeldLease {
         let renewal = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(lease / RENEWALS).await;
-                let said = clock.now();
+                let renewed_at = clock.now();
                 if connection.acknowledge(&reply, AckKind::Progress).await {
-                    sender.send_replace(said + Span::from(lease));
+                    sender.send_replace(renewed_at + Span::from(lease));
                 }
             }
         });

@@ -4,7 +4,7 @@ use crate::{Count, Error, ErrorKind};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The band that is free besides others.
+/// The band that is free besides other bands.
 const DATA_MASK: &str = "dataMask";
 
 /// Sample types of at most 16 bits.
