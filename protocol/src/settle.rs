@@ -88,6 +88,14 @@ pub struct Response<'a> {
     pub quota_spent: bool,
 }
 
+impl Response<'_> {
+    /// Whether the status is 429, too many requests.
+    #[must_use]
+    pub const fn is_throttled(&self) -> bool {
+        self.status == 429
+    }
+}
+
 /// Headers of a response, names in lower case: at most 64, values of at most 1024 characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(Vec<(Text<'a>, Text<'a>)>);

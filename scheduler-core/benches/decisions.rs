@@ -1,8 +1,8 @@
-//! Decisions per second on one core, beside three limits: an event is handled and its commands are
-//! taken. Marks are taken as a store would have them, but where it says that there is none.
+//! Decisions per second on one core, with three limits: an event is handled and its commands are
+//! taken. Checkpoints are written as with a store, unless a benchmark says that there is none.
 //!
-//! Virtual time goes on with every decision, so that permits are forgotten as fast as they are
-//! remembered: 300 000 of them at a thousand decisions in a second, 3 000 at ten.
+//! Virtual time passes with every decision, so that permits are forgotten as fast as they are
+//! remembered. That is 300 000 of them at a thousand decisions in a second, 3 000 at ten.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
@@ -18,7 +18,7 @@ use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec}
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::hint::black_box;
 
-/// More than are remembered at once, so that none is known when its turn comes again.
+/// More ids than are remembered at once, so that none is known when its turn comes again.
 const IDS: usize = 1_000_000;
 const THOUSAND_PER_SECOND: Span = Span::from_millis(1);
 const TEN_PER_SECOND: Span = Span::from_millis(100);
@@ -47,7 +47,7 @@ fn resource() -> Resource {
     Resource::new(&ResourceSpec { classes, ..ResourceSpec::new(name("api"), limits) }).expect("a resource")
 }
 
-/// A scheduler and everything that is to be said to it.
+/// A scheduler and all events for it.
 struct World {
     scheduler: Scheduler<u64>,
     now: Time,
@@ -57,7 +57,7 @@ struct World {
     has_store: bool,
 }
 
-/// Whether what is granted has to be under a mark.
+/// Whether grants need a checkpoint.
 #[derive(Clone, Copy, PartialEq)]
 enum Store {
     Kept,
@@ -104,16 +104,22 @@ impl World {
         self.handle(Event::Ask(ask));
     }
 
-    /// Settles what was asked so many requests ago.
+    /// Settles the request so many requests ago.
     fn settle(&mut self, ago: usize) {
         let id = self.ids[(self.next + IDS - ago) % IDS].clone();
-        self.handle(Event::Settle(Settle { to: None, id, outcome: Outcome::Used(Vec::new()), observation: None }));
+        self.handle(Event::Settle(Settle {
+            to: None,
+            id,
+            outcome: Outcome::Used(Vec::new()),
+            observation: None,
+            is_throttled: false,
+        }));
     }
 
     fn handle(&mut self, event: Event<u64>) {
         if self.has_store && self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now) {
-            let mark = self.scheduler.checkpoint(self.now).expect("a mark that is due");
-            self.scheduler.handle(self.now, Event::CheckpointStored(mark.number));
+            let checkpoint = self.scheduler.checkpoint(self.now).expect("a checkpoint that is due");
+            self.scheduler.handle(self.now, Event::CheckpointStored(checkpoint.number));
         }
         self.scheduler.handle(self.now, event);
         while let Some(command) = self.scheduler.poll_command() {
@@ -162,7 +168,7 @@ fn decisions(criterion: &mut Criterion) {
     let mut world = World::new(1.0, 0.01);
     (0..60_000 + 100).for_each(|_| world.ask(Mode::Wait));
     group.throughput(Throughput::Elements(2));
-    group.bench_function("wait in a saturated line, and settle", |bencher| {
+    group.bench_function("wait in a saturated queue, and settle", |bencher| {
         bencher.iter(|| {
             world.pass(THOUSAND_PER_SECOND);
             world.ask(Mode::Wait);

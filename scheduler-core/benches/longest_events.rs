@@ -1,9 +1,9 @@
-//! The longest event of each kind beside very much of everything: nothing may stall a permit loop
+//! The longest event of each kind beside very much of everything: no event may stall a permit loop
 //! for more than a millisecond.
 //!
-//! An event is handled and its commands are taken. A stall of the machine is told from one of the
-//! core by repeating: each world is built anew in each round, and of the longest event of each
-//! round the least one counts.
+//! An event is handled and its commands are taken. Repetition tells a stall of the machine from one
+//! of the core. Each world is built anew in each round. The shortest of the rounds' longest events
+//! counts.
 //!
 //! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything
 //! is a hundredth of its size.
@@ -30,22 +30,22 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 const ROUNDS: usize = 5;
-/// How often the events that come all the time are measured in a round.
+/// The number of frequent events in a round.
 const EVENTS: u64 = 1_000;
-/// Of so many of these, one goes with the events that come now and then.
+/// One rare event goes with so many frequent ones.
 const RARE: u64 = 50;
-/// Time that passes with each of them.
+/// The time that passes with each of them.
 const STEP: Span = Span::from_nanos(20_000);
-/// Permits that a graceful stop tells of.
+/// The permits in the snapshot of a graceful stop.
 const SNAPSHOT_PERMITS: usize = 250_000;
 /// Seconds within which all permits are forgotten.
 const FORGOTTEN_WITHIN: u64 = 400;
-/// Longer events are marked in the table.
+/// Longer events are flagged in the table.
 const LONGEST: Span = Span::from_millis(1);
 
 fn main() {
     let has = |wanted: &str| std::env::args().any(|arg| arg == wanted);
-    // Without `--bench` it is only seen to run, among tests.
+    // Without `--bench` it only runs once, among tests.
     let part = if has("--quick") || !has("--bench") { 100 } else { 1 };
     for shape in shapes() {
         let mut figures = Figures::default();
@@ -58,16 +58,16 @@ fn main() {
     }
 }
 
-/// What there is very much of, and how it comes about.
+/// The large thing in a world, and how it comes about.
 struct Shape {
     what: &'static str,
     count: u64,
     limits: Vec<LimitSpec>,
-    /// How it is asked for, of each unit how much, and how fast.
+    /// The mode, cost by unit, and rate of its requests.
     mode: Mode,
     cost: &'static [(&'static str, f64)],
     step: Span,
-    /// Whether marks are written meanwhile, and not only while it is measured.
+    /// Whether checkpoints are written during the build, and not only during measurement.
     is_fenced: bool,
 }
 
@@ -100,7 +100,7 @@ fn shapes() -> [Shape; 6] {
         Shape {
             is_fenced: true,
             ..shape(
-                "keys that marks list",
+                "keys that checkpoints list",
                 100_000,
                 vec![by_client(requests(2.0, Span::from_secs(3600)))],
                 Mode::Reserve,
@@ -139,7 +139,7 @@ fn resource(limits: &[LimitSpec]) -> Resource {
     let spec = ResourceSpec {
         classes: vec![ClassSpec::new(name("urgent")), bulk],
         fair_share: Some(FairShare { label: "client".to_owned(), weights: BTreeMap::new() }),
-        // Room for what is measured beside what there is.
+        // Room for measured requests beside those of the world.
         bounds: Bounds { max_waiting: 200_000, max_permits: 5_000_000, max_keys: 2_000_000 },
         ..ResourceSpec::new(name("api"), limits.to_vec())
     };
@@ -150,7 +150,7 @@ fn id(number: u64) -> PermitId {
     PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")).expect("an id")
 }
 
-/// How long events took, by kind, round by round.
+/// The durations of events, by kind and round.
 #[derive(Default)]
 struct Figures {
     kinds: Vec<&'static str>,
@@ -173,8 +173,8 @@ impl Figures {
             all.sort_unstable();
             let longest = rounds().filter_map(|took| took.iter().max()).min().copied().unwrap_or_default();
             let at = |thousandths: usize| micros(all[(all.len() * thousandths / 1000).min(all.len() - 1)]);
-            let mark = if longest > LONGEST { "  too long" } else { "" };
-            println!("{kind:<28} {:>8} {:>10.1} {:>10.1} {:>10.1}{mark}", all.len(), at(500), at(999), micros(longest));
+            let flag = if longest > LONGEST { "  too long" } else { "" };
+            println!("{kind:<28} {:>8} {:>10.1} {:>10.1} {:>10.1}{flag}", all.len(), at(500), at(999), micros(longest));
         }
     }
 }
@@ -188,7 +188,7 @@ struct World<'a> {
     scheduler: Scheduler<u64>,
     now: Time,
     asked: u64,
-    /// Where the next steps along those who wait go on.
+    /// The position of the next step through waiting requests.
     walks: [Walk; 2],
     clock: Clock,
     figures: &'a mut Figures,
@@ -203,14 +203,14 @@ impl<'a> World<'a> {
             World { shape, scheduler, now, asked: 0, walks: [Walk::default(); 2], clock: Clock::start(), figures };
         for _ in 0..count {
             world.now += shape.step;
-            world.write_due_mark();
+            world.write_due_checkpoint();
             let ask = world.next_ask(shape.mode);
             world.scheduler.handle(world.now, Event::Ask(ask));
             world.take_commands();
         }
         if !shape.is_fenced {
             world.scheduler = world.scheduler.fenced();
-            world.write_due_mark();
+            world.write_due_checkpoint();
         }
         world
     }
@@ -254,8 +254,8 @@ impl<'a> World<'a> {
     }
 
     fn rare(&mut self, number: u64) {
-        if let Some(mark) = self.timed("mark, not due", |core, now| core.checkpoint(now)) {
-            self.event("marked", Event::CheckpointStored(mark.number));
+        if let Some(checkpoint) = self.timed("checkpoint, not due", |core, now| core.checkpoint(now)) {
+            self.event("checkpointed", Event::CheckpointStored(checkpoint.number));
         }
         self.timed("status of limits", |core, now| core.limit_status(now));
         self.timed("status of classes", |core, now| core.class_status(now));
@@ -311,19 +311,28 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A call that is told what the upstream answers.
+    /// A call that learns the upstream's answer.
     fn answered(&mut self, kind: &'static str, verdict: Verdict) {
         let ask = self.next_ask(Mode::Allow);
         self.scheduler.handle(self.now, Event::Ask(ask));
         self.take_commands();
         let reading = Reading { scope: Scope::Unnamed, remaining: amount(1.0), capacity: None, reset: None };
         let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
-        let settle = Settle { to: None, id: id(self.asked), outcome: Outcome::Used(Vec::new()), observation };
+        let settle = Settle {
+            to: None,
+            id: id(self.asked),
+            outcome: Outcome::Used(Vec::new()),
+            observation,
+            is_throttled: false,
+        };
         self.event(kind, Event::Settle(settle));
     }
 
     fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
-        self.event(kind, Event::Settle(Settle { to: None, id: id(number), outcome, observation: None }));
+        self.event(
+            kind,
+            Event::Settle(Settle { to: None, id: id(number), outcome, observation: None, is_throttled: false }),
+        );
     }
 
     fn event(&mut self, kind: &'static str, event: Event<u64>) {
@@ -338,23 +347,23 @@ impl<'a> World<'a> {
         done
     }
 
-    /// All that is due by now.
+    /// All events that are due by now.
     fn wake(&mut self) {
         if self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now)
-            && let Some(mark) = self.timed("mark", |core, now| core.checkpoint(now))
+            && let Some(checkpoint) = self.timed("checkpoint", |core, now| core.checkpoint(now))
         {
-            self.event("marked", Event::CheckpointStored(mark.number));
+            self.event("checkpointed", Event::CheckpointStored(checkpoint.number));
         }
         while self.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at <= self.now) {
             self.event("wake", Event::Wake);
         }
     }
 
-    fn write_due_mark(&mut self) {
+    fn write_due_checkpoint(&mut self) {
         if self.scheduler.next_checkpoint().is_some_and(|due| due <= self.now)
-            && let Some(mark) = self.scheduler.checkpoint(self.now)
+            && let Some(checkpoint) = self.scheduler.checkpoint(self.now)
         {
-            self.scheduler.handle(self.now, Event::CheckpointStored(mark.number));
+            self.scheduler.handle(self.now, Event::CheckpointStored(checkpoint.number));
             self.take_commands();
         }
     }

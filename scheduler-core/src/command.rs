@@ -1,31 +1,31 @@
-//! All that a scheduler wants done.
+//! All that the scheduler wants done.
 
 use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 
-/// What the driver has to do: answers are sent to `to`, announcements to everybody.
+/// What the driver has to do: it sends answers to `to`, and announcements to all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<R> {
     /// A permit.
     Grant(Grant<R>),
-    /// How a waiting request stands; the answer is still to come.
+    /// How a waiting request stands; its answer is still to come.
     Queued {
-        /// Who.
+        /// Where the update goes.
         to: R,
         /// The request.
         id: PermitId,
-        /// How many are ahead of it.
+        /// How many requests are ahead of it.
         position: u64,
-        /// When it will probably start.
+        /// How long until its start, as estimated.
         eta: Span,
         /// The limit that holds it.
         limited_by: Option<LimitId>,
     },
     /// No permit.
     Refuse {
-        /// Who.
+        /// Where the answer goes.
         to: R,
         /// The request.
         id: Option<PermitId>,
@@ -34,31 +34,28 @@ pub enum Command<R> {
     },
     /// A settle was taken.
     Settled {
-        /// Who.
+        /// Where the answer goes.
         to: R,
         /// The permit.
         id: PermitId,
     },
-    /// News for all clients of the resource.
-    Announce(Announcement),
+    /// An announcement to all clients.
+    Announce(FreezeNotice),
 }
 
-/// What everybody is told.
+/// Starts within this time from now are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Announcement {
-    /// Starts within this time from now are void.
-    Freeze {
-        /// The limits that are frozen.
-        limits: Vec<LimitId>,
-        /// For how long.
-        span: Span,
-    },
+pub struct FreezeNotice {
+    /// The frozen limits.
+    pub limits: Vec<LimitId>,
+    /// For how long.
+    pub span: Span,
 }
 
 /// A granted permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant<R> {
-    /// Who.
+    /// Where the answer goes.
     pub to: R,
     /// The permit.
     pub id: PermitId,
@@ -66,13 +63,14 @@ pub struct Grant<R> {
     pub delay: Span,
     /// How long after that the permit lapses.
     pub validity: Span,
-    /// How long the call counts as in flight if nobody hears of it, where a limit counts such.
+    /// How long the call counts as in flight unless it is settled or renewed, if a limit counts
+    /// calls in flight.
     pub lease: Option<Span>,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
     /// The class it was granted in.
     pub class: ClassId,
-    /// How long the request waited in line.
+    /// How long the request waited in its queue.
     pub waited: Span,
     /// Whether this answer was given before: the permit is charged once.
     pub repeated: bool,

@@ -9,13 +9,13 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// What the driver tells the scheduler. `R` is where an answer goes; the core carries it and
+/// What the driver tells the scheduler. `R` is where an answer goes: the core carries it and
 /// never looks at it.
 #[derive(Clone, Debug)]
 pub enum Event<R> {
-    /// A worker asks for a permit.
+    /// A client asks for a permit.
     Ask(Ask<R>),
-    /// A worker tells how a call went.
+    /// A client tells how a call went.
     Settle(Settle<R>),
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
@@ -23,38 +23,40 @@ pub enum Event<R> {
     CheckpointStored(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
-    /// Somebody else may lead by now, as after a standstill: nothing is granted until the store holds a checkpoint that is taken from
-    /// now on.
+    /// Another scheduler may lead by now, as after a standstill. Nothing is granted until the
+    /// store holds a checkpoint that is taken from now on.
     Doubt,
-    /// All answers that were given until then have come through in time.
+    /// All answers that were sent until this time have arrived in time.
     Delivered(Time),
-    /// Answers do not come through: until [`Event::Delivered`] says that they do again, nothing is granted to those who wait, and what
-    /// was granted since the last one that did counts as if it were granted now. To be repeated while it lasts.
+    /// Answers do not arrive. Waiting requests are granted nothing until the next
+    /// [`Event::Delivered`]; starts granted since the last one count as granted now. The driver
+    /// repeats this event while it lasts.
     HeldUp,
-    /// There are other limits from now on; all else of the resource stays as it is.
+    /// The resource has other limits from now on; all else stays as it is.
     Limits(Box<Resource>),
-    /// The upstream was asked for its levels.
+    /// The upstream has reported its levels.
     Levels {
         /// When it was asked.
         asked: Time,
-        /// When it had answered.
+        /// When its answer came.
         heard: Time,
-        /// What it said, by limit.
+        /// What is left of each limit.
         levels: Vec<(LimitId, Amount)>,
     },
-    /// What was restored is not the latest that was ever written: somebody has led since, in epochs below this one.
+    /// The restored record was not the latest: other schedulers have led since it was written, in
+    /// epochs below this one.
     StoreWentBack {
         /// The epoch from now on.
         epoch: u64,
     },
-    /// What was last said to the request of this id has reached no client.
+    /// The last answer to this request or permit has reached no client.
     Undelivered(PermitId),
-    /// The wall clock turns out to have shown something else at the origin of time: it was set, or time has passed that nobody noticed.
+    /// The wall clock is corrected: it was set, or the machine was suspended.
     WallClock {
-        /// In nanoseconds since 1970.
+        /// What it showed at the origin of time, in nanoseconds since 1970.
         unix_at_origin: u64,
     },
-    /// This scheduler gives the resource up: nothing is granted from now on.
+    /// This scheduler hands the resource over: nothing is granted from now on.
     HandOver,
 }
 
@@ -63,7 +65,7 @@ pub enum Event<R> {
 pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
-    /// Names the permit; made up where there is none.
+    /// The permit's id; the scheduler makes one up if there is none.
     pub id: Option<PermitId>,
     /// What the call takes from each bucket.
     pub bill: Bill,
@@ -73,15 +75,15 @@ pub struct Ask<R> {
     pub mode: Mode,
     /// Longest time from now to the start.
     pub max_wait: Option<Span>,
-    /// How long the request has waited already, elsewhere.
+    /// How long the request has waited already, at other schedulers.
     pub age: Span,
-    /// Whether it wants to be told how it stands while it waits.
+    /// Whether it wants updates while it waits.
     pub progress: bool,
-    /// With whom it shares what its class gets: the value of the label that the resource shares by. Those without one
-    /// are one client together.
+    /// The client that the fair share goes by: the value of the resource's fair-share label. All
+    /// requests without one are one client.
     pub client: Option<Arc<str>>,
-    /// What the call is for, so that it can be charged under other limits while it waits. Without it, it is charged as a call without
-    /// labels then.
+    /// What the call is for: a waiting request is charged by it if the limits change. Without it,
+    /// the request is charged as a call without labels then.
     pub call: Option<Box<Call>>,
 }
 
@@ -94,8 +96,10 @@ pub struct Settle<R> {
     pub id: PermitId,
     /// What happened to it.
     pub outcome: Outcome,
-    /// What the upstream's answer tells of its buckets, if there was an answer and it is understood.
+    /// What the upstream's answer tells of its buckets, if it answered and its dialect is known.
     pub observation: Option<Observation>,
+    /// Whether the upstream answered the call with 429.
+    pub is_throttled: bool,
 }
 
 /// What became of a permit.
@@ -103,8 +107,9 @@ pub struct Settle<R> {
 pub enum Outcome {
     /// The call was not made: the permit is given back, or the waiting request cancelled.
     Unused,
-    /// The call was made and cost this, where it differs from the estimate, by unit.
+    /// The call was made, and cost this by unit where it differs from the estimate.
     Used(Vec<(String, Amount)>),
-    /// The call is still in flight; with what it takes, where a scheduler that has never heard of it is to count it anew.
+    /// The call is still in flight. A scheduler that does not know the permit counts the call anew
+    /// by this bill.
     Extend(Option<Box<Bill>>),
 }

@@ -1,11 +1,11 @@
-//! What limits, classes and headrooms are called inside the core.
+//! Small numbers that stand for classes, limits, headrooms and checkpoints.
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub(crate) u8);
 
 impl ClassId {
-    /// As an index into [`Resource::classes`](crate::policy::resource::Resource::classes).
+    /// The index into [`Resource::classes`](crate::policy::resource::Resource::classes).
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -17,14 +17,14 @@ impl ClassId {
 pub struct LimitId(pub(crate) u8);
 
 impl LimitId {
-    /// As an index into [`Resource::limits`](crate::policy::resource::Resource::limits).
+    /// The index into [`Resource::limits`](crate::policy::resource::Resource::limits).
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Which headroom a start has to leave: an index into the resource's distinct headrooms, the
+/// The headroom that a start has to leave: an index into the resource's distinct headrooms, the
 /// smallest first. Tier 0 leaves none.
 pub type Tier = u8;
 

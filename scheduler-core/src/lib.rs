@@ -1,20 +1,23 @@
-//! Decides when calls to a rate-limited upstream may start; does nothing else.
+//! Decides when calls to a rate-limited upstream may start, and does nothing else.
 //!
-//! Deterministic, without I/O, clock, randomness or threads: one [`scheduler::Scheduler`] per resource
-//! is told what happens and when, and says what to answer. A start is the earliest time at which every bucket of
-//! a request can pay, there and at every start already committed after it, with capping at
-//! capacity taken into account.
+//! The crate is deterministic: it has no I/O, clock, randomness or threads. One
+//! [`scheduler::Scheduler`] per resource takes events with their times, and gives commands. A
+//! start is the earliest time at which every bucket of a request can pay, there and at every
+//! start already committed after it. Capping at the capacity is taken into account.
 //!
-//! From the outside in: [`event`] is all that can happen and [`command`] all that is to be done; [`scheduler`] takes the one
-//! and gives the other, [`wire`] translates both. Its rooms, the upper ones first:
+//! From the outside in: [`event`] is all that can happen, and [`command`] is all that is to be
+//! done. [`scheduler`] turns the one into the other, and [`wire`] translates both. The other
+//! folders, where upper ones use lower ones:
 //!
-//! * [`views`]: what people are shown.
-//! * [`durability`]: what the store must hold before permits are granted.
-//! * `queue`: which request goes next.
-//! * [`adaptation`]: what the upstream teaches.
-//! * [`ledger`]: what a request takes of each limit, and a start that suits all.
+//! * [`views`]: status and explanations for people.
+//! * [`durability`]: checkpoints, and what a successor restores from them.
+//! * `fencing`: what may be granted under the checkpoints that the store holds.
+//! * `queue`: the order of waiting requests.
+//! * [`ledger`]: what a request takes of each limit, and the start that suits all.
+//! * [`adaptation`]: what the upstream's answers teach.
 //! * [`limits`]: the arithmetic of one limit.
-//! * [`policy`]: what is configured.
+//! * [`policy`]: the configuration.
+//! * [`arithmetic`] and `collections`: exact numbers, and containers.
 
 pub mod adaptation;
 pub mod arithmetic;

@@ -12,7 +12,7 @@ pub enum Refusal {
     /// The start would be later than the request allows. Nothing was charged.
     #[error("the earliest start is in {retry_after}, which is later than the request allows")]
     NotInTime {
-        /// How long until the start that could be had now.
+        /// How long until the earliest start.
         retry_after: Span,
         /// The limit that sets it.
         limited_by: Option<LimitId>,
@@ -27,8 +27,8 @@ pub enum Refusal {
         /// What it holds at most.
         capacity: Amount,
     },
-    /// A quota is used up, as counted here or by the upstream's own word.
-    #[error("the quota is spent; it is reset {}", when(*retry_after))]
+    /// A quota is used up, by the scheduler's count or by the upstream's word.
+    #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span}")))]
     QuotaSpent {
         /// The limit.
         limit: LimitId,
@@ -42,10 +42,10 @@ pub enum Refusal {
         what: &'static str,
         /// The bound.
         bound: usize,
-        /// When to come back.
+        /// When to ask again.
         retry_after: Span,
     },
-    /// No limit is for such a request, and the resource grants only what is limited.
+    /// No limit applies to the request, and the resource grants only what is limited.
     #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
     NoLimit,
     /// There are too many buckets by key.
@@ -57,22 +57,23 @@ pub enum Refusal {
         limit: LimitId,
         /// The bound.
         bound: usize,
-        /// When to come back.
+        /// When to ask again.
         retry_after: Span,
     },
-    /// A call in flight was renewed when its place had been promised to another. It counts all the same.
+    /// A call in flight was renewed after its place had been promised to another call. It counts
+    /// all the same.
     #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
     RenewedTooLate,
-    /// Nobody knows the permit, or it was given back.
+    /// The permit is not known, or was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
-    /// The start is past, and the call was not settled: a call that begins now finds what others have been promised.
+    /// The start is past: a call that began now would take what other calls have been promised.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
     /// No class has this name.
     #[error("`class`: no such class; there are {}", listed(known))]
     UnknownClass {
-        /// The classes that there are.
+        /// The resource's classes.
         known: Vec<Name>,
     },
     /// No limit counts this unit.
@@ -80,7 +81,7 @@ pub enum Refusal {
     UnknownUnit {
         /// The unit.
         unit: String,
-        /// The units that limits count.
+        /// The units that the resource's limits count.
         known: Vec<Name>,
     },
     /// A waiting request can be cancelled, but not used.
@@ -101,19 +102,19 @@ impl Refusal {
         self.terms().0
     }
 
-    /// When to come back; absent where that is useless.
+    /// When to ask again; none if that is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         self.terms().1
     }
 
-    /// The limit in the way.
+    /// The limit that refuses the request.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
         self.terms().2
     }
 
-    /// The protocol's code, when to come back, and the limit in the way.
+    /// The protocol's code, when to ask again, and the limit that refuses.
     fn terms(&self) -> (Code, Option<Span>, Option<LimitId>) {
         match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
@@ -132,10 +133,6 @@ impl Refusal {
             Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),
         }
     }
-}
-
-fn when(retry_after: Option<Span>) -> String {
-    retry_after.map_or("never".to_owned(), |span| format!("in {span}"))
 }
 
 fn listed(names: &[Name]) -> String {

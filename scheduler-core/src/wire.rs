@@ -1,9 +1,7 @@
-//! Between the words of the protocol and those of the core.
-//!
-//! `R` is where an answer goes, as in [`event`].
+//! Translates the protocol's messages into events, and commands into the protocol's messages.
 
 use crate::adaptation::Observation;
-use crate::command::{Announcement, Command};
+use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::ids::LimitId;
 use crate::policy::{Call, Resource};
@@ -14,15 +12,15 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// A request as the core takes it.
+/// Turns a request into an event's content.
 ///
 /// # Errors
-/// What the resource does not know, and where the answer goes.
+/// If the resource does not know a class, unit or cost: the refusal, and where it goes.
 pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
     let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
     let bill = resource.bill(&request.labels, request.cost.iter());
@@ -40,12 +38,12 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
         age: request.age_ms.span(),
         progress: request.progress,
         client: resource.spec().fair_share.as_ref().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
-        // Only a request that waits may be charged under other limits than these.
+        // Only a waiting request can be charged by other limits later.
         call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
 }
 
-/// A settle as the core takes it, with what the upstream's answer in it tells.
+/// Turns a settle, and what the upstream's answer tells, into an event's content.
 #[must_use]
 pub fn settle<R>(
     resource: &Resource,
@@ -55,30 +53,32 @@ pub fn settle<R>(
 ) -> event::Settle<R> {
     let outcome = match settle {
         Settle { extend: true, asked, .. } => {
-            // Of a call that names what the resource does not know, nothing is counted anew.
+            // A call that the resource cannot charge is not counted anew.
             let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
             event::Outcome::Extend(bill.map(Box::new))
         }
         Settle { used: false, .. } => event::Outcome::Unused,
         Settle { cost, .. } => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            // The worker's word goes first, and what else an upstream counts is no fault of the worker's.
-            let is_worth_telling = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
-            let told = observation.iter().flat_map(|observation| &observation.spent);
-            let told = told.filter(|(unit, _)| is_worth_telling(unit)).cloned();
-            event::Outcome::Used(stated.chain(told).collect())
+            // The worker's costs take precedence. Units that no limit counts are not its fault.
+            let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
+            let observed = observation.iter().flat_map(|observation| &observation.spent);
+            let observed = observed.filter(|(unit, _)| counts(unit)).cloned();
+            event::Outcome::Used(stated.chain(observed).collect())
         }
     };
-    event::Settle { to, id: settle.id.clone(), outcome, observation }
+    let is_throttled = settle.response.as_ref().is_some_and(Response::is_throttled);
+    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled }
 }
 
-/// Tells `say` where a command's answer goes and what it says at `now`; `left` is for a permit of whoever wants to know.
+/// Calls `send` with a command's answer at `now`, and where it goes. `left` goes into a permit
+/// whose client wants to know what is left.
 pub fn answer<R>(
     resource: &Resource,
     (now, epoch): (Time, u64),
     command: Command<R>,
     left: Vec<Left<'_>>,
-    say: impl FnOnce(R, &Answer<'_>),
+    send: impl FnOnce(R, &Answer<'_>),
 ) {
     let at_ms = Some(now.nanos() / NANOS_PER_MILLI);
     match command {
@@ -87,34 +87,30 @@ pub fn answer<R>(
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
             let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch };
-            say(grant.to, &Answer::Granted(granted));
+            send(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {
             let limited_by = limit_name(resource, limited_by);
             let (id, eta_ms) = (Text::from(id.as_str()), eta.millis());
-            say(to, &Answer::Queued(Queued { id, position, eta_ms, limited_by, at_ms, epoch }));
+            send(to, &Answer::Queued(Queued { id, position, eta_ms, limited_by, at_ms, epoch }));
         }
         Command::Refuse { to, id, refusal } => {
-            say(to, &refused(resource, epoch, id.as_ref(), &refusal));
+            send(to, &refused(resource, epoch, id.as_ref(), &refusal));
         }
-        // The driver's own to make known.
+        // The driver publishes it with `news`.
         Command::Announce(_) => {}
-        Command::Settled { to, id } => say(to, &Answer::Settled { id: Text::from(id.as_str()) }),
+        Command::Settled { to, id } => send(to, &Answer::Settled { id: Text::from(id.as_str()) }),
     }
 }
 
-/// What everybody is told, as the wire has it.
+/// An announcement as the wire has it.
 #[must_use]
-pub fn news(resource: &Resource, epoch: u64, announcement: &Announcement) -> News {
-    match announcement {
-        Announcement::Freeze { limits, span } => {
-            let limits = limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
-            News::Freeze { limits, for_ms: span.millis(), epoch: Some(epoch) }
-        }
-    }
+pub fn news(resource: &Resource, epoch: u64, freeze: &FreezeNotice) -> News {
+    let limits = freeze.limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
+    News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
-/// A refusal of the core's as the wire has it, with the limit's name in the message.
+/// A refusal as the wire has it, with the limit's name in the message.
 #[must_use]
 pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
     let limited_by = limit_name(resource, why.limited_by());

@@ -1,11 +1,10 @@
-//! What an event costs when very many wait or hold reservations, beside very many keys and calls in
-//! flight.
+//! The cost of an event beside very many waiting requests, reservations, keys and calls in flight.
 //!
-//! There is no way to count steps from outside, so that times are compared: a hundred times as many
-//! may make an event a few times as dear (deeper trees, colder caches), but not a hundred times.
+//! Tests can't count steps from outside, so they compare times. A hundred times as many may make an
+//! event a few times as slow (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 mod common;
 
@@ -20,13 +19,13 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// A hundred times as many would cost a hundred times as much, if work grew in proportion.
+/// Work in proportion to size would cost a hundred times as much.
 const MOST: f64 = 20.0;
 const EVENTS: usize = 500;
-/// The best of some tries: whatever else the machine does only makes it slower.
+/// The best of some tries: other load of the machine only makes it slower.
 const TRIES: usize = 5;
 
-/// Compares what [`EVENTS`] events take in the presence of [`FEW`] and of [`MANY`].
+/// Compares the time of [`EVENTS`] events in the presence of [`FEW`] and of [`MANY`].
 fn check<State>(build: impl Fn(usize) -> State, mut event: impl FnMut(&mut State, usize)) {
     let mut took = |count: usize| {
         let mut state = build(count);
@@ -45,7 +44,7 @@ fn check<State>(build: impl Fn(usize) -> State, mut event: impl FnMut(&mut State
     assert!(ratio < MOST, "{few} beside {FEW}, but {many} beside {MANY}");
 }
 
-/// Three limits that take turns in being the narrowest, so fast that no news for everybody fall due
+/// Three limits that take turns in being the narrowest, so fast that no queue updates fall due
 /// meanwhile.
 fn three_limits() -> ResourceSpec {
     let limits = vec![
@@ -66,7 +65,7 @@ fn mixed(number: usize) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// A world in which so many wait or hold reservations, of mixed costs, classes and clients.
+/// A world with so many waiting requests or reservations, of mixed costs, classes and clients.
 fn crowd(count: usize, mode: Mode) -> World {
     let mut world = World::new(&shared(three_limits(), &[]));
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 10_000.0)]));
@@ -80,7 +79,7 @@ fn one_more(world: &mut World, now: Time, number: usize, mode: Mode) {
     world.ask(now, &asked.of_class(class));
 }
 
-/// Time that passes, though hardly.
+/// A very short time that passes.
 fn moment(number: usize) -> Time {
     Time::from_nanos(number as u64)
 }
@@ -102,12 +101,12 @@ fn one_more_waits_and_wants_to_know() {
 }
 
 #[test]
-fn some_who_wait_start_and_others_come() {
+fn some_waiting_requests_start_and_others_come() {
     check(
         |count| crowd(count, Mode::Wait),
         |world, number| {
             let waiting = world.scheduler.waiting();
-            let wakeup = world.scheduler.next_wakeup().expect("there is always one who waits");
+            let wakeup = world.scheduler.next_wakeup().expect("a request always waits");
             world.handle(wakeup.at, Event::Wake);
             while world.scheduler.waiting() < waiting {
                 world.ask(wakeup.at, &wish(Mode::Wait, &mixed(number)).of_class("bulk"));
@@ -117,7 +116,7 @@ fn some_who_wait_start_and_others_come() {
 }
 
 #[test]
-fn one_in_the_middle_of_the_line_cancels() {
+fn a_request_in_the_middle_of_the_queue_cancels() {
     check(
         |count| crowd(count, Mode::Wait),
         |world, number| {
@@ -147,8 +146,8 @@ fn one_reserves_what_fits_between_and_gives_it_back() {
     );
 }
 
-/// So many reservations that leave something in each of thousands of windows ahead, of no use to
-/// one that takes more.
+/// So many reservations that leave a little in each of thousands of windows, too little for a
+/// larger request.
 fn windows(count: usize) -> World {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
     let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]));
@@ -168,7 +167,7 @@ fn one_reserves_behind_ten_thousand_windows_and_gives_it_back() {
     });
 }
 
-/// So many keys that are in use, each with a bucket of its own.
+/// So many keys in use, each with a bucket of its own.
 fn keys(count: usize) -> World {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let mut world = World::new(&resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1_000_000)) }]));
@@ -227,14 +226,14 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
     });
 }
 
-/// So many clients, each of which has a promise that is far, or only one that is past.
+/// So many clients, each with a far promise, or only with a past one.
 fn clients(count: usize, period: Span, far: bool) -> World {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies: each, ..limit("requests", 40.0, period) }]);
     let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
     for number in 0..count {
         if number % 250 == 0 {
-            mark(&mut world, moment(number));
+            checkpoint(&mut world, moment(number));
         }
         let client = format!("client-{number:0>9}");
         let ask = |cost| Wish { labels: vec![("client", &*client)], ..wish(Mode::Reserve, &[("requests", cost)]) };
@@ -243,29 +242,29 @@ fn clients(count: usize, period: Span, far: bool) -> World {
         }
         world.answers.clear();
     }
-    mark(&mut world, moment(count));
+    checkpoint(&mut world, moment(count));
     world
 }
 
-fn mark(world: &mut World, now: Time) {
-    let mark = world.scheduler.checkpoint(now).unwrap();
-    world.handle(now, Event::CheckpointStored(mark.number));
+fn checkpoint(world: &mut World, now: Time) {
+    let checkpoint = world.scheduler.checkpoint(now).unwrap();
+    world.handle(now, Event::CheckpointStored(checkpoint.number));
 }
 
-fn one_more_mark(world: &mut World, number: usize) {
-    mark(world, moment(MANY + number));
+fn one_more_checkpoint(world: &mut World, number: usize) {
+    checkpoint(world, moment(MANY + number));
 }
 
-/// A mark lists hundreds of far promises, however many there are.
+/// A checkpoint lists hundreds of far promises, however many there are.
 #[test]
-fn a_mark_is_taken_while_keys_have_far_promises() {
-    check(|count| clients(count, span(500_000), true), one_more_mark);
+fn a_checkpoint_is_taken_while_keys_have_far_promises() {
+    check(|count| clients(count, span(500_000), true), one_more_checkpoint);
 }
 
-/// Keys at rest are on pages, which marks only name.
+/// Keys at rest are on pages, which checkpoints only name.
 #[test]
-fn a_mark_is_taken_beside_keys_of_a_long_limit() {
+fn a_checkpoint_is_taken_beside_keys_of_a_long_limit() {
     for far in [false, true] {
-        check(|count| clients(count, span(3_600_000), far), one_more_mark);
+        check(|count| clients(count, span(3_600_000), far), one_more_checkpoint);
     }
 }

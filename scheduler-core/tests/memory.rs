@@ -1,7 +1,7 @@
-//! What a permit takes of memory. In a program of its own: the allocator counts for everybody.
+//! The memory of a permit. A program of its own, because its allocator counts everything.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 mod common;
 
@@ -15,10 +15,10 @@ use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec};
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const COUNT: usize = 10_000;
-/// A waiting request; and one that was granted, which is remembered for minutes.
+/// A waiting request, and a granted one, which is remembered for minutes.
 const MOST_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
 
-/// Enough for the table that finds them to be at its emptiest right after it has grown.
+/// Enough that the hash table is emptiest, right after it has grown.
 const KEYS: usize = 60_000;
 /// A million in 160 MiB.
 const MOST_BYTES_OF_KEY: usize = 167;
@@ -34,7 +34,7 @@ fn what_permits_and_keys_take_of_memory() {
     }
 }
 
-/// What a client takes that has used some of what it may, and whose permit is forgotten.
+/// The memory of a client with partly used buckets and a forgotten permit.
 fn what_a_key_takes() {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let mut world =
@@ -60,8 +60,7 @@ fn ask_all(world: &mut World, from: Time, labelled: bool) {
     assert_eq!(world.scheduler.remembered(), 0);
 }
 
-/// Asks until everything is promised far ahead, or can be granted at once where `mode` does not
-/// wait.
+/// Asks until everything is promised far ahead, or granted at once if `mode` does not wait.
 fn bytes_each(mode: Mode) -> (usize, World) {
     let capacity = if mode == Mode::Wait { 100.0 } else { 1e9 };
     let limits = ["a", "b", "c"].map(|unit| limit(unit, capacity, span(1000)));
@@ -78,7 +77,7 @@ fn bytes_each(mode: Mode) -> (usize, World) {
     ((ALLOCATOR.peak_usage() - before) / COUNT, world)
 }
 
-/// As long as ids may be for who waits, as long as a UUID for who is remembered.
+/// Ids of the longest length for waiting requests, and of a UUID's for remembered ones.
 fn id(mode: Mode, number: usize) -> String {
     if mode == Mode::Wait { format!("{number:0>64}") } else { format!("{number:0>36}") }
 }

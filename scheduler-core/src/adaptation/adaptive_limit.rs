@@ -1,39 +1,40 @@
-//! A bucket, and the limit as its upstream turns out to keep it.
+//! A bucket together with the limit that its upstream turns out to enforce.
 
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
-use super::slow_start::{BEYOND, GROUND, SlowStart};
+use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use crate::arithmetic::Credit;
 use crate::limits::{Bucket, PendingDebits, Usage};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long a limit is silent after a rejection that does not say: at first, and at most. It doubles while they go on.
+/// The first and the longest pause after a rejection without `Retry-After`; it doubles.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
-/// What a rejection that does not say is taken to mean: so much of the refill is missing.
+/// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
-/// How much of its nominal rate an account that seems richer than its bucket gets on top.
+/// A bucket that seems too low rises by at most one part in this many of the nominal refill.
 const RAISE_PART: u64 = 20;
 
-/// One bucket. Levels are those of the limit in use, which lies below the nominal one by what was learned.
+/// A bucket and its limit in use. Levels are those of the limit in use. They lie below the nominal
+/// ones by the learned reserve.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
     pub(crate) bucket: Bucket,
-    /// The limit in use.
+    /// The nominal limit with what was learned of it.
     pub(crate) limit: Limit,
     pub(crate) estimator: RateEstimator,
-    /// What is known of stock that nobody has seen, as long as there may be some.
+    /// Present while the stock of the bucket is unproven.
     pub(crate) slow_start: Option<SlowStart>,
     pause: Span,
-    raised: Time,
-    /// Until when its quota is gone, by the upstream's word.
-    pub(crate) spent: Time,
+    last_raise: Time,
+    /// The time at which a spent quota resets, as the upstream says.
+    quota_spent_until: Time,
 }
 
 impl AdaptiveLimit {
-    /// The book of a limit that nobody has heard of.
+    /// The state of a bucket without any recorded history.
     pub(crate) fn new(limit: &Limit, start: StartPolicy, now: Time) -> Self {
         let level = if start == StartPolicy::Empty { Credit::ZERO } else { limit.full() };
         let is_doubted = start == StartPolicy::Unproven && limit.floor().is_some() && !limit.is_keyed();
@@ -41,23 +42,26 @@ impl AdaptiveLimit {
             bucket: Bucket::new(limit, now, level).tracked(),
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
-            slow_start: SlowStart::wanted(now, limit.spec().period).filter(|_| is_doubted),
+            slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             pause: FIRST_PAUSE,
-            raised: now,
-            spent: Time::ORIGIN,
+            last_raise: now,
+            quota_spent_until: Time::ORIGIN,
         }
     }
 
-    /// The same under a limit that may be of another size.
-    pub(crate) fn under(&self, now: Time, limit: &Limit) -> Self {
+    /// The same bucket under a limit that may differ in size.
+    pub(crate) fn recast(&self, now: Time, limit: &Limit) -> Self {
         if self.estimator.nominal == *limit {
             return self.clone();
         }
         let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
-        AdaptiveLimit { bucket, spent: self.spent, ..AdaptiveLimit::new(limit, StartPolicy::Empty, now) }
+        AdaptiveLimit {
+            bucket,
+            quota_spent_until: self.quota_spent_until,
+            ..AdaptiveLimit::new(limit, StartPolicy::Empty, now)
+        }
     }
 
-    /// Goes on under a wall clock that showed something else at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let limit = self.limit.clone().at_unix(unix_at_origin);
         self.bucket.anchor(now, &self.limit, &limit);
@@ -65,64 +69,67 @@ impl AdaptiveLimit {
         self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_at_origin);
     }
 
-    /// Puts the bucket at a level that somebody knows, without any promise but what is withheld for those of a predecessor.
-    pub(crate) fn reset(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
-        self.bucket = Bucket::withholding(&self.limit, now, level, pending_debits).tracked();
+    /// Sets the level, with no promises except the pending debits of a predecessor.
+    pub(crate) fn set_level(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
+        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).tracked();
         self.slow_start = None;
     }
 
-    /// Puts the bucket where its predecessor says that it was at `then`; false where that says nothing of such a bucket.
-    pub(crate) fn resume(&mut self, then: Time, taken: &Usage) -> bool {
-        let bucket = Bucket::counted(&self.limit, then, taken);
+    /// Restores the counted usage of a predecessor at `then`; false if `usage` is of another kind.
+    pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
+        let bucket = Bucket::from_usage(&self.limit, then, usage);
         bucket.map(|bucket| self.bucket = bucket).is_some()
     }
 
-    /// Goes on from what a predecessor had learned at `then`, if it was of the same policy. The bucket must be [put](AdaptiveLimit::reset) at its
-    /// level behind this.
-    pub(crate) fn resume_learning(&mut self, then: Time, mark: &LearnedSnapshot) {
-        if let Some(estimator) = self.estimator.resumed(then, mark) {
+    /// Restores what a predecessor had learned at `then`, if the policy is the same.
+    /// [`set_level`](AdaptiveLimit::set_level) has to follow.
+    pub(crate) fn resume_learning(&mut self, then: Time, learned: &LearnedSnapshot) {
+        if let Some(estimator) = self.estimator.resumed(then, learned) {
             self.limit = estimator.adapted(then);
             self.estimator = estimator;
         }
     }
 
-    /// What could be spent at `now` if every promise were paid now.
+    /// The stock at `now` after payment of every promise.
     pub(crate) fn level(&self, now: Time) -> Credit {
         self.bucket.level(&self.limit, now)
     }
 
-    /// Whether a call of this cost goes no further beyond what is known to have been served than it may.
+    /// Whether a call of this cost stays close enough to the proven stock.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(slow_start) = &self.slow_start else { return true };
         let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at));
         let (cost, full) = (self.credit(cost), self.limit.full());
         let level = self.level(now) - cost;
-        let beyond = if level < full.part(GROUND) { cost } else { cost.times(BEYOND) };
+        let beyond = if level < full.divided_by(NEARLY_EMPTY_PART) { cost } else { cost.times(MAX_CALLS_BEYOND) };
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
-    /// Notes that a call which started at `at` was served: a bucket that was drawn on to the ground holds what it should.
+    /// Notes that a call which started at `at` was served. Near the bottom, that proves all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
-        let ground = self.margin() + self.credit(Amount::ONE);
-        if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < ground) {
+        let nearly_empty = self.margin() + self.credit(Amount::ONE);
+        if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
     }
 
-    /// Until when its quota is gone, if it is.
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {
-        (self.spent > now).then_some(self.spent)
+        Some(self.quota_spent_until).filter(|until| *until > now)
     }
 
-    /// Forgets what nobody will tell any more.
+    pub(crate) fn spend_until(&mut self, until: Time) {
+        self.quota_spent_until = until;
+    }
+
+    /// Forgets what no longer matters at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.bucket.advance(&self.limit, now);
         self.slow_start.take_if(|slow_start| slow_start.is_over(now));
     }
 
-    /// Keeps the limit as what was learned says now. Whether that changes anything.
+    /// Adapts the limit in use to what was learned; true if it changed.
     pub(crate) fn review(&mut self, now: Time) -> bool {
         self.estimator.review(now);
         let adapted = self.estimator.adapted(now);
@@ -134,8 +141,7 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// How long a limit is silent whose upstream does not say: longer each time, as long as every probe is rejected. Those that were
-    /// on their way when it began change nothing.
+    /// The pause after a rejection without `Retry-After`. It doubles with each rejected probe.
     pub(crate) fn next_pause(&mut self, now: Time) -> Span {
         let frozen = self.bucket.freeze().map(|freeze| freeze.until());
         if let Some(until) = frozen.filter(|until| *until > now) {
@@ -145,47 +151,45 @@ impl AdaptiveLimit {
         self.pause
     }
 
-    /// For how long the upstream could have gone on when it was asked at `at`, as far as is known here: negative where the
-    /// rejection of a call of this cost had to be expected. In nanoseconds.
+    /// For how many nanoseconds the upstream could still have served at `at`, as far as the bucket
+    /// knows. Negative if the rejection of this cost was to be expected.
     pub(crate) fn slack(&self, at: Time, cost: Amount) -> i128 {
         let level = self.upstream_after(at).unwrap_or(-self.credit(cost));
         self.estimator.nominal.rate().nanos_of(level)
     }
 
-    /// Learns that the upstream rejected a call of this cost which was made at `at`: it would have been served after that time.
-    ///
-    /// A call that was rejected has taken nothing, so that the charge returns.
-    pub(crate) fn be_rejected(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
+    /// Learns that the upstream rejected a call of this cost at `at` and asked to wait for `after`.
+    /// A rejected call takes nothing, so its charge returns.
+    pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
         let after_call = self.upstream_after(at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.slow_start = None;
         let missing = |book: &AdaptiveLimit| book.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
         let known = missing(self);
-        // Where the upstream does not say, a call that had to be rejected tells nothing new.
-        let told = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
-        if let Some(short) = told.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
+        // An expected rejection without `Retry-After` teaches nothing.
+        let informative = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
+        if let Some(short) = informative.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
             self.lower(now, at, short);
-            // What is missing comes in within the same time, however slow the refill turns out to be.
+            // The deficit refills within `after`, even at the slower rate that was just learned.
             self.bucket.shift(&self.limit, now, known - missing(self));
         }
     }
 
-    /// Learns what the upstream's bucket held at some time between `asked` and `heard`; whole tokens only, perhaps. What is held back
-    /// is there to be short of, but for half the margin.
-    pub(crate) fn be_told(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
+    /// Learns the level of the upstream between `asked` and `heard`, perhaps in whole tokens. A
+    /// deficit within the stock held back, except half the margin, teaches nothing.
+    pub(crate) fn learn_level(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
         let past = |at| self.upstream_after(at);
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
         let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
-        let told = self.credit(remaining);
-        if told < least - self.held_back() + self.margin().part(2) {
-            self.lower(now, asked, least - told);
-        } else if told > most {
-            self.raise(now, told - most);
+        let informative = self.credit(remaining);
+        if informative < least - self.held_back() + self.margin().divided_by(2) {
+            self.lower(now, asked, least - informative);
+        } else if informative > most {
+            self.raise(now, informative - most);
         }
     }
 
-    /// The upstream had `short` less than it should when it was asked at `at`. What was asked before the last lesson was learned is
-    /// part of it.
+    /// Learns a deficit of `short` at `at`; a call before the previous lesson teaches nothing new.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         self.bucket.shift(&self.limit, now, -short);
         if self.estimator.known.is_some_and(|lesson| at < lesson) {
@@ -197,19 +201,19 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// The upstream has more than it should: that may be trusted slowly.
+    /// Learns a surplus, of which only a small part is trusted at once.
     fn raise(&mut self, now: Time, surplus: Credit) {
-        let refill = self.estimator.nominal.rate().refill_within(now.since(self.raised));
-        self.raised = now;
-        self.bucket.shift(&self.limit, now, surplus.min(refill.part(RAISE_PART)));
+        let refill = self.estimator.nominal.rate().refill_within(now.since(self.last_raise));
+        self.last_raise = now;
+        self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));
     }
 
-    /// What the upstream holds right behind what started until `at`, as far as is known here.
+    /// The level of the upstream right after the starts until `at`, as far as the bucket knows.
     fn upstream_after(&self, at: Time) -> Option<Credit> {
         Some(self.bucket.level_after(&self.limit, at)? + self.held_back())
     }
 
-    /// By how much the levels here lie below the upstream's.
+    /// The distance of the levels here below those of the upstream.
     fn held_back(&self) -> Credit {
         self.margin() + self.estimator.stock
     }
@@ -218,7 +222,7 @@ impl AdaptiveLimit {
         self.credit(self.limit.margin())
     }
 
-    /// The same at any rate: the units of credit are those of the capacity.
+    /// Independent of the learned rate: the units of credit follow the capacity.
     fn credit(&self, amount: Amount) -> Credit {
         self.limit.rate().credit(amount)
     }

@@ -1,4 +1,6 @@
-//! Estimates of costs that are too high or too low time and again.
+//! Corrects cost estimates that are too high or too low again and again.
+//!
+//! A correction is an exponentially weighted moving average of actual cost over estimated cost.
 
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};
@@ -8,41 +10,40 @@ use rampmeter_protocol::status::Correction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Kinds of calls and units that are told apart; of others nothing is learned.
+/// The largest number of factors; further kinds and units keep their estimates.
 const MAX_FACTORS: usize = 1024;
-/// A call counts for one part in this many: what is learned follows the last few dozen.
+/// Each call has a weight of one part in this many, so a factor follows the last few dozen calls.
 const WEIGHT: i64 = 16;
-/// Factors that are applied differ by this much at least.
-const STEP: i64 = UNITY / 64;
-/// In millionths. No estimate is taken to be further off than this.
-const UNITY: i64 = 1_000_000;
-const LEAST: i64 = UNITY / 8;
-const MOST: i64 = UNITY * 8;
+/// Applied factors are multiples of this step.
+const STEP: i64 = ONE / 64;
+/// One in millionths, and the bounds of a factor.
+const ONE: i64 = 1_000_000;
+const MIN_FACTOR: i64 = ONE / 8;
+const MAX_FACTOR: i64 = ONE * 8;
 
-/// By how much to multiply what is estimated for each kind of call, by unit: an exponentially weighted mean of what such calls
-/// cost for each token that they were charged.
+/// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CostEstimates(BTreeMap<(Arc<str>, Name), Factor>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    /// By how many millionths it is above one.
+    /// In millionths.
     above_one: i64,
     calls: u64,
 }
 
 impl CostEstimates {
-    /// `estimate` as such calls have turned out to cost.
+    /// The estimate times the learned factors.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let mut bill = estimate.clone();
         for (id, amount) in estimate.amounts() {
-            let limit = &resource.limits()[id.index()];
+            let limit = &resource[id];
             if let Some(factor) = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone())) {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
         }
-        // Most calls cost what they are estimated to: they need no second bill.
+        // Most calls cost what they are estimated to and need no second bill.
         if bill == estimate {
             return estimate;
         }
@@ -50,23 +51,22 @@ impl CostEstimates {
         bill
     }
 
-    /// Learns that a call which was charged `bill` cost this much of `unit`.
+    /// Learns that a call with this bill actually cost `cost` of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
         let Some(kind) = &bill.kind else { return };
-        let of_unit = |(id, _): &(LimitId, Amount)| *resource.limits()[id.index()].spec().unit == *unit;
+        let of_unit = |(id, _): &(LimitId, Amount)| *resource[*id].spec().unit == *unit;
         let Some((id, estimate)) = bill.estimate().amounts().find(of_unit) else { return };
-        let name = (Arc::clone(kind), resource.limits()[id.index()].spec().unit.clone());
+        let name = (Arc::clone(kind), resource[id].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
         }
     }
 
-    /// What was learned, for people.
     pub(crate) fn report(&self) -> Vec<Correction> {
         let correction = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| Correction {
             kind: kind.to_string(),
             unit: unit.clone(),
-            factor: factor.millionths() as f64 / UNITY as f64,
+            factor: factor.millionths() as f64 / ONE as f64,
             calls: factor.calls,
         };
         self.0.iter().map(correction).collect()
@@ -75,19 +75,19 @@ impl CostEstimates {
 
 impl Factor {
     fn millionths(self) -> i64 {
-        UNITY + self.above_one
+        ONE + self.above_one
     }
 
-    /// Rounded up, and in steps, so that calls that are estimated alike share a bill.
+    /// Rounds up, in steps, so that calls with equal estimates share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
         let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
-        let micros = (i128::from(amount.micros()) * factor + i128::from(UNITY) - 1) / i128::from(UNITY);
+        let micros = (i128::from(amount.micros()) * factor + i128::from(ONE) - 1) / i128::from(ONE);
         u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or(amount)
     }
 
     fn learn(&mut self, estimate: Amount, cost: Amount) {
-        let ratio = i128::from(cost.micros()) * i128::from(UNITY) / i128::from(estimate.micros().max(1));
-        let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(LEAST, MOST);
+        let ratio = i128::from(cost.micros()) * i128::from(ONE) / i128::from(estimate.micros().max(1));
+        let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(MIN_FACTOR, MAX_FACTOR);
         self.above_one += (ratio - self.millionths()) / WEIGHT;
         self.calls += 1;
     }

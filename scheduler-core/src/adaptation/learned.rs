@@ -1,25 +1,24 @@
-//! What was learned of a limit, for those who come after.
+//! The part of a snapshot that says what was learned of a limit.
 
 use crate::policy::{Algorithm, Limit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
-/// What something was learned of: of a limit that is any other nothing is known.
+/// The policy that a lesson is about; a limit with another policy starts without lessons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: Name,
-    /// How it counts.
+    /// Its algorithm.
     pub algorithm: Algorithm,
-    /// What a full bucket of the upstream holds, by its word.
+    /// The documented capacity.
     pub capacity: Amount,
-    /// In which time an empty bucket fills, by its word.
+    /// The documented time in which an empty bucket fills.
     pub period: Span,
 }
 
 impl LimitPolicy {
-    /// The policy of `limit`.
     pub(crate) fn of(limit: &Limit) -> Self {
         LimitPolicy {
             unit: limit.spec().unit.clone(),
@@ -30,24 +29,24 @@ impl LimitPolicy {
     }
 }
 
-/// How an upstream turned out to keep a limit. It only ever takes something away from what the policy says, and fades with time as if
-/// whoever learned it were there still.
+/// What was learned of an upstream's limit. A lesson only ever takes capacity away, and it fades
+/// with time even while no scheduler runs.
 ///
 /// Amounts are in millionths of a unit and rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedSnapshot {
-    /// The policy that it was learned of.
+    /// The policy that it was learned under.
     pub policy: LimitPolicy,
-    /// The loss of rate when it was last estimated, in millionths of the policy's rate.
+    /// The loss of rate at the last estimate, in millionths of the policy's rate.
     pub loss_ppm: u64,
-    /// How many nanoseconds before the snapshot that was.
+    /// The age of that estimate at the snapshot, in nanoseconds.
     pub estimated_nanos: u64,
-    /// How many nanoseconds before the snapshot the upstream's level was last known, if it ever was.
+    /// The age of the last known level of the upstream, in nanoseconds.
     pub known_nanos: Option<u64>,
-    /// What refilling slower has kept back since then.
+    /// The refill that the slower rate has kept back since then.
     pub kept_back_micros: u64,
-    /// What is held back against losses that are not even.
+    /// The stock that is held back against uneven losses.
     pub stock_micros: u64,
-    /// What a full bucket holds less than the policy says.
+    /// The deficit of a full bucket.
     pub burst_micros: u64,
 }

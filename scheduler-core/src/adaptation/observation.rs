@@ -1,63 +1,62 @@
-//! What an upstream's answer tells of its buckets.
+//! What an answer of the upstream says about its limits.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 
-/// What one answer of the upstream's tells, once its dialect is understood.
+/// The content of one answer, independent of the upstream's dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// Whether a limit objected.
+    /// Whether a limit rejected the call.
     pub verdict: Verdict,
-    /// What it says is left in its buckets, this call counted.
+    /// The remaining amounts, with this call counted.
     pub readings: Vec<Reading>,
-    /// What it says the call cost, by unit.
+    /// The actual cost of the call, by unit.
     pub spent: Vec<(String, Amount)>,
 }
 
-/// Whether a limit of the upstream's objected to a call.
+/// Whether a limit of the upstream rejected a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// None did, whatever else became of the call.
+    /// No limit rejected it. The call may have failed otherwise.
     Passed,
-    /// The call came too early.
+    /// The call was too early.
     Limited {
-        /// Which limits objected, as far as the upstream tells.
+        /// The limits that rejected it.
         scope: Scope,
-        /// How long to be silent.
+        /// The pause that the upstream asks for.
         retry_after: Option<Span>,
-        /// Whether the calls that were too many are those of others, by the upstream's own word: nothing is to be learned
-        /// from it.
+        /// Whether the upstream blames calls of other accounts; such a rejection teaches nothing.
         others: bool,
     },
-    /// A quota is gone: coming back before its reset is useless.
+    /// A quota is spent. Retries before its reset are useless.
     Exhausted {
-        /// Which limits, as far as the upstream tells.
+        /// The spent limits.
         scope: Scope,
-        /// How long until its reset.
+        /// The time until the reset.
         reset: Option<Span>,
     },
 }
 
-/// Which limits something is said of.
+/// The limits that a statement is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Those that the call was charged to; the upstream does not name any.
+    /// The limits that the call was charged to, because the answer names none.
     Unnamed,
-    /// Those that count this unit.
+    /// The limits that count this unit.
     Unit(String),
-    /// The limit of this name, if there is one; those that the call was charged to otherwise.
+    /// The limit of this name. If it is unknown, the limits that the call was charged to.
     Limit(String),
 }
 
-/// What is left in a bucket of the upstream's.
+/// The remaining amount in one bucket of the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Whose.
+    /// The limits that it is about.
     pub scope: Scope,
-    /// What is left.
+    /// The remaining amount.
     pub remaining: Amount,
-    /// What the bucket or window holds when it is full.
+    /// The amount in a full bucket or window.
     pub capacity: Option<Amount>,
-    /// How long until it is full again, or its window ends.
+    /// The time until the bucket is full or the window ends.
     pub reset: Option<Span>,
 }

@@ -1,35 +1,36 @@
-//! Trust in stock that nobody has seen.
+//! Limits the use of stock that was never observed.
 //!
-//! A bucket that is full because nobody knows better may not be full at the upstream: whoever takes all of it at once is told 429
-//! as often. So it is drawn on as far as calls are known to have been served, and a few further, like a congestion window
-//! that does not grow (compare RFC 5681). What refills is not held back, so that nothing is lost by it but time.
+//! A bucket may be full here only because its state is unknown, and empty at the upstream. A burst
+//! of calls would then be rejected as a whole.
+//! So calls go only a little beyond the stock that served calls have proven. This is like a
+//! congestion window that does not grow (compare RFC 5681). Refill is not held back, so the rate
+//! suffers no loss.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// How many calls go beyond what is known.
-pub(crate) const BEYOND: u64 = 4;
-/// Near the ground, below one part in this many of a full bucket, one call alone does: there it is the likeliest that nothing is left.
-pub(crate) const GROUND: u64 = 20;
-/// A call of which nothing is heard for so long was served. If nothing is heard of any, nobody tells.
+/// How many calls may go beyond the proven stock.
+pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
+/// Below one part in this many of a full bucket, only one call may: stock is likely missing there.
+pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
+/// A call without a reported outcome counts as served after this time.
 const PATIENCE: Span = Span::from_secs(1);
-/// Stock that lasts longer is believed: its proof would take as long.
+/// Stock with a longer period counts as proven: slow start would take as long.
 const LONGEST_PERIOD: Span = Span::from_secs(600);
-/// A bucket is believed after so many periods, whatever was used of it.
+/// Slow start ends after this many periods.
 const PERIODS: u64 = 10;
 
-/// What is known of a full bucket that nobody has drawn on yet.
+/// The progress of slow start on one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
     ends: Time,
-    /// The first start.
     first: Option<Time>,
-    /// The latest start that is known to have been served.
+    /// The latest start that is reported as served.
     served: Option<Time>,
 }
 
 impl SlowStart {
-    /// The proof of a bucket that fills within `period`, if one is wanted.
-    pub(crate) fn wanted(now: Time, period: Span) -> Option<Self> {
+    /// Slow start for a bucket that fills within `period`, if the period is short enough.
+    pub(crate) fn for_period(now: Time, period: Span) -> Option<Self> {
         let ends = now + Span::from_nanos(period.nanos().saturating_mul(PERIODS));
         (period <= LONGEST_PERIOD).then_some(SlowStart { ends, first: None, served: None })
     }
@@ -42,13 +43,13 @@ impl SlowStart {
         self.served = self.served.max(Some(at));
     }
 
-    /// The latest start that counts as served; none where nothing has started for long enough.
+    /// The latest start that counts as served, by report or by [`PATIENCE`].
     pub(crate) fn served(&self, now: Time) -> Option<Time> {
         let long_ago = self.first.map(|first| first.max(now - PATIENCE)).filter(|at| *at + PATIENCE <= now);
         self.served.max(long_ago)
     }
 
-    /// Whether nobody will tell any more.
+    /// Whether slow start has ended by time, or because no worker reports outcomes.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         let silent = self.served.is_none() && self.first.is_some_and(|first| first + PATIENCE <= now);
         silent || self.ends <= now

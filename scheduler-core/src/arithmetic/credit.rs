@@ -1,14 +1,16 @@
 //! Exact arithmetic of a token bucket.
 
+use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-/// Tokens of one bucket in its own smallest part, chosen by its [`Rate`] so that a nanosecond
-/// refills a whole number of them and a millionth of a unit is a whole number of them. Nothing
-/// is ever rounded but the instant at which enough has come together, and that up.
+/// Tokens of one bucket in its own smallest part, which its [`Rate`] chooses. A nanosecond refills
+/// a whole number of parts, and a millionth of a unit is a whole number of parts. Only the time at
+/// which enough has come together is ever rounded, and that up.
 ///
-/// Credits of different rates must not be mixed, but for those of a rate and of a slower one made from it.
+/// Credits of different rates must not be mixed, except those of a rate and of a slower one made
+/// from it.
 ///
 /// No sum overflows 128 bits, because of these bounds:
 ///
@@ -17,12 +19,12 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// | millionths of an amount | 10⁹ units | 49.9 |
 /// | credit of a millionth | a period of 366 days in nanoseconds × `STEPS` | 64.9 |
 /// | a full bucket, a cost, a headroom | the two above | 114.8 |
-/// | a level that is told or corrected | `Credit::FLOOR` below zero | 116 |
+/// | a level that is reported or corrected | `Credit::FLOOR` below zero | 116 |
 /// | refill until the end of time | 2⁶⁴ ns × millionths × `STEPS` | 123.9 |
-/// | all promises of one bucket: it has to pay for them | that refill, and what is full | 123.9 |
+/// | all promises of one bucket, which it has to pay | that refill, and a full bucket | 123.9 |
 /// | a potential: a level less that refill and those promises | | 125 |
-/// | what 100 000 requests wait for, or 4 000 000 calls hold | 2²² costs: saturates | 125 |
-/// | what is owed: of these a backlog, a cost, and a level below zero | | 126 |
+/// | the demand of 100 000 requests, the cost of 4 000 000 calls | 2²² costs: saturates | 125 |
+/// | what is owed: a backlog, a cost, and a level below zero | | 126 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Credit(i128);
 
@@ -33,31 +35,30 @@ impl Credit {
     pub(crate) const INFINITE: Credit = Credit(1 << 125);
     /// Less than any level or potential.
     pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 125));
-    /// As deep as debits can push a level: corrections beyond it are not remembered.
+    /// The lowest level that debits can reach; corrections below it are not remembered.
     pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
 
-    /// The sum, or as much as can be said of what is more: that is a thousand times what any bucket holds.
+    /// The sum, at most a thousand times what any bucket holds.
     pub(crate) fn saturating_add(self, other: Credit) -> Credit {
         Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
     }
 
     /// One part of `parts` equal ones, rounded down.
-    pub(crate) fn part(self, parts: u64) -> Credit {
+    pub(crate) fn divided_by(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
     }
 
-    /// So many times as much.
     pub(crate) fn times(self, count: u64) -> Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
-    /// How many times `each`, which is above zero, goes into this; rounded up, and none where it is below zero.
-    pub(crate) fn over(self, each: Credit) -> u64 {
+    /// How many times `each`, which is above zero, goes into this; rounded up.
+    pub(crate) fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// The part of `span` that this is of `whole`, which is above zero and no less; rounded down.
+    /// The part of `span` that this is of `whole`, which is no less and above zero; rounded down.
     pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
         const FINE: u32 = 30;
         const COARSE: u32 = 40;
@@ -69,7 +70,7 @@ impl Credit {
         Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
     }
 
-    /// How many millionths of `whole`, which is above zero, this is; rounded up, and none where it is below zero.
+    /// How many millionths of `whole`, which is above zero, this is; rounded up.
     pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
@@ -110,6 +111,13 @@ impl SubAssign for Credit {
     fn sub_assign(&mut self, other: Credit) {
         *self = *self - other;
     }
+}
+
+/// What one start takes from a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartCost {
+    pub(crate) credit: Credit,
+    pub(crate) tier: Tier,
 }
 
 /// In how many steps a rate can be [slowed](Rate::slowed).
@@ -154,7 +162,7 @@ impl Rate {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
-    /// `credit` in millionths of a unit, rounded down: nobody is told of more than there is.
+    /// `credit` in millionths of a unit, rounded down: no report shows more than there is.
     #[must_use]
     pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
@@ -166,24 +174,24 @@ impl Rate {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
-    /// `credit` in millionths of a unit, rounded up; as much as can be said of what is more.
+    /// `credit` in millionths of a unit, rounded up; saturates.
     #[must_use]
     pub fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
-    /// In how many nanoseconds this much comes in, or has come in where it is negative.
+    /// In how many nanoseconds this much is refilled, or was if it is negative.
     pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0 / self.per_nano
     }
 
-    /// What comes in within `span`.
+    /// The refill within `span`.
     pub(crate) fn refill_within(&self, span: Span) -> Credit {
         Credit(self.per_nano * i128::from(span.nanos()))
     }
 
-    /// What comes in until `time`, counted from the origin of time.
+    /// The refill until `time`, counted from the origin of time.
     #[must_use]
     pub fn refill(&self, time: Time) -> Credit {
         Credit(self.per_nano * i128::from(time.nanos()))

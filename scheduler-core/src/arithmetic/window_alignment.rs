@@ -1,19 +1,19 @@
-//! How time is cut into windows.
+//! How time is cut into fixed windows.
 
 use crate::policy::Alignment;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Where windows begin and end that the wall clock cuts.
+/// The bounds of windows that follow the wall clock.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WindowAlignment {
-    /// By what time is cut. If by nothing, there is one window for ever.
+    /// What cuts time; without it there is one window for ever.
     alignment: Option<Alignment>,
     length: Span,
-    /// What the wall clock showed at the origin of time, in nanoseconds since 1970.
+    /// The wall clock at the origin of time, in nanoseconds since 1970.
     unix_at_origin: u64,
-    /// How far from a window's ends starts stay away, because calls arrive later than they start and clocks differ.
+    /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
     guard: Span,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn has(self, time: Time) -> bool {
+    pub(crate) fn contains(self, time: Time) -> bool {
         self.starts <= time && time < self.ends
     }
 
@@ -35,13 +35,13 @@ impl Window {
 }
 
 impl WindowAlignment {
-    /// How windows are cut that begin so; none where they begin when they are first used.
+    /// None for windows that begin with their first call.
     pub(crate) fn new(alignment: Option<&Alignment>, length: Span, unix_at_origin: u64, guard: Span) -> Option<Self> {
         let alignment = alignment.cloned();
         (alignment != Some(Alignment::FirstUse)).then_some(WindowAlignment { alignment, length, unix_at_origin, guard })
     }
 
-    /// The same when the wall clock showed something else at the origin of time.
+    /// The same with another wall clock at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         WindowAlignment { unix_at_origin, ..self }
     }
@@ -58,23 +58,21 @@ impl WindowAlignment {
             Some(Alignment::Day(zone)) => calendar(unix, zone, day),
             Some(Alignment::Month(zone)) => calendar(unix, zone, month),
         };
-        // What no calendar has is one window for ever.
-        let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.at(at)));
+        // A time that no calendar has lies in one window for ever.
+        let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.time_of(at)));
         Window { starts, ends }
     }
 
-    /// How far from a window's ends starts stay away.
     pub(crate) fn guard(&self) -> Span {
         self.guard
     }
 
-    /// What was before the origin was then.
-    fn at(&self, unix: u128) -> Time {
+    fn time_of(&self, unix: u128) -> Time {
         Time::from_nanos(u64::try_from(unix.saturating_sub(u128::from(self.unix_at_origin))).unwrap_or(u64::MAX))
     }
 }
 
-/// The bounds of the window that `unix` is in. A time zone's days are 23 to 25 hours long, or whatever its law says.
+/// The bounds of the calendar window around `unix`. The time zone's law decides how long a day is.
 fn calendar(
     unix: u128,
     zone: &TimeZone,

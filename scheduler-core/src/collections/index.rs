@@ -1,15 +1,14 @@
-//! Finding slots by id or key.
+//! A hash index of slots.
 
 use super::slab::Slot;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// Sixty-four: growing one of them takes a millisecond where growing all would take a tenth of a
-/// second, for which everybody would wait.
+/// Growing one of 64 shards takes a millisecond; growing a whole index would take a tenth of a
+/// second.
 const SHARD_BITS: u32 = 6;
 
-/// A hash table of slots, in shards. It keeps a part of each hash beside the slot, so that growing
-/// reads nothing else.
+/// Slots by a hash. A part of each hash stands beside its slot, so that growing reads no values.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     shards: Vec<HashTable<(u32, Slot)>>,
@@ -23,14 +22,14 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The slot of `id`, as `is_it` confirms.
+    /// The slot of `id`, which `is_it` recognizes.
     pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let (shard, part) = self.place(id);
         let found = self.shards[shard].find(spread(part), |(other, slot)| *other == part && is_it(*slot))?;
         Some(found.1)
     }
 
-    /// Adds a slot that is not in it.
+    /// Adds a slot that is not in the index.
     pub(crate) fn insert(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
         let (shard, part) = self.place(id);
         self.shards[shard].insert_unique(spread(part), (part, slot), |(part, _)| spread(*part));
@@ -43,14 +42,14 @@ impl Index {
         }
     }
 
-    /// The shard goes by the lower bits of the hash; the upper half is the part that is kept.
+    /// The lower bits of the hash choose the shard; the upper half is the part that is kept.
     fn place(&self, id: &(impl Hash + ?Sized)) -> (usize, u32) {
         let hash = self.hasher.hash_one(id);
         (hash as usize & ((1 << SHARD_BITS) - 1), (hash >> 32) as u32)
     }
 }
 
-/// Spreads a part over all the bits that a table goes by (Fibonacci hashing; Knuth, volume 3).
+/// Spreads a part over all bits that a table uses (Fibonacci hashing; Knuth, volume 3).
 fn spread(part: u32) -> u64 {
     u64::from(part).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,4 +1,4 @@
-//! Places, trees and indexes, which know nothing of limits.
+//! Slabs, trees and indexes, which know nothing of limits.
 
 mod index;
 mod slab;

@@ -1,4 +1,4 @@
-//! Places for values, named by number.
+//! Values at numbered places.
 
 use std::num::NonZeroU32;
 
@@ -9,8 +9,7 @@ pub(crate) struct Slot(NonZeroU32);
 /// Values in one chunk.
 const CHUNK: usize = 256;
 
-/// Values that keep their place until they are removed. It grows by chunks: what is there is
-/// never copied, however many there are.
+/// Values that keep their place until they are removed. Chunks grow without copying a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Vec<Option<T>>>,
@@ -25,7 +24,6 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Puts a value into a free place, and returns its number.
     pub(crate) fn insert(&mut self, value: T) -> Slot {
         self.len += 1;
         if let Some(slot) = self.free.pop() {
@@ -60,7 +58,7 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// The place with this number, from zero; none behind the last.
+    /// The place with this number, from zero; none after the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }

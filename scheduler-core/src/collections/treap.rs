@@ -1,15 +1,16 @@
-//! The balanced tree of lines and timelines: a treap (Aragon and Seidel, 1989), whose nodes know what is in the subtree below them.
+//! The balanced tree of class queues and timelines: a treap (Aragon and Seidel, 1989) whose nodes
+//! sum up the subtree below them.
 
-/// The nodes of a tree, wherever they are kept, and how they sum up what is below them.
+/// The nodes of a tree, wherever they are kept, and how they sum up their subtrees.
 pub(crate) trait Nodes {
     /// The place of a node.
     type Place: Copy;
-    /// What nodes are ordered by; no two are equal.
+    /// The order of the nodes; no two are equal.
     type Key: Ord;
 
     fn key(&self, node: Self::Place) -> Self::Key;
 
-    /// A number that has nothing to do with the key.
+    /// A number that is independent of the key.
     fn priority(&self, node: Self::Place) -> u64;
 
     /// The subtrees before and after a node.
@@ -49,7 +50,7 @@ pub(crate) trait Nodes {
         }
     }
 
-    /// The first alone, and the rest.
+    /// The first node alone, and the rest.
     fn split_first(&mut self, root: Option<Self::Place>) -> (Option<Self::Place>, Option<Self::Place>) {
         let Some(node) = root else { return (None, None) };
         let [left, right] = self.below(node);

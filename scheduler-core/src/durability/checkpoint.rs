@@ -1,7 +1,7 @@
-//! Checkpoints: what the store has to hold before permits may be granted.
+//! Checkpoints: states that the store must hold before permits are granted.
 
 use super::level_snapshots::ListedPromises;
-use super::record_space::{HALF, MOST_FAR, fitting, keep_first};
+use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
@@ -13,20 +13,20 @@ use crate::policy::Limit;
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::time::Time;
 
-/// A state to be written to the store, in which all that may be granted under it counts as spent.
+/// A state for the store that counts everything which may be granted under it as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// For [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
-    /// What part of the levels' distance from the present ones may still be granted: the budget, in millionths by limit.
+    /// The budget in millionths, by limit: what may still be granted under this checkpoint.
     pub budget: Vec<u64>,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The checkpoint to be written at `now`. None if the scheduler is not [fenced](Scheduler::fenced), or if too many were
-    /// taken of which nobody has said whether the store holds them.
+    /// The checkpoint to write at `now`. None if the scheduler is not [fenced](Scheduler::fenced),
+    /// or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         self.ledger.advance(now);
         if self.grant_budget.as_ref()?.is_full() {
@@ -34,12 +34,12 @@ impl<R: Clone> Scheduler<R> {
         }
         let (new_pages, of_keys) = self.key_budgets(now);
         let (key_budgets, listed) = of_keys.unzip();
-        let at_once = self.grantable_at_once(now);
+        let immediate = self.immediate_demand(now);
         let number = self.grant_budget.as_ref()?.next();
         self.ledger.keys.pages.drop_empty(self.epoch, number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let grant_budget = self.grant_budget.as_mut()?;
-        let granted = grant_budget.open(&self.resource, (now, self.serial), &at_once, key_budgets, new_pages.len());
+        let granted = grant_budget.open(&self.resource, (now, self.serial), &immediate, key_budgets, new_pages.len());
         let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
         let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
@@ -47,54 +47,54 @@ impl<R: Clone> Scheduler<R> {
         Some(Checkpoint { number, state, budget })
     }
 
-    /// What a successor is to know of keys: of those with budgets what is `listed`; of those without, until when each is empty that has
-    /// far promises. The others are empty until near starts are past.
+    /// The keys of a checkpoint: `listed` ones with budgets, and those with far promises, which are
+    /// empty until the last one. All others are empty until near starts are past.
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
-        // One more than are listed says how long the others wait.
-        let mut far: Vec<_> = self.ledger.keys.far(now, false).take(MOST_FAR + 1).collect();
+        // The first key beyond the list bounds how long the others stay empty.
+        let mut far: Vec<_> = self.ledger.keys.far_debts(now, false).take(MAX_FAR_KEYS + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far(now, true).take(MOST_FAR + 1));
-            keep_first(&mut far, MOST_FAR + 1, |(one, _), (other, _)| other.cmp(one));
+            far.extend(self.ledger.keys.far_debts(now, true).take(MAX_FAR_KEYS + 1));
+            keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
-        let mark = |(until, known): &(Time, &KeyBucket)| {
+        let snapshot = |(until, known): &(Time, &KeyBucket)| {
             let limit = &limits[known.limit.index()];
             KeySnapshot::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
         };
-        let marks = fitting(MOST_FAR, HALF, far.iter().map(mark));
-        let others = far.get(marks.len()).map_or(now + NEAR, |(until, _)| *until);
-        listed.extend(marks);
-        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_others(limit)));
+        let snapshots = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(snapshot));
+        let others = far.get(snapshots.len()).map_or(now + NEAR, |(until, _)| *until);
+        listed.extend(snapshots);
+        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_unlisted(limit)));
         self.keys_snapshot(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
-            has_budget(limit).map(|budgets| budgets.of_others(limit))
+            has_budget(limit).map(|budgets| budgets.of_unlisted(limit))
         })
     }
 
-    fn grantable_at_once(&self, now: Time) -> Vec<ImmediateDemand> {
+    fn immediate_demand(&self, now: Time) -> Vec<ImmediateDemand> {
         let mut held = Backlog::none(&self.resource);
-        self.bills_held().for_each(|bill| held.add(&self.resource, bill));
-        let at_once = |(id, _)| {
-            let AdaptiveLimit { bucket, limit, .. } = self.ledger.book(id);
+        self.pending_bills().for_each(|bill| held.add(&self.resource, bill));
+        let immediate = |(id, _)| {
+            let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
             let level = self.near_level(now, limit, bucket);
             ImmediateDemand { wanted: held.of(id) + self.startable(id, level), level }
         };
-        self.resource.limits_by_id().map(at_once).collect()
+        self.resource.limits_by_id().map(immediate).collect()
     }
 
-    /// The level of a bucket as far as near starts are concerned.
+    /// The level of a bucket for near starts.
     pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
-        // What comes in at once is asked for when it does, and not long before.
+        // A window's next amount needs a checkpoint shortly before it comes, not earlier.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
         bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
     }
 
-    /// What those who wait could take from a limit at this level, which is no more than there is for their class.
+    /// The amount that waiting requests could take of a limit at this level, with headrooms.
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
-        let limit = &self.resource.limits()[id.index()];
+        let limit = &self.resource[id];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
-            self.backlog_through(class).of(id).min(stock)
+            self.backlog_of(self.queues.through(class)).of(id).min(stock)
         };
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)

@@ -1,4 +1,4 @@
-//! What a successor is told of the buckets without keys.
+//! Buckets without keys in a snapshot.
 
 use super::snapshot::{DebitSnapshot, LevelSnapshot};
 use crate::arithmetic::Credit;
@@ -11,15 +11,15 @@ use crate::scheduler::permits::Permit;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// Steps in which promises for later are told to a successor. As long as one step is not longer than a limit's period, a
-/// successor withholds nothing for long that could be used.
+/// The largest number of equal steps of pending debits. With steps no longer than a limit's period,
+/// a successor holds little back for long.
 const MAX_STEPS: u64 = 16;
-/// Steps that one bucket's predecessors can leave: a dozen crashes within seconds.
-const MAX_WITHHELD: usize = 128;
+/// The largest number of steps with inherited ones, enough for a dozen crashes within seconds.
+const MAX_DEBITS: usize = 128;
 
-/// Promises that a successor is told of one by one: those of the latest starts.
+/// The promises that a snapshot lists one by one: those with the latest starts.
 pub(crate) struct ListedPromises {
-    /// The first start of them.
+    /// The earliest listed start.
     first: Option<Time>,
     promised: Backlog,
 }
@@ -29,7 +29,7 @@ impl ListedPromises {
         ListedPromises { first: None, promised: Backlog::none(resource) }
     }
 
-    /// The promises among these permits, of which there are none with later starts.
+    /// The promises among these permits, which must be the permits with the latest starts.
     pub(crate) fn of<R>(resource: &Resource, now: Time, permits: &[(Time, &Permit<R>)]) -> Self {
         let mut listed = ListedPromises::none(resource);
         for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.granted().is_some()) {
@@ -39,7 +39,8 @@ impl ListedPromises {
         listed
     }
 
-    /// What a successor has to withhold right after `time` beside what is listed: behind the first that is, all others are.
+    /// The pending debits right after `time`, without listed promises. From the first listed start
+    /// on, only inherited debits remain.
     fn without(&self, bucket: &Bucket, limit: LimitId, time: Time) -> Credit {
         match self.first {
             Some(first) if time >= first => bucket.pending_debits().at(just_after(time).at),
@@ -49,17 +50,17 @@ impl ListedPromises {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// All levels with everything promised spent, and so much of each limit that may be granted for starts until `near`.
+    /// All levels, with every promise and the budget for starts until `near` spent.
     pub(crate) fn level_snapshots(
         &self,
         now: Time,
         (near, granted): (Time, &[Credit]),
         listed: &ListedPromises,
     ) -> Vec<LevelSnapshot> {
-        let mark = |(id, limit): (LimitId, &Limit)| {
+        let snapshot = |(id, limit): (LimitId, &Limit)| {
             self.level_snapshot(id, limit, UsageBlock { from: now, until: near, credit: granted[id.index()] }, listed)
         };
-        self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(mark).collect()
+        self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(snapshot).collect()
     }
 
     fn level_snapshot(
@@ -70,8 +71,8 @@ impl<R: Clone> Scheduler<R> {
         listed: &ListedPromises,
     ) -> LevelSnapshot {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
-        let (book, rate) = (self.ledger.book(id), limit.rate());
-        let taken = book.bucket.taken(limit, now, &[granted], near);
+        let (book, rate) = (self.ledger.adaptive(id), limit.rate());
+        let taken = book.bucket.usage(limit, now, &[granted], near);
         let last = listed.first.unwrap_or(Time::NEVER).min(book.bucket.last_promise().unwrap_or(now));
         let outstanding = |from: Time| {
             let unknown = if from < near { budget } else { Credit::ZERO };
@@ -81,15 +82,15 @@ impl<R: Clone> Scheduler<R> {
         LevelSnapshot {
             limit: limit.spec().name.clone(),
             micros: rate.micros(book.level(now) - budget),
-            learned: book.estimator.checkpoint(now),
+            learned: book.estimator.snapshot(now),
             pending_debits: if taken.is_some() { Vec::new() } else { steps() },
             taken,
         }
     }
 }
 
-/// What a successor withholds, step by step: the first ends at `near`, the others are equal until `last`, and each step that was
-/// inherited ends where it did. `outstanding` says how much from the beginning of each step on.
+/// The pending debits of a successor: a step until `near`, and equal ones until `last`. Inherited
+/// steps keep their ends. `outstanding` is the debit from a step's beginning.
 fn pending_debits(
     bucket: &Bucket,
     now: Time,
@@ -104,7 +105,7 @@ fn pending_debits(
     merged(from.zip(&ends).map(step).collect())
 }
 
-/// The ends of the steps in which a successor learns what to withhold: the first at `near`, then equal ones until `far`.
+/// The ends of new steps: the first at `near`, then equal ones until `far`.
 fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
     let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
     let count = rest.div_ceil(first.max(1)).min(MAX_STEPS);
@@ -112,10 +113,10 @@ fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
     std::iter::once(near).chain((1..=count).map(step)).collect()
 }
 
-/// Steps of equal amounts as one, and no more than the bound: of too many, some last until the next one ends.
+/// Merges equal steps. Above the bound, the first steps are extended until the next one ends.
 fn merged(steps: Vec<DebitSnapshot>) -> Vec<DebitSnapshot> {
     let mut merged: Vec<DebitSnapshot> = Vec::new();
-    let surplus = steps.len().saturating_sub(MAX_WITHHELD);
+    let surplus = steps.len().saturating_sub(MAX_DEBITS);
     for (index, step) in steps.into_iter().enumerate() {
         match merged.last_mut() {
             Some(last) if last.micros == step.micros || index <= surplus => last.nanos = step.nanos,

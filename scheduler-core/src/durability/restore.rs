@@ -1,4 +1,4 @@
-//! Going on from what a predecessor has written.
+//! Restores a scheduler from a snapshot.
 
 use super::key_snapshots::recorded;
 use super::snapshot::{
@@ -13,23 +13,17 @@ use crate::scheduler::permits::{Granted, Stage, State};
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// A scheduler at `now` that goes on from a snapshot which was taken at `then`.
+    /// A scheduler at `now` that continues from a snapshot taken at `then`.
     ///
-    /// A limit that the snapshot does not know starts as the resource says. A level above a limit's
-    /// capacity is capped. What was learned of a limit goes on to count where its policy is the same.
+    /// A limit without a snapshot starts as the resource says. Levels are capped at the capacity.
+    /// Lessons count for limits with the same policy.
     #[must_use]
     pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        for mark in &snapshot.levels {
-            scheduler.restore_level(then, mark);
-        }
+        snapshot.levels.iter().for_each(|level| scheduler.restore_level(then, level));
         scheduler.restore_keys(then, &snapshot.keys);
-        for mark in &snapshot.freezes {
-            scheduler.restore_freeze(then, mark);
-        }
-        for mark in &snapshot.permits {
-            scheduler.restore_permit(then, mark);
-        }
+        snapshot.freezes.iter().for_each(|freeze| scheduler.restore_freeze(then, freeze));
+        snapshot.permits.iter().for_each(|permit| scheduler.restore_permit(then, permit));
         scheduler.ledger.advance(now);
         scheduler.ledger.review(now);
         scheduler.permits.expire(now);
@@ -40,19 +34,20 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.ledger.keys.empty(now, |_| true);
+        scheduler.ledger.keys.drain(now, |_| true);
         scheduler
     }
 
-    /// The same where what was restored may not be the latest that was ever written: what limits of short periods have in stock counts as
-    /// spent, and their debts are debts. Limits of long periods and quotas, which would be empty for too long, keep what they have.
+    /// This scheduler after a restore from a record that may be outdated. The stock of limits with
+    /// short periods counts as spent; debts stay. Limits with long periods and quotas keep their
+    /// stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.ledger.empty(now, |limit| !limit.is_long());
+        self.ledger.drain(now, |limit| !limit.has_long_period());
         self
     }
 
-    /// A scheduler whose buckets are full, whatever the resource says of the start.
+    /// A scheduler whose buckets are all full, whatever the resource says.
     #[must_use]
     pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
         Scheduler::at_level(resource, epoch, now, Limit::full)
@@ -62,116 +57,113 @@ impl<R: Clone> Scheduler<R> {
         let levels: Vec<Credit> = resource.limits().iter().map(level).collect();
         let mut scheduler = Scheduler::new(resource, epoch, now);
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.ledger.adaptive_mut(LimitId(index as u8)).reset(now, level, PendingDebits::default());
+            scheduler.ledger.adaptive_mut(LimitId(index as u8)).set_level(now, level, PendingDebits::default());
         }
         scheduler
     }
 
-    fn restore_level(&mut self, then: Time, mark: &LevelSnapshot) {
-        let Some(limit) = self.resource.limit(&mark.limit) else { return };
-        let rate = *self.resource.limits()[limit.index()].rate();
+    fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
+        let Some(limit) = self.resource.limit(&known.limit) else { return };
+        let rate = *self.resource[limit].rate();
         let book = self.ledger.adaptive_mut(limit);
-        if mark.taken.as_ref().is_some_and(|taken| book.resume(then, taken)) {
+        if known.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
             return;
         }
-        if let Some(learned) = &mark.learned {
+        if let Some(learned) = &known.learned {
             book.resume_learning(then, learned);
         }
-        book.reset(then, rate.credit_of_micros(mark.micros), heard(then, &rate, &mark.pending_debits));
+        book.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
     }
 
-    fn restore_keys(&mut self, then: Time, marks: &KeysSnapshot) {
-        let all_pages = marks.pages.iter().all(|page| page.keys.is_some());
+    fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {
+        let all_pages = snapshots.pages.iter().all(|page| page.keys.is_some());
         for id in self.resource.keyed_limits() {
-            let limit = &self.resource.limits()[id.index()];
-            let known = marks.known.iter().find(|known| known.limit == limit.spec().name);
-            let empty_in = marks.others_empty_in.or(known.map(|_| 0));
+            let limit = &self.resource[id];
+            let known = snapshots.known.iter().find(|known| known.limit == limit.spec().name);
+            let empty_in = snapshots.others_empty_in.or(known.map(|_| 0));
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.begin_like(id, was);
+                    self.ledger.keys.set_absent(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.begin_empty(id, then, shifted(then, nanos)),
+                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, shifted(then, nanos)),
                 (None, None) => {}
             }
         }
-        marks.pages.iter().for_each(|page| self.restore_page(then, page));
-        for mark in &marks.listed {
-            if let Some((limit, was)) = self.key_bucket_of(then, mark) {
-                self.ledger.keys.put(limit, mark.key.as_str().into(), then, was);
+        snapshots.pages.iter().for_each(|page| self.restore_page(then, page));
+        for known in &snapshots.listed {
+            if let Some((limit, was)) = self.key_bucket_of(then, known) {
+                self.ledger.keys.restore(limit, known.key.as_str().into(), then, was);
             }
         }
     }
 
-    /// The keys of a page, with what each of them may have been granted since it was written.
+    /// Restores the keys of a page, with the budget since it was written spent.
     fn restore_page(&mut self, then: Time, page: &KeyPage) {
         let Some(keys) = &page.keys else { return };
         let taken = then - Span::from_nanos(page.age_nanos);
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
         for (name, micros) in &page.spent {
             if let Some(limit) = self.resource.limit(name) {
-                let rate = self.resource.limits()[limit.index()].rate();
-                spent[limit.index()] = rate.credit_of_micros(i128::from(*micros));
+                spent[limit.index()] = self.resource[limit].rate().credit_of_micros(i128::from(*micros));
             }
         }
-        let restored = keys.iter().filter_map(|mark| {
-            let (id, mut was) = self.key_bucket_of(taken, mark)?;
-            let limit = &self.resource.limits()[id.index()];
+        let mut slots = Vec::new();
+        for known in keys {
+            let Some((id, mut was)) = self.key_bucket_of(taken, known) else { continue };
+            let limit = &self.resource[id];
             was.advance(limit, then);
-            if was.is_as_new(limit, then) {
-                return None;
+            if !was.is_as_new(limit, then) {
+                let (micros, usage) = recorded(limit, &was, then, spent[id.index()]);
+                let restored = bucket(limit, then, micros, usage.as_ref());
+                slots.push(self.ledger.keys.restore(id, known.key.as_str().into(), then, restored));
             }
-            let (micros, spans) = recorded(limit, &was, then, spent[id.index()]);
-            Some((id, mark.key.as_str().into(), bucket(limit, then, micros, spans.as_ref())))
-        });
-        let restored: Vec<_> = restored.collect();
-        let slots = restored.into_iter().map(|(limit, key, was)| self.ledger.keys.put(limit, key, then, was)).collect();
-        self.ledger.keys.rest((page.id, taken, spent), slots);
+        }
+        self.ledger.keys.add_page((page.id, taken, spent), slots);
     }
 
-    /// The limit of a key, and its bucket as it was at `then`; none where there is no such limit.
-    fn key_bucket_of(&self, then: Time, mark: &KeySnapshot) -> Option<(LimitId, Bucket)> {
-        let id = self.resource.limit(&mark.limit)?;
-        let limit = &self.resource.limits()[id.index()];
-        limit.is_keyed().then(|| (id, bucket(limit, then, mark.micros, mark.taken.as_ref())))
+    /// The limit of a key and its bucket at `then`; none if the limit is gone.
+    fn key_bucket_of(&self, then: Time, known: &KeySnapshot) -> Option<(LimitId, Bucket)> {
+        let id = self.resource.limit(&known.limit)?;
+        let limit = &self.resource[id];
+        limit.is_keyed().then(|| (id, bucket(limit, then, known.micros, known.taken.as_ref())))
     }
 
-    fn restore_permit(&mut self, then: Time, mark: &PermitSnapshot) {
-        if self.permits.find(&mark.id).is_some() {
+    fn restore_permit(&mut self, then: Time, permit: &PermitSnapshot) {
+        if self.permits.find(&permit.id).is_some() {
             return;
         }
-        let class = self.resource.class(&mark.class).unwrap_or(self.resource.default_class());
-        let key = StartKey { at: shifted(then, mark.start_nanos), serial: self.next_serial() };
-        let bill = self.known_part(mark);
-        let stage = if mark.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
+        let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
+        let key = StartKey { at: shifted(then, permit.start_nanos), serial: self.next_serial() };
+        let bill = self.charges_of(permit);
+        let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
         let granted = Granted::new(key, None, class, stage);
-        let state = if mark.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
-        let leases = self.leases_of(then, mark, key, &bill);
-        if mark.fate == Fate::Open || mark.fate == Fate::Settled && key.at > then {
-            self.ledger.promise_again(then, key, &bill, self.tier(class), &leases);
+        let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
+        let leases = self.leases_of(then, permit, key, &bill);
+        if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
+            self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
-        let slot = self.permits.insert(mark.id.clone(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), bill, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 
-    /// When the leases of a permit end.
-    fn leases_of(&self, then: Time, mark: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
+    fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
-            let name = &self.resource.limits()[limit.index()].spec().name;
-            let told = mark.held_until.iter().find(|(held, _)| held == name);
-            (limit, told.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
+            let name = &self.resource[limit].spec().name;
+            let recorded_end = permit.held_until.iter().find(|(held, _)| held == name);
+            (limit, recorded_end.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
         };
         self.resource.leases(bill).map(lease).collect()
     }
 
-    /// What was charged to limits that are there still, and have buckets of the same kind.
-    fn known_part(&self, mark: &PermitSnapshot) -> Bill {
+    /// The charges to limits that still exist and have the same kind of buckets.
+    fn charges_of(&self, permit: &PermitSnapshot) -> Bill {
         let mut bill = Bill::new();
-        let shared = mark.bill.iter().map(|(name, amount)| (name, None, *amount));
-        let keyed = mark.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
+        let shared = permit.bill.iter().map(|(name, amount)| (name, None, *amount));
+        let keyed = permit.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
         for (name, key, amount) in shared.chain(keyed) {
             let Some(limit) = self.resource.limit(name) else { continue };
-            match (key, self.resource.limits()[limit.index()].is_keyed()) {
+            match (key, self.resource[limit].is_keyed()) {
                 (None, false) => bill.set(limit, amount),
                 (Some(key), true) => bill.charge(limit, Some(key.into()), amount),
                 (None, true) | (Some(_), false) => {}
@@ -181,17 +173,16 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// A bucket of which this is told as it was at `then`.
 fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
-    let counted = taken.and_then(|taken| Bucket::counted(limit, then, taken));
+    let counted = taken.and_then(|taken| Bucket::from_usage(limit, then, taken));
     counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
 }
 
-/// Steps that are not in order, as no scheduler writes them, are withheld at their largest until the last of them ends.
-fn heard(then: Time, rate: &Rate, marks: &[DebitSnapshot]) -> PendingDebits {
+/// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
+fn debits(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> PendingDebits {
     let step =
-        |mark: &DebitSnapshot| (then + Span::from_nanos(mark.nanos), rate.credit_of_micros(i128::from(mark.micros)));
-    let steps: Vec<(Time, Credit)> = marks.iter().map(step).collect();
+        |debit: &DebitSnapshot| (then + Span::from_nanos(debit.nanos), rate.credit_of_micros(i128::from(debit.micros)));
+    let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
     if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
         return PendingDebits::new(steps);
     }

@@ -1,8 +1,8 @@
-//! What a successor must know.
+//! The state that a successor starts from.
 
 pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
-use super::record_space::{MOST_AT_STOP, ROOM, fitting, keep_first};
+use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, keep_first};
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
@@ -17,63 +17,62 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 
-/// The state of a resource at an instant, by name, so that it outlives a change of limits.
+/// The state of a resource at one instant, by limits' names, so that it outlives their change.
 ///
-/// Levels have every promise in them. A promise that is also listed in `permits` can be taken back
-/// later; one that is not listed stays paid. So a snapshot whose list is shortened is still safe.
+/// Levels count every promise as spent. A promise in `permits` can be returned later; any other
+/// stays spent. So a snapshot with a shortened list is still safe.
 ///
-/// How full buckets have been is not in it: a call that started before the snapshot and needed less
-/// than it was charged gives nothing back afterwards.
+/// It has no history of levels, so that a cheaper call from before it returns nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets without keys.
     pub levels: Vec<LevelSnapshot>,
-    /// Those of keys.
+    /// The buckets of keys.
     pub keys: KeysSnapshot,
-    /// What the upstream has asked to wait with.
+    /// Freezes and spent quotas.
     pub freezes: Vec<FreezeSnapshot>,
-    /// Remembered permits, the latest start first, and then those that were given back.
+    /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
-    /// What the store has to hold before it: pages that it names.
+    /// Pages that the store must hold before this snapshot, which refers to them.
     pub new_pages: Vec<NewPage>,
 }
 
 /// The buckets of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeysSnapshot {
-    /// Those that are known.
+    /// Keys that are listed one by one.
     pub listed: Vec<KeySnapshot>,
-    /// Limits of which it is known how all others are.
+    /// For each limit with known unlisted keys, the state of each of these.
     pub known: Vec<LevelSnapshot>,
-    /// In how many nanoseconds from the snapshot on all others are empty; negative if they were before. Full where this is left out.
+    /// Nanoseconds until all other keys are empty, negative for past times; none if they are full.
     pub others_empty_in: Option<i64>,
-    /// Where more keys are known, the oldest page first: what is on a later one counts, and what is listed here most of all.
+    /// Pages with more keys, the oldest first. A later page counts more, and `listed` most.
     pub pages: Vec<KeyPage>,
 }
 
-/// Keys that rest: told once, and named in every checkpoint since.
+/// A page of keys at rest. It is written once, and every later checkpoint refers to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPage {
-    /// Where it is.
+    /// Its id in the store.
     pub id: PageId,
-    /// How many nanoseconds before the snapshot its keys were so.
+    /// The age of the page at the snapshot, in nanoseconds.
     pub age_nanos: u64,
-    /// What each of its keys may have been granted since, in millionths by limit.
+    /// The budget of each of its keys since then, in millionths by limit.
     pub spent: Vec<(Name, u64)>,
-    /// Its keys; `None` as long as nobody has read them, or if they are lost.
+    /// Its keys; `None` if they are lost or not yet read.
     pub keys: Option<Vec<KeySnapshot>>,
 }
 
-/// A page that is to be written.
+/// A page to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPage {
-    /// Where.
+    /// Its id in the store.
     pub id: PageId,
-    /// The keys, as they are now.
+    /// The keys at the time of the snapshot.
     pub keys: Vec<KeySnapshot>,
 }
 
-/// The level of a key's bucket, with everything that was promised paid, and nothing else to be granted until then.
+/// The bucket of a key with all promises spent; nothing else may be granted until they are due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySnapshot {
     /// Its limit.
@@ -82,58 +81,58 @@ pub struct KeySnapshot {
     pub key: String,
     /// Its level in millionths.
     pub micros: i128,
-    /// What is taken, where the limit counts something else than tokens.
+    /// Its usage, if the limit does not count tokens.
     pub taken: Option<Usage>,
 }
 
-/// The level of a bucket without keys, or of each key's that is not known one by one.
+/// A bucket without keys, or the state of each unlisted key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelSnapshot {
     /// Its limit.
     pub limit: Name,
-    /// Its level in millionths, with all promises paid.
+    /// Its level in millionths, with all promises spent.
     pub micros: i128,
-    /// What is taken, where the limit counts something else than tokens; its level says nothing then.
+    /// Its usage, if the limit does not count tokens. The level has no meaning then.
     pub taken: Option<Usage>,
-    /// What was learned of how its upstream keeps it, if that is anything.
+    /// What was learned of its upstream, if anything.
     pub learned: Option<LearnedSnapshot>,
-    /// What a successor withholds because it may have been promised for later; ends ascend, amounts do not.
+    /// Amounts that a successor keeps back for possible promises; ends ascend, amounts do not.
     pub pending_debits: Vec<DebitSnapshot>,
 }
 
-/// A step of what is withheld.
+/// A step of pending debits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebitSnapshot {
-    /// Until when, in nanoseconds from the snapshot on.
+    /// Nanoseconds from the snapshot to its end.
     pub nanos: u64,
-    /// How much, in millionths.
+    /// The amount in millionths.
     pub micros: u64,
 }
 
-/// One permit.
+/// A remembered permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermitSnapshot {
     /// Its id.
     pub id: PermitId,
-    /// Its start, in nanoseconds from the snapshot on; negative if it was before.
+    /// Nanoseconds from the snapshot to its start; negative for a past start.
     pub start_nanos: i64,
     /// Its class.
     pub class: Name,
-    /// What it was charged, by limit; nothing more can be given back when it is empty.
+    /// Its charges by limit; a returned permit has none.
     pub bill: Vec<(Name, Amount)>,
-    /// What it was charged, by limit and key.
+    /// Its charges by limit and key.
     pub keyed: Vec<(Name, String, Amount)>,
-    /// Of the limits that its call holds a place of, when its lease ends, in nanoseconds from the snapshot on. Where that is left
-    /// out, it was never renewed.
+    /// For each limit that the call occupies, nanoseconds from the snapshot to the end of its
+    /// lease. A limit without an entry was never renewed.
     pub held_until: Vec<(Name, i64)>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What became of a permit.
+/// The fate of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Granted, and not heard of since.
+    /// Granted, without a reported outcome.
     Open,
     /// Settled.
     Settled,
@@ -142,11 +141,11 @@ pub enum Fate {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The state at `now`, with `most` permits at most. Waiting requests are not in it: they are asked again.
+    /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.ledger.advance(now);
-        let new_pages = self.turn_all_pages(now);
+        let new_pages = self.write_all_pages(now);
         let permits = self.latest_permits(most);
         let listed = ListedPromises::of(&self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
@@ -155,35 +154,27 @@ impl<R: Clone> Scheduler<R> {
         Snapshot { levels, keys, freezes: self.freeze_snapshots(now), permits, new_pages }
     }
 
-    /// The buckets of keys that are on no page: those of long limits first, and the lowest first where there are too many to list.
+    /// The keys on no page. Of too many, those with long periods and low levels come first.
     fn keys_at_stop(&self, now: Time) -> KeysSnapshot {
-        let limits = self.resource.limits();
-        let limit_of = |known: &KeyBucket| &limits[known.limit.index()];
-        let is_told = |known: &&KeyBucket| {
-            let limit = limit_of(known);
-            known.page.is_none() && !known.bucket.is_as_new(limit, now)
-        };
-        let rank = |known: &KeyBucket| {
-            let limit = limit_of(known);
-            (limit.lists_keys(), known.bucket.empty_at(limit, now))
-        };
-        let told = self.ledger.keys.iter().filter(is_told);
-        let mut lowest: Vec<_> = told.map(|known| (rank(known), known)).collect();
-        keep_first(&mut lowest, MOST_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
-        let mark = |(_, known): &(_, &KeyBucket)| {
+        let limit_of = |known: &KeyBucket| &self.resource[known.limit];
+        let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
+        let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
+        let rested = self.ledger.keys.iter().filter(is_listed);
+        let mut lowest: Vec<_> = rested.map(|known| (rank(known), known)).collect();
+        keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
+        let snapshot = |(_, known): &(_, &KeyBucket)| {
             KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
         };
-        let listed = fitting(MOST_AT_STOP, ROOM, lowest.iter().map(mark));
+        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(snapshot));
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
         let known = |limit: LimitId| {
-            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && limits[limit.index()].lists_keys())
+            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && self.resource[limit].lists_keys())
         };
         let pages = self.key_pages(now, |_| Credit::ZERO);
         let empty = left_out.map(|(_, empty)| empty);
         self.keys_snapshot(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
     }
 
-    /// Those of the latest starts, where there are too many.
     fn latest_permits(&self, most: usize) -> Vec<(Time, &Permit<R>)> {
         let start = |permit: &'_ Permit<R>| match &permit.state {
             State::Waiting(_) => None,
@@ -200,14 +191,14 @@ impl<R: Clone> Scheduler<R> {
         let (key, class, fate) = match &permit.state {
             State::Waiting(_) => return None,
             State::Returned => (None, self.resource.default_class(), Fate::Returned),
-            State::Granted(granted) if granted.stage == Stage::Settled => {
-                (Some(granted.key), granted.class, Fate::Settled)
+            State::Granted(granted) => {
+                let fate = if granted.stage == Stage::Settled { Fate::Settled } else { Fate::Open };
+                (Some(granted.key), granted.class, fate)
             }
-            State::Granted(granted) => (Some(granted.key), granted.class, Fate::Open),
         };
-        // A unit that nothing was charged for may still turn out to have been used.
-        let shared = permit.bill.reached().limits().filter(|id| permit.bill.key_of(*id).is_none());
-        let name = |id: LimitId| self.resource.limits()[id.index()].spec().name.clone();
+        // A unit without a charge may still turn out to have been used.
+        let shared = permit.bill.applicable().limits().filter(|id| permit.bill.key_charge(*id).is_none());
+        let name = |id: LimitId| self.resource[id].spec().name.clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));

@@ -1,11 +1,13 @@
-//! What may be granted before the store says more.
+//! Limits grants to what the store's latest checkpoint allows.
 //!
-//! The store holds a *checkpoint*: a state in which everything that its writer may still grant under it, the checkpoint's *budget*,
-//! counts as spent. A successor goes on from the checkpoint, so that whatever the writer does until it learns of its
-//! successor has been paid for. Checkpoints are written ahead of need; nothing waits for the store in normal running.
+//! The store holds a *checkpoint*, a state that counts everything its writer may still grant as
+//! spent. That amount is the checkpoint's *budget*.
+//! A successor starts from the checkpoint. So it has paid for whatever its predecessor grants
+//! before it notices the succession. Checkpoints are written ahead of need; no request waits for
+//! the store in normal operation.
 //!
-//! The budget is for starts that are near, which is all that late binding needs. A start that is farther away is promised
-//! first and told once the store holds a checkpoint that has it (see `pending`).
+//! The budget covers near starts only. A far start is promised first, and told once the store holds
+//! a checkpoint that lists it (see `held_answers`).
 
 use super::allowance::Allowance;
 use super::key_budgets::KeyBudgets;
@@ -18,53 +20,55 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// How often a checkpoint is renewed while permits are granted: four writes in a second.
+/// The interval of checkpoints while permits are granted: four writes in a second.
 const RENEWAL: Span = Span::from_millis(250);
-/// How often while none are: often enough for a standby to see that its leader lives.
+/// The interval while no permits are granted, short enough for a standby to see a live leader.
 const IDLE_RENEWAL: Span = Span::from_millis(1000);
-/// The earliest that a checkpoint is renewed whose budget runs low.
-const EARLIEST_RENEWAL: Span = Span::from_millis(200);
-/// Checkpoints that the store may hold at once: beyond these, what became of the others has to be known first.
+/// The shortest interval, for a checkpoint with a low budget.
+const SHORTEST_RENEWAL: Span = Span::from_millis(200);
+/// The largest number of unconfirmed checkpoints. Further ones wait for confirmation.
 const MAX_OPEN: usize = 8;
-/// From checkpoint to checkpoint, the memory of a large call fades by one part in this many.
-const FADING: u64 = 8;
+/// With each checkpoint, the size of the largest call decays by one part in this many.
+const DECAY_PART: u64 = 8;
 
-/// The checkpoints that are out, and what is left of their budgets.
+/// The checkpoints that the store may hold, and what is left of their budgets.
+///
+/// Every grant is within the budget of each open checkpoint, or within the ride.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
-    /// Checkpoints that the store may hold, the oldest first. What is granted has to be within each of them.
-    open: VecDeque<Open>,
-    /// The latest that the store is known to hold.
+    /// Checkpoints that the store may hold, the oldest first.
+    open: VecDeque<OpenCheckpoint>,
+    /// The latest checkpoint that the store is known to hold.
     confirmed: CheckpointNumber,
-    /// Nothing is granted under checkpoints before this one.
+    /// Earlier checkpoints allow no grants.
     trusted_from: CheckpointNumber,
     latest: CheckpointNumber,
-    /// When the latest checkpoint was taken.
-    taken: Option<Time>,
-    /// Of how many writes it is made, with its pages.
+    opened_at: Option<Time>,
+    /// The number of writes for the latest checkpoint, including its pages.
     writes: u64,
-    /// Of each limit, the most that was granted at once since the latest checkpoint or, fading, before.
+    /// For each limit, the largest recent grant; decays with each checkpoint.
     largest: Vec<Credit>,
     urgency: Urgency,
-    /// What may be granted although the store does not answer.
+    /// The extra budget while the store does not answer.
     ride: Option<Allowances>,
 }
 
-/// How soon the next checkpoint is due, by what has happened since the latest one.
+/// How soon the next checkpoint is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
     #[default]
-    /// A standby has to see that its leader lives.
+    /// Only a standby waits for a sign of life.
     Idle,
-    /// Something was granted.
+    /// Permits were granted.
     Usual,
-    /// A request could start if there were more of a key, or waits to be told; or a successor has to know what has happened.
+    /// A request lacks a key's budget or waits for a far start, or a successor must learn of a
+    /// change.
     Soon,
-    /// A request could start if there were more budget, or nothing can because of a doubt.
-    ImmediateDemand,
+    /// A request waits for budget, or a doubt stops all grants.
+    Immediate,
 }
 
-/// What may still be granted for starts until a certain time.
+/// The rest of a budget for starts until a certain time.
 #[derive(Clone, Debug)]
 struct Allowances {
     until: Time,
@@ -80,109 +84,99 @@ impl Allowances {
         start <= self.until && self.lacking(resource, bill).is_none()
     }
 
-    /// The first limit of which too little is left.
     fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
-        let short = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(credit(resource, *id, *amount));
-        bill.iter().find(short).map(|(id, _)| id)
+        let lacks = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(resource.credit(*id, *amount));
+        bill.iter().find(lacks).map(|(id, _)| id)
     }
 
     fn charge(&mut self, resource: &Resource, bill: &Bill) {
         for (id, amount) in bill.iter() {
-            self.limits[id.index()].charge(credit(resource, id, amount));
+            self.limits[id.index()].charge(resource.credit(id, amount));
         }
     }
 
     fn give_back(&mut self, resource: &Resource, amounts: impl Iterator<Item = (LimitId, Amount)>) {
-        amounts.for_each(|(id, amount)| self.limits[id.index()].give_back(credit(resource, id, amount)));
+        amounts.for_each(|(id, amount)| self.limits[id.index()].give_back(resource.credit(id, amount)));
     }
 }
 
-/// What a checkpoint allows.
+/// An unconfirmed or latest checkpoint, and what is left of its budget.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenCheckpoint {
     number: CheckpointNumber,
     /// The serial number of the last start before it.
-    behind: u64,
+    last_serial: u64,
     budget: Allowances,
     /// None if keys need no budget.
     keys: Option<KeyBudgets>,
 }
 
-/// What requests that are there could be granted of a limit this very moment.
+/// The amount that waiting requests could use of a limit at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImmediateDemand {
     pub(crate) wanted: Credit,
-    /// Its level as far as near starts are concerned.
+    /// Its level for near starts.
     pub(crate) level: Credit,
 }
 
 impl GrantBudget {
-    /// A fence without any checkpoint: nothing may be granted yet.
+    /// A budget without checkpoints, which allows nothing.
     pub(crate) fn new(resource: &Resource) -> Self {
         let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
         GrantBudget { trusted_from: CheckpointNumber(1), writes: 1, largest, ..GrantBudget::default() }
     }
 
-    /// The fence of limits that have other sizes: earlier checkpoints allow nothing any more.
+    /// The budget under new limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn after(before: &GrantBudget, resource: &Resource) -> Self {
-        let trusted_from = CheckpointNumber(before.latest.0 + 1);
-        let GrantBudget { confirmed, latest, taken, .. } = *before;
-        GrantBudget {
-            confirmed,
-            latest,
-            taken,
-            trusted_from,
-            urgency: Urgency::ImmediateDemand,
-            ..GrantBudget::new(resource)
-        }
+        let GrantBudget { confirmed, latest, opened_at, .. } = *before;
+        let mut after = GrantBudget { confirmed, latest, opened_at, ..GrantBudget::new(resource) };
+        after.doubt();
+        after
     }
 
-    /// Whether a permit for a start at `start` is within every checkpoint that the store may hold.
+    /// Whether every open checkpoint allows a permit that starts at `start`.
     pub(crate) fn covers(&self, resource: &Resource, bill: &Bill, start: Time) -> bool {
         if bill.is_empty() {
             return true;
         }
         let within = |budget: &Allowances| budget.covers(resource, bill, start);
-        let within_marks = || self.open.iter().all(|open| within(&open.budget));
+        let within_open = || self.open.iter().all(|open| within(&open.budget));
         let within_ride = || self.ride.as_ref().is_some_and(within);
-        self.is_trusted() && !self.lacks_key(resource, bill) && (within_marks() || within_ride())
+        self.is_trusted() && !self.lacks_key(resource, bill) && (within_open() || within_ride())
     }
 
-    /// The first checkpoint that will have what is promised from now on.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
     }
 
-    /// The latest checkpoint that the store is known to hold.
     pub(crate) fn confirmed(&self) -> CheckpointNumber {
         self.confirmed
     }
 
-    /// The latest checkpoint that the store is known to hold, if nobody else can have led since.
+    /// The latest confirmed checkpoint, unless another leader may have followed it.
     pub(crate) fn stored(&self) -> Option<CheckpointNumber> {
         self.is_trusted().then_some(self.confirmed)
     }
 
-    /// Whether a checkpoint allows too little of a key that needs a budget.
+    /// Whether a checkpoint has too little budget for a key of `bill`.
     fn lacks_key(&self, resource: &Resource, bill: &Bill) -> bool {
         self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, bill))
     }
 
-    /// The limit whose budget `bill` waits for, if it is not [covered](GrantBudget::covers).
+    /// The limit without enough budget for a `bill` that is not covered.
     pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
-        let short = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
-        short.or_else(|| bill.charged().next())
+        let lacks = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
+        lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that somebody could start in this time if there were more budget for `bill`. There is no hurry for a start that is
-    /// farther away than the next checkpoint.
-    pub(crate) fn want(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        let soon = self.lacks_key(resource, bill) || ahead > EARLIEST_RENEWAL;
-        self.urge(if soon { Urgency::Soon } else { Urgency::ImmediateDemand });
+    /// Notes that `bill` could start in `ahead` with more budget; a far start is not urgent.
+    pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
+        let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_RENEWAL;
+        self.urge(if soon { Urgency::Soon } else { Urgency::Immediate });
     }
 
-    /// The next checkpoint is not to be later than it can be.
-    pub(crate) fn hasten(&mut self) {
+    /// Makes the next checkpoint due as early as possible.
+    pub(crate) fn renew_soon(&mut self) {
         self.urge(Urgency::Soon);
     }
 
@@ -190,12 +184,12 @@ impl GrantBudget {
         self.urgency = self.urgency.max(urgency);
     }
 
-    /// What the latest checkpoint allows of keys, where they need budgets.
+    /// The key budgets of the latest checkpoint, if keys need budgets.
     pub(crate) fn key_budgets(&self) -> Option<&KeyBudgets> {
         self.open.back()?.keys.as_ref()
     }
 
-    /// Notes what was granted for a start at `start`, or spent then beyond what was granted. A budget pays for near starts alone.
+    /// Charges a grant, or usage in excess of one, that starts at `start`; only near starts count.
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
         for open in self.open.iter_mut().filter(|open| start <= open.budget.until) {
             open.budget.charge(resource, bill);
@@ -205,87 +199,86 @@ impl GrantBudget {
         for (id, amount) in bill.amounts() {
             self.urge(Urgency::Usual);
             let largest = &mut self.largest[id.index()];
-            *largest = credit(resource, id, amount).max(*largest);
+            *largest = resource.credit(id, amount).max(*largest);
         }
     }
 
-    /// By limit, the most that was granted at once of late.
+    /// For each limit, the largest recent grant.
     pub(crate) fn largest(&self) -> &[Credit] {
         &self.largest
     }
 
-    /// Whether a successor expects calls to be renewed now that take up room until they are settled.
+    /// Whether every open checkpoint still covers the renewal of a call in flight.
     pub(crate) fn covers_renewals(&self, now: Time) -> bool {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Notes that the call of `key` is over, which has held its `places` until now, or was never `made`: another may have what it was
-    /// charged under the same checkpoints.
+    /// Gives the budget of a finished call back to the open checkpoints. `places` are the limits
+    /// whose lease the call still held. `made` is false if the call never happened.
     ///
-    /// A checkpoint counts each place of a call until whoever starts as near could hold it: the call was held when the checkpoint was taken, or was
-    /// charged to it since. A call whose lease has ended may be in no later checkpoint, so that it has no place to give back.
+    /// Open checkpoints count a call in flight, by their state or by its charge, so another call
+    /// may take its place. A later checkpoint may miss a call with an expired lease, so that
+    /// returns no place.
     ///
-    /// A checkpoint's budget bounds what is used under it, and what was never used is no part of that. Checkpoints that were taken
-    /// behind the charge count it as spent until its own start only, so that nobody may have it at another under these.
+    /// An unused charge returns to the checkpoints that were open when it was made. Later
+    /// checkpoints count it as spent until its own start only, so it returns nothing to them.
     pub(crate) fn release(&mut self, resource: &Resource, key: StartKey, bill: &Bill, places: LimitSet, made: bool) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
-            let unused = !made && open.behind < key.serial;
+            let unused = !made && open.last_serial < key.serial;
             open.budget.give_back(resource, bill.iter().filter(|(limit, _)| unused || places.has(*limit)));
             open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
         }
     }
 
-    /// Whether it has to be known first what became of earlier checkpoints.
     pub(crate) fn is_full(&self) -> bool {
         self.open.len() == MAX_OPEN
     }
 
-    /// Opens the [next](GrantBudget::next) checkpoint, behind the start with this serial number, before which so many pages are written. What it
-    /// allows for near starts, by limit.
+    /// Opens the [next](GrantBudget::next) checkpoint, with so many `pages`, after the start with
+    /// the serial number `last_serial`. Returns its budget for near starts, by limit.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
-        (now, behind): (Time, u64),
-        at_once: &[ImmediateDemand],
+        (now, last_serial): (Time, u64),
+        immediate: &[ImmediateDemand],
         keys: Option<KeyBudgets>,
         pages: usize,
     ) -> Vec<Credit> {
-        let credits = self.next_budgets(resource, now, at_once);
+        let credits = self.next_budgets(resource, now, immediate);
         let budget = Allowances::new(now + NEAR, credits.iter().copied());
         self.latest = self.next();
-        self.open.push_back(Open { number: self.latest, behind, budget, keys });
-        self.taken = Some(now);
+        self.open.push_back(OpenCheckpoint { number: self.latest, last_serial, budget, keys });
+        self.opened_at = Some(now);
         self.writes = 1 + pages as u64;
         self.urgency = Urgency::Idle;
-        self.forget_large_calls(resource);
+        self.decay_largest(resource);
         credits
     }
 
-    /// The store holds the checkpoint with this number or a later one.
     pub(crate) fn confirm(&mut self, number: CheckpointNumber) {
         self.confirmed = self.confirmed.max(number);
         self.open.retain(|open| open.number >= number);
         self.ride = None;
     }
 
-    /// Nothing is granted until a checkpoint that is opened from now on is confirmed.
+    /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
-        self.trusted_from = CheckpointNumber(self.latest.0 + 1);
-        self.urge(Urgency::ImmediateDemand);
+        self.trusted_from = self.next();
+        self.urge(Urgency::Immediate);
         self.ride = None;
     }
 
-    /// Whether this checkpoint was opened since the last doubt.
+    /// Whether this checkpoint was opened after the last doubt.
     pub(crate) fn settles_doubt(&self, number: CheckpointNumber) -> bool {
         number >= self.trusted_from
     }
 
-    /// Whether a checkpoint is confirmed that was opened since the last doubt.
+    /// Whether a confirmed checkpoint was opened after the last doubt.
     pub(crate) fn is_trusted(&self) -> bool {
         self.confirmed >= self.trusted_from
     }
 
-    /// The store does not take checkpoints.
+    /// Notes that the store rejects checkpoints.
     pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) {
         if let (OnStoreLoss::Ride(span), None) = (resource.spec().on_store_loss, &self.ride) {
             let credits = resource.limits().iter().map(|limit| limit.rate().refill_within(span));
@@ -293,46 +286,40 @@ impl GrantBudget {
         }
     }
 
-    /// When the next checkpoint is to be opened.
     pub(crate) fn due(&self) -> Time {
-        let Some(taken) = self.taken else { return Time::ORIGIN };
-        let earliest = taken + Span::from_nanos(EARLIEST_RENEWAL.nanos() * self.writes);
+        let Some(opened_at) = self.opened_at else { return Time::ORIGIN };
+        let earliest = opened_at + Span::from_nanos(SHORTEST_RENEWAL.nanos() * self.writes);
         match self.urgency {
-            Urgency::ImmediateDemand => taken,
+            Urgency::Immediate => opened_at,
             Urgency::Soon => earliest,
             Urgency::Usual if self.runs_low() => earliest,
-            Urgency::Usual => earliest.max(taken + RENEWAL),
-            Urgency::Idle => taken + IDLE_RENEWAL,
+            Urgency::Usual => earliest.max(opened_at + RENEWAL),
+            Urgency::Idle => opened_at + IDLE_RENEWAL,
         }
     }
 
-    /// Whether the next near start or so might not be covered.
     fn runs_low(&self) -> bool {
         let allowed = self.open.back().into_iter().flat_map(|latest| &latest.budget.limits);
         allowed.zip(&self.largest).any(|(allowance, largest)| allowance.runs_low(*largest))
     }
 
-    /// For each limit what it can pay within the reservation's time, which is what it refills then or a call at least; or a
-    /// little more than was granted in the time of the last checkpoint; and what might be granted at once.
-    fn next_budgets(&self, resource: &Resource, now: Time, at_once: &[ImmediateDemand]) -> Vec<Credit> {
-        let early = self.taken.is_some_and(|taken| now.since(taken) < EARLIEST_RENEWAL);
+    /// The next budget for each limit: the refill of the reservation's time or one large call, or
+    /// the recent demand. Neither exceeds what the bucket can pay. Immediate demand comes on top.
+    fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
+        let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_RENEWAL);
         let next = |(index, limit): (usize, &Limit)| {
             let refill = limit.rate().refill_within(resource.spec().reservation);
-            let payable = (at_once[index].level + refill).max(Credit::ZERO);
+            let payable = (immediate[index].level + refill).max(Credit::ZERO);
             let usual = refill.max(self.largest[index]).min(payable);
             let used = self.open.back().map_or(Credit::ZERO, |latest| latest.budget.limits[index].expected(early));
-            usual.max(used.min(payable)) + at_once[index].wanted
+            usual.max(used.min(payable)) + immediate[index].wanted
         };
         resource.limits().iter().enumerate().map(next).collect()
     }
 
-    fn forget_large_calls(&mut self, resource: &Resource) {
+    fn decay_largest(&mut self, resource: &Resource) {
         for (largest, limit) in self.largest.iter_mut().zip(resource.limits()) {
-            *largest = (*largest - largest.part(FADING)).max(limit.rate().credit(Amount::ONE));
+            *largest = (*largest - largest.divided_by(DECAY_PART)).max(limit.rate().credit(Amount::ONE));
         }
     }
-}
-
-fn credit(resource: &Resource, id: LimitId, amount: Amount) -> Credit {
-    resource.limits()[id.index()].rate().credit(amount)
 }

@@ -1,4 +1,4 @@
-//! Budgets of keys of long limits, one by one.
+//! Budgets for single keys of limits with long periods.
 
 use super::allowance::Allowance;
 use crate::arithmetic::Credit;
@@ -7,61 +7,57 @@ use crate::policy::{Bill, KeyCharge, KeyName, Resource};
 use rampmeter_protocol::amount::Amount;
 use std::collections::BTreeMap;
 
-/// What a checkpoint allows of each key of a long limit.
+/// The budget of a checkpoint for keys of limits with long periods.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBudgets {
-    /// Keys that it lists, and those that were granted something since.
+    /// Listed keys, and keys with grants since the checkpoint.
     keys: BTreeMap<KeyName, Allowance>,
-    /// By limit, for a key that it does not list.
-    others: Vec<Credit>,
+    /// For each limit, the budget of a key that is not listed.
+    unlisted: Vec<Credit>,
 }
 
 impl KeyBudgets {
-    /// So much for each listed key, and for each of the others by limit.
-    pub(crate) fn new(listed: Vec<(KeyName, Credit)>, others: Vec<Credit>) -> Self {
+    pub(crate) fn new(listed: Vec<(KeyName, Credit)>, unlisted: Vec<Credit>) -> Self {
         let keys = listed.into_iter().map(|(name, budget)| (name, Allowance::new(budget))).collect();
-        KeyBudgets { keys, others }
+        KeyBudgets { keys, unlisted }
     }
 
-    /// What is allowed to each key of a limit that is not listed.
-    pub(crate) fn of_others(&self, limit: LimitId) -> Credit {
-        self.others[limit.index()]
+    pub(crate) fn of_unlisted(&self, limit: LimitId) -> Credit {
+        self.unlisted[limit.index()]
     }
 
-    /// Whether enough is left for `bill`.
     pub(crate) fn cover(&self, resource: &Resource, bill: &Bill) -> bool {
-        long(resource, bill).all(|charge| {
+        long_charges(resource, bill).all(|charge| {
             let known = self.keys.get(&charge.name()).copied();
-            known.unwrap_or(Allowance::new(self.of_others(charge.limit))).covers(credit(resource, charge))
+            known
+                .unwrap_or(Allowance::new(self.of_unlisted(charge.limit)))
+                .covers(resource.credit(charge.limit, charge.amount))
         })
     }
 
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill) {
-        for charge in long(resource, bill) {
-            let new = Allowance::new(self.of_others(charge.limit));
-            self.keys.entry(charge.name()).or_insert(new).charge(credit(resource, charge));
+        for charge in long_charges(resource, bill) {
+            let new = Allowance::new(self.of_unlisted(charge.limit));
+            self.keys.entry(charge.name()).or_insert(new).charge(resource.credit(charge.limit, charge.amount));
         }
     }
 
-    /// What was charged is there again.
     pub(crate) fn give_back(&mut self, resource: &Resource, bill: &Bill) {
-        for charge in long(resource, bill) {
-            self.keys.entry(charge.name()).and_modify(|allowance| allowance.give_back(credit(resource, charge)));
+        for charge in long_charges(resource, bill) {
+            self.keys
+                .entry(charge.name())
+                .and_modify(|allowance| allowance.give_back(resource.credit(charge.limit, charge.amount)));
         }
     }
 
-    /// What the next checkpoint is to allow of a key.
+    /// The budget of a key in the next checkpoint.
     pub(crate) fn expected(&self, resource: &Resource, name: &KeyName) -> Credit {
-        let one = resource.limits()[name.0.index()].rate().credit(Amount::ONE);
+        let one = resource.credit(name.0, Amount::ONE);
         self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.fading(one))
     }
 }
 
-/// What `bill` takes of keys of long limits.
-pub(crate) fn long<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
-    bill.keyed().filter(|charge| resource.limits()[charge.limit.index()].lists_keys())
-}
-
-pub(crate) fn credit(resource: &Resource, charge: &KeyCharge) -> Credit {
-    resource.limits()[charge.limit.index()].rate().credit(charge.amount)
+/// The charges of `bill` to keys of limits with long periods.
+pub(crate) fn long_charges<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
+    bill.keyed().filter(|charge| resource[charge.limit].lists_keys())
 }

@@ -1,8 +1,8 @@
-//! What may be granted before the store says more.
+//! Limits grants to what the store's checkpoints allow.
 
 mod allowance;
 mod grant_budget;
 mod key_budgets;
 
 pub(crate) use grant_budget::{GrantBudget, ImmediateDemand};
-pub(crate) use key_budgets::{KeyBudgets, credit, long};
+pub(crate) use key_budgets::{KeyBudgets, long_charges};

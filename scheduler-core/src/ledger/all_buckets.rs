@@ -1,4 +1,7 @@
 //! All buckets of a resource, and starts that suit every one of them.
+//!
+//! The search for a start goes round the buckets: each moves the time to its own next possibility,
+//! until all agree on one time.
 
 use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
@@ -10,7 +13,7 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
-/// A start that every bucket of its bill can pay, and the limit that kept it from being earlier.
+/// A start that every bucket of a bill can pay, and the limit that moved it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) at: Time,
@@ -18,22 +21,22 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// The refusal of one that can't wait so long.
+    /// The refusal of a request that can't wait so long.
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
         match self.limited_by {
-            // What others wait for may be all that is left of a quota that is never reset.
+            // The rest of a quota that is never reset may be promised to waiting requests.
             Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
             limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
         }
     }
 }
 
-/// The buckets. All or nothing: what is not committed changes none of them.
+/// The buckets. A start is committed in all buckets of its bill or in none.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
     pub(crate) keys: Keys,
-    /// Whether anything has changed since this was last asked by which a waiting request may start earlier or later.
+    /// Whether a change may let a waiting request start earlier or later.
     changed: bool,
 }
 
@@ -42,17 +45,15 @@ pub(crate) struct Ledger {
 struct Account<'a> {
     limit: LimitId,
     amount: Amount,
-    /// The key, if the limit has a bucket for each.
     key: Option<&'a KeyCharge>,
 }
 
 impl<'a> Account<'a> {
     fn of(bill: &'a Bill, limit: LimitId) -> Self {
-        Account { limit, amount: bill.get(limit), key: bill.key_of(limit) }
+        Account { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
     }
 }
 
-/// All that a bill charges.
 fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
     let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
     let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
@@ -60,49 +61,48 @@ fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
 }
 
 impl Ledger {
-    /// Buckets of a store that never knew the resource.
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let adaptive_limits =
             resource.limits().iter().map(|limit| AdaptiveLimit::new(limit, resource.spec().start, now));
         Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
-    /// What a bucket says, from `now` on.
-    fn look<T>(&self, now: Time, account: Account, say: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let AdaptiveLimit { bucket, limit, .. } = self.book(account.limit);
+    /// What a bucket answers, from `now` on.
+    fn read<T>(&self, now: Time, account: Account, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+        let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
         match account.key {
-            None => say(bucket, limit),
-            Some(charge) => say(&self.keys.bucket(now, charge), limit),
+            None => answer(bucket, limit),
+            Some(charge) => answer(&self.keys.bucket(now, charge.limit, &charge.key), limit),
         }
     }
 
-    /// What each bucket of the bill says, from `now` on.
-    pub(crate) fn survey<T>(
+    /// What each bucket of the bill answers, from `now` on.
+    pub(crate) fn read_each<T>(
         &self,
         now: Time,
         bill: &Bill,
-        say: impl Fn(&Bucket, &Limit) -> T,
+        answer: impl Fn(&Bucket, &Limit) -> T,
     ) -> impl Iterator<Item = T> {
-        accounts(bill).map(move |account| self.look(now, account, &say))
+        accounts(bill).map(move |account| self.read(now, account, &answer))
     }
 
-    /// Changes a bucket.
-    fn touch<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+    fn update<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
         let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[account.limit.index()];
         match account.key {
             None => change(bucket, limit),
-            Some(charge) => self.keys.touch(now, charge, change),
+            Some(charge) => self.keys.update(now, charge, change),
         }
     }
 
-    /// Takes everything that is in stock of the limits that are meant.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
-        for AdaptiveLimit { bucket, limit, .. } in self.adaptive_limits.iter_mut().filter(|book| is_meant(&book.limit))
+    /// Takes the whole stock of the selected limits.
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
+        for AdaptiveLimit { bucket, limit, .. } in
+            self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(&adaptive.limit))
         {
             bucket.drain(limit, now);
         }
-        self.keys.empty(now, is_meant);
+        self.keys.drain(now, is_selected);
         self.changed = true;
     }
 
@@ -110,7 +110,7 @@ impl Ledger {
         self.adaptive_limits.iter()
     }
 
-    pub(crate) fn book(&self, limit: LimitId) -> &AdaptiveLimit {
+    pub(crate) fn adaptive(&self, limit: LimitId) -> &AdaptiveLimit {
         &self.adaptive_limits[limit.index()]
     }
 
@@ -119,76 +119,73 @@ impl Ledger {
         &mut self.adaptive_limits[limit.index()]
     }
 
-    /// Notes a change that may let a waiting request start earlier or later.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
     }
 
-    /// Whether anything has changed since this was last asked.
+    /// Whether anything was noted to have changed since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Notes that a call which started at `at` was served. This changes something only of a frozen bucket, or of one in doubt.
+    /// Notes that a call which started at `at` was served: this ends freezes and proves stock.
     pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
         for account in accounts(bill) {
-            if self.look(now, account, |bucket, _| bucket.freeze().is_some()) {
-                self.touch(now, account, |bucket, _| bucket.thaw(key));
+            if self.read(now, account, |bucket, _| bucket.freeze().is_some()) {
+                self.update(now, account, |bucket, _| bucket.thaw(key));
             }
-            if self.book(account.limit).slow_start.is_some() {
+            if self.adaptive(account.limit).slow_start.is_some() {
                 self.adaptive_mut(account.limit).note_served(at);
             }
         }
     }
 
-    /// Nobody starts before `until` in the bucket of `limit` that the bill charges. Whether that breaks promises behind `told`.
-    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, told: Time, until: Time) -> bool {
-        self.touch(now, Account::of(bill, limit), |bucket, _| {
+    /// No call starts before `until`. Returns whether that breaks promises after `announced`.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
+        self.update(now, Account::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
-            bucket.promises_between(told, until)
+            bucket.promises_between(announced, until)
         })
     }
 
-    /// When limits are to be [reviewed](Ledger::review), if any differs from what is configured.
+    /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        self.adaptive_limits.iter().filter_map(|book| book.estimator.next_review()).min()
+        self.adaptive_limits.iter().filter_map(|adaptive| adaptive.estimator.next_review()).min()
     }
 
-    /// Keeps limits as what was learned of them says now.
+    /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
-        for book in &mut self.adaptive_limits {
-            self.changed |= book.review(now);
+        for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.review(now);
         }
     }
 
-    /// Goes on under other limits: those that go on keep their buckets.
+    /// Continues under other limits; limits that go on keep their buckets.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
-        let book = |(limit, before): (&Limit, &Option<LimitId>)| match before {
-            Some(before) => self.book(*before).under(now, limit),
+        let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
+            Some(before) => self.adaptive(*before).recast(now, limit),
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
-        self.adaptive_limits = limits.map(book).collect();
+        self.adaptive_limits = limits.map(adaptive).collect();
         self.keys.change(now, resource, succession);
     }
 
-    /// The wall clock showed something else at the origin of time.
+    /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        self.adaptive_limits.iter_mut().for_each(|book| book.anchor(now, unix_at_origin));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, unix_at_origin));
         self.keys.anchor(now, unix_at_origin);
     }
 
-    /// Whether there is stock that is not proven yet.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.adaptive_limits.iter().any(|book| book.slow_start.is_some())
+    pub(crate) fn has_unproven(&self) -> bool {
+        self.adaptive_limits.iter().any(|adaptive| adaptive.slow_start.is_some())
     }
 
-    /// The first limit whose stock has to be proven before this may start.
+    /// The first limit whose stock has to be proven before this bill may start.
     pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
-        bill.iter().find(|(id, amount)| !self.book(*id).is_proven(now, *amount)).map(|(id, _)| id)
+        bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
 
-    /// Notes that a call was promised a start.
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
         for (id, _) in bill.iter() {
             if let Some(slow_start) = &mut self.adaptive_limits[id.index()].slow_start {
@@ -198,7 +195,7 @@ impl Ledger {
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
-        self.adaptive_limits.iter_mut().for_each(|book| book.advance(now));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.advance(now));
         self.keys.advance(now);
     }
 
@@ -207,29 +204,29 @@ impl Ledger {
         self.search(from, bill, tier, |_| true)
     }
 
-    /// The earliest start from `from` on, should all calls in flight be over then.
-    pub(crate) fn soonest(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |account| !self.book(account.limit).limit.is_until_settled()).at
+    /// The earliest start from `from` on if all calls in flight had ended.
+    pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+        self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
     }
 
-    /// The limit without keys that pays for its part last, if that is after `latest`, whatever the others do.
-    pub(crate) fn shared_beyond(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+    /// The limit without keys that pays its part last, if that is after `latest`.
+    pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let account = Account::of(bill, limit);
-            self.look(now, account, |bucket, limit| bucket.earliest(limit, now, limit.draw(account.amount, tier)))
+            self.read(now, account, |bucket, limit| bucket.earliest(limit, now, limit.start_cost(account.amount, tier)))
         };
         let last = bill.iter().map(|(limit, _)| (pays(limit), limit)).max();
         last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 
-    /// The earliest start that all buckets can pay which count: each moves it to its own next possibility until none does.
+    /// The earliest start that all selected buckets can pay.
     fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Account) -> bool) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
         let accounts = accounts(bill).filter(|account| counts(account));
         let (mut agreeing, all) = (0, accounts.clone().count());
         for account in accounts.cycle() {
-            let at = self.look(from, account, |bucket, limit| {
-                bucket.earliest(limit, offer.at, limit.draw(account.amount, tier))
+            let at = self.read(from, account, |bucket, limit| {
+                bucket.earliest(limit, offer.at, limit.start_cost(account.amount, tier))
             });
             if at > offer.at {
                 offer = Offer { at, limited_by: Some(account.limit) };
@@ -243,15 +240,14 @@ impl Ledger {
         offer
     }
 
-    /// Limits whose quota is gone by the upstream's word.
-    pub(crate) fn spent(&self, now: Time) -> LimitSet {
-        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, book)| book.spent_until(now).is_some());
+    /// Quotas that are spent by the upstream's word.
+    pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
+        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// When the last quota can pay for the bill of those that are gone, and which that is. What is
-    /// kept for the starts of `held` counts as left.
-    pub(crate) fn spent_quota(
+    /// The spent quota that pays the bill last. What `held` keeps counts as left.
+    pub(crate) fn last_spent_quota(
         &self,
         now: Time,
         bill: &Bill,
@@ -261,65 +257,67 @@ impl Ledger {
         accounts(bill).filter_map(reset).max()
     }
 
-    /// When a quota can pay that is gone by the upstream's word, or of which too little is left. What is promised after its next reset
-    /// takes nothing of what is there until then.
+    /// When a quota can pay that is spent by the upstream's word, or has too little left until its
+    /// reset.
     fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
-        let book = self.book(account.limit);
-        let told = book.spent_until(now);
-        if told.is_some() || !book.limit.is_quota() {
-            return told;
+        let adaptive = self.adaptive(account.limit);
+        let reset = adaptive.spent_until(now);
+        if reset.is_some() || !adaptive.limit.is_quota() {
+            return reset;
         }
-        self.look(now, account, |bucket, limit| {
-            let draw = limit.draw(account.amount, 0);
-            let short = bucket.level_without(limit, now, held) < limit.demand(draw.cost, 0);
-            short.then(|| bucket.earliest(limit, now, draw))
+        self.read(now, account, |bucket, limit| {
+            let cost = limit.start_cost(account.amount, 0);
+            let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, 0);
+            short.then(|| bucket.earliest(limit, now, cost))
         })
     }
 
-    /// The call of `key` is still in flight. Whether nobody else has been promised its place meanwhile.
+    /// Extends the call's leases; false if another call may have been promised its place.
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         accounts(bill).fold(true, |fits, account| {
             let renew =
-                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.draw(account.amount, 0));
-            self.touch(now, account, renew) && fits
+                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.start_cost(account.amount, 0));
+            self.update(now, account, renew) && fits
         })
     }
 
-    /// Of each limit that the call of `key` holds a place of, when its lease ends.
+    /// The ends of the leases of the call of `key`, with their limits.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |account: &Account| self.book(account.limit).limit.is_until_settled();
+        let holding = |account: &Account| self.adaptive(account.limit).limit.is_until_settled();
         accounts(bill).filter(holding).filter_map(move |account| {
-            let end = self.look(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            let end = self.read(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
             Some((account.limit, end))
         })
     }
 
-    /// When the last lease of the call of `key` ends, or else its start.
+    /// When the last lease of the call of `key` ends; its start if it has none.
     pub(crate) fn end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 
     pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
         for account in accounts(bill) {
-            self.touch(now, account, |bucket, limit| bucket.commit(limit, now, key, limit.draw(account.amount, tier)));
+            self.update(now, account, |bucket, limit| {
+                bucket.commit(limit, now, key, limit.start_cost(account.amount, tier));
+            });
         }
     }
 
     /// Takes a promised start back from every bucket of its bill.
     pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
         for account in accounts(bill) {
-            let known = self.touch(now, account, |bucket, limit| bucket.withdraw(limit, key));
+            let known = self.update(now, account, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
         }
     }
 
-    /// Corrects what the call of `key` took, from `charged` to `actual`, if it was made at all.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
-        for limit in charged.reached().limits() {
+        for limit in charged.applicable().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
-            let ends = account.amount > Amount::ZERO && self.book(limit).limit.is_until_settled();
+            let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
             if ends || account.amount != actual {
-                self.touch(now, account, |bucket, limit| {
+                self.update(now, account, |bucket, limit| {
                     let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
                     bucket.correct(limit, now, key, (charged, actual), made);
                 });
@@ -327,20 +325,21 @@ impl Ledger {
         }
     }
 
-    /// When everything promised, the backlog of each bucket and the bill have been paid; `at_gate` is the backlog of a key.
-    pub(crate) fn paid_behind(
+    /// When all promises, the backlogs of buckets and of the bill's keys, and the bill have been
+    /// paid.
+    pub(crate) fn paid_after(
         &self,
         now: Time,
         backlog: &Backlog,
-        at_gate: impl Fn(&KeyCharge) -> Credit,
+        key_backlog: impl Fn(&KeyCharge) -> Credit,
         bill: &Bill,
         tier: Tier,
     ) -> Offer {
         let mut latest = Offer { at: now, limited_by: None };
         for account in accounts(bill) {
-            let behind = account.key.map_or_else(|| backlog.of(account.limit), &at_gate);
-            let at = self.look(now, account, |bucket, limit| {
-                bucket.paid_behind(limit, now, behind, limit.draw(account.amount, tier))
+            let behind = account.key.map_or_else(|| backlog.of(account.limit), &key_backlog);
+            let at = self.read(now, account, |bucket, limit| {
+                bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier))
             });
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(account.limit) };
@@ -349,9 +348,9 @@ impl Ledger {
         latest
     }
 
-    /// Commits a start whose cost the levels have in them already, with those of its leases that are known; of one that is past,
-    /// the places that its call still holds.
-    pub(crate) fn promise_again(
+    /// Commits a start that the levels have already paid for, with its known leases. A past start
+    /// keeps the places that its call still holds.
+    pub(crate) fn restore_promise(
         &mut self,
         now: Time,
         key: StartKey,
@@ -362,8 +361,8 @@ impl Ledger {
         for account in accounts(bill) {
             let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
-                self.touch(now, account, |bucket, limit| {
-                    bucket.promise_again(limit, now, key, limit.draw(account.amount, tier), lease);
+                self.update(now, account, |bucket, limit| {
+                    bucket.restore_promise(limit, now, key, limit.start_cost(account.amount, tier), lease);
                 });
             }
         }
@@ -386,7 +385,6 @@ impl Backlog {
         }
     }
 
-    /// Makes this what `bill` takes, and nothing else.
     pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
         self.0.fill(Credit::ZERO);
         self.add(resource, bill);

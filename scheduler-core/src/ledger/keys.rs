@@ -1,6 +1,11 @@
 //! Buckets by key.
+//!
+//! A key has a bucket while it differs from a key that was never used. Each event sweeps two
+//! buckets, so that forgetting costs no event much. Sets order the buckets by what happens next: a
+//! promise starts, a freeze ends, a far debt is paid. A debt is far if it is paid later than
+//! [`NEAR`] after now; checkpoints list these.
 
-use super::key_pages::{KeyPages, PageNumber};
+use super::key_pages::{KeyPages, PageId, PageNumber};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -12,72 +17,67 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How far behind the taking of a checkpoint starts are near: a store that is silent for a moment stops nobody.
+/// Starts this soon after a checkpoint are near: a short silence of the store stops no request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
-/// How many buckets are looked at with every event, to forget those that are full.
-const SWEEP: usize = 2;
-/// How many more are looked at before a new key is refused.
-const SEARCH: usize = 64;
-/// Buckets that are looked at to tell people of the lowest, which takes less than a millisecond.
-const MOST_SHOWN: usize = 4_000;
+/// Buckets that each event looks at, to forget those that are full.
+const SWEPT_BY_EVENT: usize = 2;
+/// Buckets that are looked at before a new key is refused.
+const SWEPT_FOR_ROOM: usize = 64;
+/// Buckets that are looked at for the lowest level, which takes less than a millisecond.
+const MAX_SHOWN: usize = 4_000;
 
 /// The bucket of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
-    /// Shared with nobody, so that it needs no counts.
+    /// Not shared, so it needs no reference counts.
     pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
     /// Whether requests wait for this very bucket.
     pub(crate) is_awaited: bool,
-    /// The page that tells of it as it is.
+    /// The page whose record of the bucket is up to date.
     pub(crate) page: Option<PageNumber>,
 }
 
 impl KeyBucket {
-    /// When the last promise has started, and what was promised is paid; none where nothing is owed.
-    fn paid(&self, limit: &Limit, now: Time) -> Option<Time> {
-        let used = self.bucket.last_promise().max(self.bucket.outlasting(limit, now));
+    /// When the last promise has started and all debts are paid, if that is far.
+    fn far_debt_until(&self, limit: &Limit, now: Time) -> Option<Time> {
+        let used = self.bucket.last_promise().max(self.bucket.last_use_ahead(limit, now));
         let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
-        owes.then(|| used.unwrap_or(now).max(self.bucket.next_free(limit, now)))
+        let paid = || used.unwrap_or(now).max(self.bucket.next_free(limit, now));
+        owes.then(paid).filter(|paid| *paid > now + NEAR)
     }
 
-    /// The same where that is beyond what is near.
-    fn far(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.paid(limit, now).filter(|paid| *paid > now + NEAR)
-    }
-
-    /// Until when nobody starts, by the upstream's own word.
+    /// When the freeze ends; the origin of time without a freeze.
     pub(crate) fn frozen_until(&self) -> Time {
         self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
     }
 }
 
-/// All buckets that are not as new ones would be: a bucket is made when it is first drawn on, and forgotten once it is full.
+/// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
     buckets: Slab<KeyBucket>,
-    /// By key: buckets of different limits stand beside each other.
+    /// By key: buckets of different limits share a key.
     index: Index,
-    /// By limit, how many buckets there are.
-    live: Vec<usize>,
-    /// By limit, a bucket like all that are not here.
-    others: Vec<Bucket>,
-    /// When promises of buckets start.
+    /// The number of buckets, by limit.
+    counts: Vec<usize>,
+    /// The bucket of every key without one, by limit.
+    absent: Vec<Bucket>,
+    /// When the promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// When what buckets owe is paid, where that was beyond what is near at their last change: those of short limits, and of long ones.
+    /// When far debts are paid: of short limits, and of limits whose keys checkpoints list.
     far: [BTreeSet<(Time, Slot)>; 2],
     /// The same by bucket.
     far_until: BTreeMap<Slot, Time>,
-    /// When freezes of buckets end, by what was heard of each.
+    /// When freezes end; some entries are outdated.
     frozen: BTreeSet<(Time, Slot)>,
-    /// Buckets of limits whose keys the store knows, as far as no page tells of them as they are.
+    /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     pub(crate) in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Buckets with gates that have changed since they were last looked at.
-    noted: BTreeSet<Slot>,
-    /// Where the sweep goes on.
+    /// Awaited buckets that have changed since their key queues were looked at.
+    changed: BTreeSet<Slot>,
     swept: usize,
     bound: usize,
 }
@@ -87,36 +87,31 @@ impl Keys {
         let limits = resource.limits();
         Keys {
             limits: limits.to_vec(),
-            live: vec![0; limits.len()],
-            others: limits.iter().map(|limit| unheard_of(resource, limit, now)).collect(),
+            counts: vec![0; limits.len()],
+            absent: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
             ..Keys::default()
         }
     }
 
-    /// Every bucket of `limit` that is not here is like this one.
-    pub(crate) fn begin_like(&mut self, limit: LimitId, bucket: Bucket) {
-        self.others[limit.index()] = bucket;
+    /// Every key of `limit` without a bucket has this one.
+    pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
+        self.absent[limit.index()] = bucket;
     }
 
-    /// Every bucket of `limit` that is not here may have been used until `empty`, seen from `now`.
-    pub(crate) fn begin_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
-        self.begin_like(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
+    /// Every key of `limit` without a bucket may have been used until `empty`, seen from `now`.
+    pub(crate) fn set_absent_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
+        self.set_absent(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
     }
 
-    /// When every bucket of `limit` that is not here was empty at the latest, unless they are full.
+    /// When every key of `limit` without a bucket was empty at the latest; none if they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
-        let (bucket, limit) = (self.fresh(limit, now), &self.limits[limit.index()]);
+        let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.buckets.len() == 0
-    }
-
-    /// How many buckets of `limit` are not full, as far as is known.
-    pub(crate) fn live(&self, limit: LimitId) -> usize {
-        self.live[limit.index()]
+    pub(crate) fn count(&self, limit: LimitId) -> usize {
+        self.counts[limit.index()]
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
@@ -132,26 +127,21 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    /// The bucket that `charge` is for, as it is from `now` on.
-    pub(crate) fn bucket(&self, now: Time, charge: &KeyCharge) -> Cow<'_, Bucket> {
-        self.bucket_of(now, charge.limit, &charge.key)
-    }
-
     /// The bucket of this key, as it is from `now` on.
-    pub(crate) fn bucket_of(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
         let known = self.find(limit, key).and_then(|slot| self.get(slot));
-        known.map_or_else(|| Cow::Owned(self.fresh(limit, now)), |known| Cow::Borrowed(&known.bucket))
+        known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
-    /// Changes the bucket that `charge` is for; it is made where there is none.
-    pub(crate) fn touch<T>(
+    /// Changes the bucket that `charge` is for, and makes it if there is none.
+    pub(crate) fn update<T>(
         &mut self,
         now: Time,
         charge: &KeyCharge,
         change: impl FnOnce(&mut Bucket, &Limit) -> T,
     ) -> T {
-        let slot = self.open(now, charge);
-        self.note(slot);
+        let slot = self.find_or_insert(now, charge);
+        self.note_change(slot);
         self.change_at(now, slot, change)
     }
 
@@ -167,13 +157,13 @@ impl Keys {
         done
     }
 
-    /// Notes what a bucket is to be found by.
+    /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
         let Some(known) = self.buckets.get(slot) else { return };
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
-        if let Some(paid) = known.far(limit, now) {
+        if let Some(paid) = known.far_debt_until(limit, now) {
             self.far[usize::from(limit.lists_keys())].insert((paid, slot));
             self.far_until.insert(slot, paid);
         }
@@ -182,7 +172,7 @@ impl Keys {
         }
     }
 
-    /// Buckets that are frozen, with the ends of their freezes, the last first.
+    /// Frozen buckets and the ends of their freezes, the last first.
     pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         while self.frozen.first().is_some_and(|(until, _)| *until < now) {
             self.frozen.pop_first();
@@ -191,37 +181,31 @@ impl Keys {
         self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
     }
 
-    /// Notes that the gate of a bucket, if it has one, is to be looked at.
-    pub(crate) fn note(&mut self, slot: Slot) {
+    /// Notes that the key queue of a bucket, if it has one, is to be looked at.
+    pub(crate) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
-            self.noted.insert(slot);
+            self.changed.insert(slot);
         }
     }
 
-    /// A bucket whose gate is to be looked at.
-    pub(crate) fn take_noted(&mut self) -> Option<Slot> {
-        self.noted.pop_first()
+    /// Buckets whose key queues are to be looked at.
+    pub(crate) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
+        &mut self.changed
     }
 
-    /// The buckets whose gates are still to be looked at.
-    pub(crate) fn noted_mut(&mut self) -> &mut BTreeSet<Slot> {
-        &mut self.noted
-    }
-
-    /// Keeps a bucket that requests wait for, and notes its changes; or does so no more.
-    pub(crate) fn keep(&mut self, slot: Slot, is_awaited: bool) {
+    /// Requests wait for a bucket, which is kept and whose changes are noted; or wait no more.
+    pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
 
-    /// Buckets of long or of short limits whose promises are paid only beyond what is near, with the time until which their keys are to
-    /// be given nothing else, the last first.
-    pub(crate) fn far(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    /// Buckets with far debts and when these are paid, the last first; `long` selects listed keys.
+    pub(crate) fn far_debts(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let known = self.far[usize::from(long)].iter().rev();
         known.filter_map(move |(paid, slot)| {
             let known = self.buckets.get(*slot)?;
-            Some((known.far(&self.limits[known.limit.index()], now)?.max(*paid), known))
+            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(*paid), known))
         })
     }
 
@@ -229,8 +213,8 @@ impl Keys {
         self.buckets.iter()
     }
 
-    /// So many keys that are in use, at `most`. Those that are full are so no more.
-    pub(crate) fn used(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+    /// At most `most` keys in use; keys that are full again are dropped from these.
+    pub(crate) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
             let known = self.buckets.get(slot).expect("a key in use is known");
@@ -242,24 +226,22 @@ impl Keys {
         used
     }
 
-    /// Puts the bucket of a key where its predecessor says that it was at `then`.
-    pub(crate) fn put(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
-        let slot = self.open(then, &KeyCharge { limit, key, amount: Amount::ZERO });
+    /// Gives a key the bucket that its predecessor had at `then`.
+    pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
+        let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
-    /// The place of the bucket that `charge` is for; it is made where there is none.
-    pub(crate) fn open(&mut self, now: Time, charge: &KeyCharge) -> Slot {
+    /// The place of the bucket that `charge` is for, which is made if there is none.
+    pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
-            let bucket = self.fresh(charge.limit, now);
-            self.insert(KeyBucket {
-                limit: charge.limit,
-                key: (*charge.key).into(),
-                bucket,
-                is_awaited: false,
-                page: None,
-            })
+            let (limit, key) = (charge.limit, (*charge.key).into());
+            let bucket = self.absent(limit, now);
+            let slot = self.buckets.insert(KeyBucket { limit, key, bucket, is_awaited: false, page: None });
+            self.index.insert(&*charge.key, slot);
+            self.counts[limit.index()] += 1;
+            slot
         })
     }
 
@@ -268,7 +250,7 @@ impl Keys {
         if self.buckets.len() < self.bound || self.find(charge.limit, &charge.key).is_some() {
             return true;
         }
-        self.sweep(now, SEARCH);
+        self.sweep(now, SWEPT_FOR_ROOM);
         self.buckets.len() < self.bound
     }
 
@@ -291,16 +273,16 @@ impl Keys {
                 self.far_until.remove(&slot);
             }
         }
-        if !self.is_empty() {
-            self.sweep(now, SWEEP);
+        if self.buckets.len() > 0 {
+            self.sweep(now, SWEPT_BY_EVENT);
         }
     }
 
-    /// By limit, the bucket with the least level, as far as buckets are looked at: those that owe something first.
+    /// By limit, the bucket with the lowest level of those inspected, debtors first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
-        for known in owing.chain(self.buckets.iter()).take(MOST_SHOWN) {
+        for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
             if least.is_none_or(|(least, _)| level < least) {
@@ -310,14 +292,14 @@ impl Keys {
         lowest.into_iter().map(|least| least.map(|(_, known)| known)).collect()
     }
 
-    /// Goes on under other limits: buckets of those that are gone are forgotten.
+    /// Continues under other limits: buckets of limits that are gone are forgotten.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (self.limits.clone(), resource.limits());
-        let others = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
-            Some(from) => self.others_under(now, from, to),
-            None => unheard_of(resource, to, now),
+        let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
+            Some(from) => self.absent_under(now, from, to),
+            None => initial_absent(resource, to, now),
         });
-        self.others = others.collect();
+        self.absent = absent.collect();
         for slot in self.slots() {
             let Some(known) = self.buckets.get_mut(slot) else { continue };
             let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
@@ -329,25 +311,25 @@ impl Keys {
             }
             known.limit = to;
         }
-        self.live = succession.before().iter().map(|before| before.map_or(0, |limit| self.live(limit))).collect();
+        self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.count(limit))).collect();
         self.limits = after.to_vec();
         self.enlist_all(now);
     }
 
-    /// A bucket like all of `from` that are not here, under another limit.
-    fn others_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
+    /// The bucket of absent keys of `from`, under another limit.
+    fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
-            // Nobody knows what keys have taken that were forgotten a moment ago.
+            // Keys that were forgotten a moment ago may have used the longer period.
             let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
             return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
-        let mut others = self.fresh(from, now).recast(now, was, to);
-        others.shed(to, now);
-        others
+        let mut absent = self.absent(from, now).recast(now, was, to);
+        absent.compact(to, now);
+        absent
     }
 
-    /// The wall clock showed something else at the origin of time.
+    /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         let before = self.limits.clone();
         self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
@@ -355,24 +337,24 @@ impl Keys {
         self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
-    /// Takes everything that is in stock.
-    pub(crate) fn empty(&mut self, now: Time, is_meant: impl Fn(&Limit) -> bool) {
+    /// Takes the whole stock of the selected limits.
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let limits = self.limits.clone();
         self.change_all(now, |bucket, index| {
-            if is_meant(&limits[index]) {
+            if is_selected(&limits[index]) {
                 bucket.drain(&limits[index], now);
             }
         });
     }
 
-    /// Changes every bucket, and those that are not here, by the index of its limit.
+    /// Changes every bucket, and the absent ones, by the index of its limit.
     fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
         self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
-        self.others.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
+        self.absent.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
         self.enlist_all(now);
     }
 
-    /// Notes anew what all buckets are to be found by. No page tells of any of them as it is any more.
+    /// Enters all buckets anew; no page records any of them as it is.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.far = Default::default();
@@ -389,29 +371,46 @@ impl Keys {
         places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    /// No request waits for any bucket any more.
-    pub(crate) fn keep_none(&mut self) {
+    pub(crate) fn clear_awaited(&mut self) {
         self.buckets.iter_mut().for_each(|known| known.is_awaited = false);
-        self.noted.clear();
+        self.changed.clear();
     }
 
-    /// A bucket that is not here.
-    pub(crate) fn fresh(&self, limit: LimitId, now: Time) -> Bucket {
-        let (others, limit) = (&self.others[limit.index()], &self.limits[limit.index()]);
-        if others.is_as_new(limit, now) {
+    pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
+        let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
+        if absent.is_as_new(limit, now) {
             return Bucket::new(limit, now, limit.full());
         }
-        let mut bucket = others.clone();
+        let mut bucket = absent.clone();
         bucket.advance(limit, now);
         bucket
     }
 
-    fn insert(&mut self, bucket: KeyBucket) -> Slot {
-        self.live[bucket.limit.index()] += 1;
-        let slot = self.buckets.insert(bucket);
-        let known = self.buckets.get(slot).expect("it was put there");
-        self.index.insert(&*known.key, slot);
-        slot
+    /// Takes the keys of a sparse page into use, so that checkpoints list them again.
+    pub(crate) fn reuse_sparse_page(&mut self) {
+        let Some((number, slots)) = self.pages.sparse() else { return };
+        for slot in slots {
+            if self.get(slot).is_some_and(|known| known.page == Some(number)) {
+                self.leave_page(slot);
+                self.in_use.insert(slot);
+            }
+        }
+    }
+
+    /// Notes that a page records these keys as they are, but for grants since then.
+    pub(crate) fn add_page(&mut self, (id, as_of, granted_since): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+        let number = self.pages.add(id, as_of, granted_since, keys.clone());
+        for slot in keys {
+            self.in_use.remove(&slot);
+            self.get_mut(slot).expect("a key of a page is known").page = Some(number);
+        }
+    }
+
+    /// Notes that a key differs from the record of its page.
+    pub(crate) fn leave_page(&mut self, slot: Slot) {
+        if let Some(number) = self.get_mut(slot).and_then(|known| known.page.take()) {
+            self.pages.leave(number);
+        }
     }
 
     fn sweep(&mut self, now: Time, count: usize) {
@@ -428,7 +427,7 @@ impl Keys {
         let Some(known) = self.buckets.get_mut(slot) else { return false };
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
-        known.bucket.shed(limit, now);
+        known.bucket.compact(limit, now);
         !known.is_awaited && known.bucket.is_as_new(limit, now)
     }
 
@@ -439,20 +438,16 @@ impl Keys {
             self.far.iter_mut().for_each(|far| _ = far.remove(&(paid, slot)));
         }
         if let Some(known) = self.buckets.remove(slot) {
-            self.live[known.limit.index()] -= 1;
+            self.counts[known.limit.index()] -= 1;
             self.index.remove(&*known.key, slot);
         }
     }
 }
 
-/// A bucket that nobody has used.
-fn unheard_of(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
+/// The bucket of a key that was never used.
+fn initial_absent(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
     match resource.spec().start {
         StartPolicy::Empty => Bucket::empty_until(limit, now, now),
-        StartPolicy::Full | StartPolicy::Unproven => full(limit),
+        StartPolicy::Full | StartPolicy::Unproven => Bucket::new(limit, Time::ORIGIN, limit.full()),
     }
-}
-
-fn full(limit: &Limit) -> Bucket {
-    Bucket::new(limit, Time::ORIGIN, limit.full())
 }

@@ -1,7 +1,8 @@
-//! Limits in shadow mode: it is measured whom they would hold up, and nobody is.
+//! Limits in shadow mode: which calls they would hold up is measured, and none is held up.
 //!
-//! Their buckets are of the same kind as those that count, and are drawn on at the starts that calls were granted. A call that finds too
-//! little takes what it needs when it would have been there, as if it had waited. Nothing of it is kept from one leader to the next.
+//! Their buckets charge calls at the starts that these were granted. A call that finds too little
+//! is charged where it could have started, as if it had waited. Nothing of this is handed over to a
+//! successor.
 
 use super::all_buckets::Ledger;
 use crate::ids::LimitId;
@@ -12,13 +13,13 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::{LimitStatus, ShadowStatus};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Who would have waited for longer has gone elsewhere, as far as what it would have taken is concerned.
+/// A call that would have waited longer charges nothing: its client would have gone elsewhere.
 const LONGEST_WAIT: Span = Span::from_secs(10);
 
-/// What shadow limits have seen.
+/// The shadow limits of a resource, and what they have measured.
 #[derive(Clone, Debug)]
 pub(crate) struct ShadowLimits {
-    /// The limits in shadow mode alone, most often none.
+    /// The limits in shadow mode alone, often none.
     resource: Resource,
     ledger: Ledger,
     /// By limit.
@@ -36,7 +37,7 @@ impl ShadowLimits {
         self.ledger.advance(now);
     }
 
-    /// Goes on with the shadow limits of another resource; what was measured of those that go on is kept.
+    /// Continues with the shadow limits of another resource; limits that go on keep their tallies.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
         let after = resource.shadow().clone();
         let succession = Succession::between(&self.resource, &after);
@@ -47,13 +48,13 @@ impl ShadowLimits {
         self.resource = after;
     }
 
-    /// The wall clock showed something else at the origin of time.
+    /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         self.resource = self.resource.clone().at_unix(unix_at_origin);
         self.ledger.anchor(now, unix_at_origin);
     }
 
-    /// A call that was granted this start has turned out to cost something else: nothing, where no cost is given.
+    /// A call with this start has turned out to cost something else; nothing if no cost is given.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, bill: &Bill, cost: Option<&[(String, Amount)]>) {
         let Some(charged) = &bill.shadow else { return };
         let by_unit = |cost: &'_ [(String, Amount)]| {
@@ -64,14 +65,15 @@ impl ShadowLimits {
         self.ledger.correct(now, key, charged, &actual, cost.is_some());
     }
 
-    /// How the limits are doing, and what was measured of each.
+    /// The state of the limits, and what was measured of each.
     pub(crate) fn status(&self, now: Time) -> impl Iterator<Item = LimitStatus> {
         let limits = limits_of(&self.resource, &self.ledger, now).into_iter();
         limits.zip(&self.tallies).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
     }
 
-    /// A call was granted this start and would have come no later than `latest`; `bill` is what one limit would have charged it.
-    pub(crate) fn see(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
+    /// Charges `bill` to one limit for a call with this start that would not have waited beyond
+    /// `latest`.
+    pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
         let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;
         if self.resource.check_payable(bill).is_err() {

@@ -1,4 +1,4 @@
-//! The state of a limit for one key, however the limit counts.
+//! The state of a limit for one key, whatever its algorithm.
 
 use super::counted_bucket::CountedBucket;
 use super::freeze::Freeze;
@@ -6,14 +6,14 @@ use super::pending_debits::PendingDebits;
 use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
-/// A bucket of tokens, or what calls hold of a limit that counts them.
+/// A token bucket, or the usage of a limit that counts calls.
 ///
-/// Guarantees that no committed start finds less than it costs, whatever is committed later: a newcomer is put where every start
-/// behind it can still pay. Only what tells of something that is gone already can break a promise.
+/// Guarantees that no committed start finds less than it costs: a new start is placed where every
+/// later start can still pay. Only a report of stock that is already gone can break a promise.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
@@ -21,24 +21,24 @@ pub(crate) enum Bucket {
 }
 use Bucket::{Counted, Tokens};
 
-/// What both kinds say or do in the same words.
+/// Calls a method that both kinds have.
 macro_rules! for_both {
-    ($bucket:expr, $kind:ident => $said:expr) => {
+    ($bucket:expr, $kind:ident => $answer:expr) => {
         match $bucket {
-            Tokens($kind) => $said,
-            Counted($kind) => $said,
+            Tokens($kind) => $answer,
+            Counted($kind) => $answer,
         }
     };
 }
 
 impl Bucket {
-    /// A bucket with `level` at `now`. What it was before is unknown.
+    /// A bucket with `level` at `now`; its past is unknown.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
-        Bucket::withholding(limit, now, level, PendingDebits::none())
+        Bucket::with_pending(limit, now, level, PendingDebits::none())
     }
 
-    /// A bucket that its predecessor may have promised this much of.
-    pub(crate) fn withholding(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
+    /// The same, of which a predecessor may have promised `pending_debits`.
+    pub(crate) fn with_pending(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         match limit.has_tokens() {
             true => Tokens(TokenBucket::new(limit, now, level, pending_debits)),
             false => Counted(Box::new(CountedBucket::new(limit, now, now, limit.full() - level))),
@@ -53,15 +53,15 @@ impl Bucket {
         }
     }
 
-    /// A bucket of which its predecessor has told; none where the limit's buckets hold tokens.
-    pub(crate) fn counted(limit: &Limit, then: Time, taken: &Usage) -> Option<Self> {
-        (!limit.has_tokens()).then(|| Counted(Box::new(CountedBucket::of(limit, then, taken))))
+    /// A bucket that continues a predecessor's usage; none if the limit's buckets hold tokens.
+    pub(crate) fn from_usage(limit: &Limit, then: Time, usage: &Usage) -> Option<Self> {
+        (!limit.has_tokens()).then(|| Counted(Box::new(CountedBucket::restored(limit, then, usage))))
     }
 
-    /// The same, which remembers where its level has been, for what the upstream says of that.
+    /// The same bucket, which remembers its levels to compare them with the upstream's reports.
     pub(crate) fn tracked(mut self) -> Self {
         if let Tokens(tokens) = &mut self {
-            tokens.track();
+            tokens.extra_mut();
         }
         self
     }
@@ -80,13 +80,12 @@ impl Bucket {
         }
     }
 
-    /// What a successor has to know of one without tokens: what is taken, what else may be granted, and that calls may be renewed
-    /// until `renewed`.
-    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Option<Usage> {
-        Some(self.as_counted()?.taken(limit, now, unknown, renewed))
+    /// The usage for a successor, with `grants` that may follow and leases that last until
+    /// `renewed`.
+    pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Option<Usage> {
+        Some(self.as_counted()?.usage(limit, now, grants, renewed))
     }
 
-    /// Whether it is as a new one that is full.
     pub(crate) fn is_as_new(&self, limit: &Limit, now: Time) -> bool {
         self.freeze().is_none() && self.is_unused(limit, now)
     }
@@ -95,38 +94,46 @@ impl Bucket {
         for_both!(self, kind => kind.is_unused(limit, now))
     }
 
-    /// Does without what nobody asks for: a freeze, if nobody has come since that ended.
-    pub(crate) fn shed(&mut self, limit: &Limit, now: Time) {
+    /// Drops state that is not needed any more, and a freeze that no call came to probe.
+    pub(crate) fn compact(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
-            self.thaw_if(|freeze| freeze.is_forgotten(now));
+            self.thaw_if(|freeze| freeze.is_unprobed(now));
         }
         if let Tokens(tokens) = self {
-            tokens.shed();
+            tokens.compact();
         }
     }
 
-    /// The earliest time from `from` on at which `draw` can be committed. The bucket must be
-    /// [advanced](Bucket::advance) to now, and `from` must not lie before now.
-    pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
-        let from = from.max(self.freeze().map_or(Time::ORIGIN, |freeze| freeze.opens()));
-        for_both!(self, kind => kind.earliest(limit, from, draw))
+    /// The earliest time from `from` on at which `cost` can be committed.
+    ///
+    /// The bucket must be [advanced](Bucket::advance) to now, and `from` must not lie before now.
+    pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
+        let from = from.max(self.freeze().map_or(Time::ORIGIN, |freeze| freeze.next_start()));
+        for_both!(self, kind => kind.earliest(limit, from, cost))
     }
 
     /// Commits a start at a time that [`Bucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.if_frozen(|freeze| freeze.note_start(key));
-        for_both!(self, kind => kind.commit(limit, now, key, draw));
+        for_both!(self, kind => kind.commit(limit, now, key, cost));
     }
 
-    /// Commits a start that the bucket has paid for already, and holds until `end` if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw, end: Option<Time>) {
+    /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
+    pub(crate) fn restore_promise(
+        &mut self,
+        limit: &Limit,
+        now: Time,
+        key: StartKey,
+        cost: StartCost,
+        end: Option<Time>,
+    ) {
         match self {
-            Tokens(tokens) => tokens.promise_again(limit, now, key, draw),
-            Counted(counted) => counted.promise_again(limit, key, draw, end),
+            Tokens(tokens) => tokens.restore_promise(limit, now, key, cost),
+            Counted(counted) => counted.restore_promise(limit, key, cost, end),
         }
     }
 
-    /// Until when the call of `key` holds what it takes, unless it is settled or renewed before.
+    /// When the lease of the call of `key` ends, unless it is settled or renewed before.
     pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
         self.as_counted()?.lease(key)
     }
@@ -137,7 +144,7 @@ impl Bucket {
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Learns that the call of `key` took `actual`, where it was charged something else; or that it was never made.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(
         &mut self,
         limit: &Limit,
@@ -147,21 +154,21 @@ impl Bucket {
         made: bool,
     ) {
         if !made {
-            // If it was to probe a freeze, another call has to.
+            // If the call was to probe a freeze, another call has to.
             self.if_frozen(|freeze| freeze.note_return(key));
         }
         for_both!(self, kind => kind.correct(limit, now, key, (charged, actual)));
     }
 
-    /// The call of `key` is still in flight. Whether there was room for it to be.
-    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) -> bool {
+    /// Extends the lease of the call of `key`; false if there was no room for it.
+    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         match self {
             Tokens(_) => true,
-            Counted(counted) => counted.renew(limit, now, key, draw),
+            Counted(counted) => counted.renew(limit, now, key, cost),
         }
     }
 
-    /// The freeze, if there is one whose probe is not known to be served.
+    /// The freeze, until its probe is known to be served.
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         match self {
             Tokens(tokens) => tokens.freeze(),
@@ -189,31 +196,30 @@ impl Bucket {
         }
     }
 
-    /// Nobody starts before `until`, and then one alone.
+    /// No call starts before `until`; then a single probe does.
     pub(crate) fn freeze_until(&mut self, until: Time) {
         let later = self.freeze().map_or(until, |freeze| freeze.until().max(until));
         self.set_freeze(Some(Freeze::new(later)));
     }
 
-    /// Ends the freeze whose probe `key` is.
+    /// Ends the freeze whose probe is `key`.
     pub(crate) fn thaw(&mut self, key: StartKey) {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
 
-    /// Whether starts in this time are promised.
+    /// Whether starts after `from` and until `until` are promised.
     pub(crate) fn promises_between(&self, from: Time, until: Time) -> bool {
         for_both!(self, kind => kind.promises_between(from, until))
     }
 
-    /// Goes on under a limit that differs in its rate or in what a full bucket holds. Of what counts something else than tokens
-    /// nothing like that is learned.
+    /// Continues under a limit with another rate or full level; only limits of tokens learn these.
     pub(crate) fn adopt(&mut self, now: Time, from: &Limit, to: &Limit) {
         if let Tokens(tokens) = self {
             tokens.adopt(now, from, to);
         }
     }
 
-    /// Goes on under a limit whose windows may be cut by another clock.
+    /// Continues under a limit whose windows may follow another clock.
     pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
         if from.counting() != to.counting() {
             *self = self.recast(now, from, to);
@@ -230,19 +236,19 @@ impl Bucket {
         recast
     }
 
-    /// The level right behind what started until `time`, as far as that is remembered.
+    /// The level right after the starts until `time`; none if that is forgotten.
     pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
         self.tokens()?.level_after(limit, time)
     }
 
-    /// Learns that the level has been off by this much since then.
+    /// Corrects the level by `by` from `since` on.
     pub(crate) fn shift_from(&mut self, limit: &Limit, now: Time, since: Time, by: Credit) {
         if let Tokens(tokens) = self {
             tokens.shift_from(limit, now, since, by);
         }
     }
 
-    /// Learns that the level has been off by this much all along.
+    /// Corrects the level by `by`, now and in the past.
     pub(crate) fn shift(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.shift_from(limit, now, Time::ORIGIN, by);
     }
@@ -252,19 +258,19 @@ impl Bucket {
         self.tokens()?.last_full(limit)
     }
 
-    /// Turns promises whose time has come into what is spent.
+    /// Turns promises whose time has come into spent stock; ends a freeze whose probe is overdue.
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         for_both!(self, kind => kind.advance(limit, now));
         self.thaw_if(|freeze| freeze.is_over(now));
     }
 
-    /// Takes everything that is in stock. Of windows that is what this one has, whatever is promised in later ones.
+    /// Takes the whole stock: of windows, what the present one has left.
     pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
         let level = if limit.has_tokens() { self.level(limit, now) } else { self.level_until(limit, now, now) };
         self.debit(limit, now, level.max(Credit::ZERO));
     }
 
-    /// Takes `credit`. The level may fall below zero.
+    /// Takes `credit`; the level may fall below zero.
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
         for_both!(self, kind => kind.debit(limit, now, credit));
     }
@@ -274,22 +280,21 @@ impl Bucket {
         for_both!(self, kind => kind.level(limit, now))
     }
 
-    /// When it was empty, or can have been, to be as full as it is; where nothing refills, until when it may have been used.
+    /// When tokens at this level would be none; until when any other bucket may have been used.
     pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
         if limit.has_tokens() {
             return limit.empty_at(now, self.level_when_paid(limit, now));
         }
-        self.last_promise().max(self.outlasting(limit, now)).unwrap_or(now).max(now)
+        self.last_promise().max(self.last_use_ahead(limit, now)).unwrap_or(now).max(now)
     }
 
-    /// The level that a successor is to know at `now`: everything promised is paid, and nothing else is granted until then.
+    /// The level for a successor: all promises are paid, and nothing else is granted before.
     pub(crate) fn level_when_paid(&self, limit: &Limit, now: Time) -> Credit {
         let level = self.level(limit, now);
         self.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
     }
 
-    /// What could be spent at `now` if every promise until `time` were paid now; of what fills at once and not bit by bit, the most
-    /// that can be spent until then.
+    /// The level if promises until `time` were paid now; without tokens, the highest until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         for_both!(self, kind => kind.level_until(limit, now, time))
     }
@@ -300,40 +305,37 @@ impl Bucket {
         self.level_until(limit, now, now) + held
     }
 
-    /// What is withheld for promises of a predecessor.
     pub(crate) fn pending_debits(&self) -> &PendingDebits {
         static NOTHING: PendingDebits = PendingDebits::none();
         self.tokens().map_or(&NOTHING, TokenBucket::pending_debits)
     }
 
-    /// When the next promise starts, if there is one.
     pub(crate) fn next_promise(&self) -> Option<Time> {
         for_both!(self, kind => kind.next_promise())
     }
 
-    /// When the last promise starts, or the last step of what is withheld ends.
+    /// When the last promise starts, or the last pending debit ends.
     pub(crate) fn last_promise(&self) -> Option<Time> {
         for_both!(self, kind => kind.last_promise())
     }
 
-    /// Until when it may have been used, as far as that is longer than anybody who comes now can use it; where it counts something
-    /// else than tokens.
-    pub(crate) fn outlasting(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.as_counted()?.outlasting(limit, now)
+    /// The last use that may outlast whatever starts now; none for tokens.
+    pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.as_counted()?.last_use_ahead(limit, now)
     }
 
-    /// What a successor that counts all promises as spent has to withhold right after `time`.
+    /// The pending debits right after `time` of a successor that counts all promises as spent.
     pub(crate) fn outstanding_after(&self, time: Time) -> Credit {
         self.tokens().map_or(Credit::ZERO, |tokens| tokens.outstanding_after(time))
     }
 
-    /// When its level is above zero, seen from `now`.
+    /// When the level is no longer below zero.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_behind(limit, now, Credit::ZERO, Draw { cost: Credit::ZERO, tier: 0 })
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
     }
 
-    /// When everything promised, `backlog` and `draw` have been paid.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
-        for_both!(self, kind => kind.paid_behind(limit, now, backlog, draw))
+    /// When everything promised, `backlog` and `cost` have been paid.
+    pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        for_both!(self, kind => kind.paid_after(limit, now, backlog, cost))
     }
 }

@@ -1,10 +1,15 @@
-//! What calls hold of a limit that counts them, each for some time.
+//! Calls that hold a part of a limit, each for some time.
+//!
+//! Usage is a step function of time: a total now, and the changes ahead in order. A call adds its
+//! cost at its start and takes it away at its end. A call can start where usage leaves room for it
+//! until its end; the search walks the changes. Usage that a predecessor reports has no calls: it
+//! is anonymous, and only its time and amount are known.
 
 use super::freeze::Freeze;
 use super::timeline::StartKey;
-use super::usage::{MOST_BLOCKS, Usage, UsageBlock, condensed, heard, told};
+use super::usage::{MAX_BLOCKS, Usage, UsageBlock, condensed, to_blocks, to_usage};
 use super::window_start::start_in_window;
-use crate::arithmetic::{Credit, Draw, WindowAlignment};
+use crate::arithmetic::{Credit, StartCost, WindowAlignment};
 use crate::ids::Tier;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -12,127 +17,125 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// Of a limit with more changes ahead than these, ends are rounded up, so that many fall together.
+/// Beyond this many changes ahead, ends are rounded up so that many coincide.
 const EXACT_STEPS: usize = 4096;
-/// To one part of so many of a holding's length.
+/// Rounding makes a holding longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
-/// Windows that are looked through one by one for an estimate; beyond, all are as long as the period.
-const MOST_WALKED: usize = 64;
+/// Windows that an estimate walks one by one; all later ones count as long as the period.
+const MAX_WALKED_WINDOWS: usize = 64;
 const NANOSECOND: Span = Span::from_nanos(1);
 
-/// One call's part.
+/// What one call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holding {
     cost: Credit,
     tier: Tier,
     until: Time,
-    /// Whether it was over, or had never been heard of, when it was renewed.
-    anew: bool,
+    /// Whether the call was over, or unknown, when it was renewed.
+    revived: bool,
 }
 
-/// The state of a limit that counts calls, and how that changes.
+/// The usage of a limit that counts calls, and how it changes.
 ///
-/// A call in flight holds its cost until it is settled or its lease ends, a call in a sliding window for as long as the window is, and
-/// a call in a fixed window holds it for the whole window that it starts in. So what is held stands still within a fixed window.
+/// A call in flight holds its cost until it is settled or its lease ends. A call in a sliding
+/// window holds it for the window's length, one in a fixed window for that whole window. So usage
+/// is constant within a fixed window.
 ///
-/// Guarantees that never more is held than the limit has, whatever is committed later.
+/// Guarantees that no commit lets usage exceed the limit, then or later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedBucket {
-    /// Calls that are known by name: in fixed windows those ahead, otherwise those that are not over.
-    held: BTreeMap<StartKey, Holding>,
-    /// Until when something may be held by calls whose names are not known.
-    nameless_until: Time,
-    /// How much longer starts hold something than a predecessor told.
-    longer: Span,
-    /// From here on, what is told of as held once may be held in each of several windows.
-    vague_from: Time,
-    /// What is held now by all calls.
+    /// Calls by their start: in fixed windows those ahead, otherwise all that are not over.
+    calls: BTreeMap<StartKey, Holding>,
+    /// When the last anonymous usage ends.
+    anonymous_until: Time,
+    /// How much longer calls count than a predecessor reported.
+    extension: Span,
+    /// From here on, anonymous usage may lie in any of several windows.
+    ambiguous_from: Time,
+    /// Usage now.
     ///
     /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
     /// bucket, so only debits get there. It takes 1 176 debits of the largest cost (2¹¹⁴·⁸: 10⁹
-    /// units, a period of 366 days) within one period. The upstream has then served a thousand times
-    /// the largest capacity, and the limit protects nothing.
+    /// units, a period of 366 days) within one period. The upstream has then served a thousand
+    /// times the largest capacity, and the limit protects nothing.
     total: Credit,
-    /// By how much that changes, and when.
+    /// The changes of usage ahead.
     steps: BTreeMap<Time, Credit>,
-    /// What is promised for later.
+    /// The cost of the calls that start later.
     promised: Credit,
     /// No later change is a rise.
     last_rise: Time,
-    /// When each name is forgotten.
+    /// When each call is removed from `calls`.
     ends: BTreeSet<(Time, StartKey)>,
-    /// When something last ended, as far as is known.
-    last_over: Option<Time>,
-    /// All before this is in the total.
+    /// When something last ended, if that is known.
+    last_end: Option<Time>,
+    /// The total includes every change until this time.
     now: Time,
-    pub(crate) freeze: Option<Freeze>,
+    pub(super) freeze: Option<Freeze>,
 }
 
 fn alignment(limit: &Limit) -> Option<&WindowAlignment> {
     limit.counting().alignment()
 }
 
-fn release(limit: &Limit, time: Time) -> Time {
-    limit.release(time).expect("a bucket is of its limit's kind")
+fn counted_until(limit: &Limit, time: Time) -> Time {
+    limit.counts_until(time).expect("a bucket is of its limit's kind")
 }
 
 impl CountedBucket {
-    /// So much may be held by what has started or starts until `last`.
+    /// Anonymous usage by calls that have started or start until `last`.
     pub(crate) fn new(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
-        CountedBucket::with(limit, now, &[UsageBlock { from: now, until: release(limit, last), credit }])
+        CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until: counted_until(limit, last), credit }])
     }
 
-    /// What a predecessor has told of at `then`. Windows are those of the wall clock; calls hold something for as long as they do,
-    /// whatever that shows.
-    pub(crate) fn of(limit: &Limit, then: Time, taken: &Usage) -> Self {
+    /// Continues a predecessor's usage. Fixed windows follow the wall clock, all else elapsed time.
+    pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
         let here = limit.unix_at_origin().saturating_add(then.nanos());
-        let unix = alignment(limit).map_or(taken.unix_nanos, |_| here);
-        let mut blocks = heard(then, unix, limit.spec().period, limit.rate(), taken);
-        if taken.doubted {
-            blocks.push(UsageBlock { from: then, until: release(limit, then), credit: limit.full() });
+        let unix = alignment(limit).map_or(usage.unix_nanos, |_| here);
+        let mut blocks = to_blocks(then, unix, limit.spec().period, limit.rate(), usage);
+        if usage.doubted {
+            blocks.push(UsageBlock { from: then, until: counted_until(limit, then), credit: limit.full() });
         }
-        CountedBucket::with(limit, then, &blocks)
+        CountedBucket::from_blocks(limit, then, &blocks)
     }
 
-    fn with(limit: &Limit, now: Time, blocks: &[UsageBlock]) -> Self {
+    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock]) -> Self {
         let blocks = || blocks.iter().filter(|block| block.credit > Credit::ZERO && block.until > now.max(block.from));
         let several = |block: &&UsageBlock| {
             alignment(limit).is_some_and(|alignment| block.until > alignment.window(block.from).ends)
         };
         let mut counted = CountedBucket {
             now,
-            nameless_until: blocks().map(|block| block.until).max().unwrap_or(now),
-            vague_from: blocks().filter(several).map(|block| block.from).min().unwrap_or(Time::NEVER),
-            // What is held without a name may have been more a moment ago.
-            last_over: blocks().next().map(|_| now),
+            anonymous_until: blocks().map(|block| block.until).max().unwrap_or(now),
+            ambiguous_from: blocks().filter(several).map(|block| block.from).min().unwrap_or(Time::NEVER),
+            // Anonymous usage may have been higher a moment ago.
+            last_end: blocks().next().map(|_| now),
             ..CountedBucket::default()
         };
         blocks().for_each(|block| counted.hold(limit, block.from, block.until, block.credit));
         counted
     }
 
-    /// What a successor has to know, with all that may be granted meanwhile, and calls that may be renewed until `renewed`.
-    pub(crate) fn taken(&self, limit: &Limit, now: Time, unknown: &[UsageBlock], renewed: Time) -> Usage {
+    pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Usage {
         let renewable = limit.is_until_settled() && renewed > now;
-        let mut blocks = condensed(self.blocks(limit, renewable.then(|| release(limit, renewed))));
-        let unknown = unknown.iter().filter(|granted| granted.credit > Credit::ZERO);
-        blocks.extend(unknown.map(|granted| UsageBlock { until: release(limit, granted.until), ..*granted }));
-        told(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
+        let mut blocks = condensed(self.blocks(limit, renewable.then(|| counted_until(limit, renewed))));
+        let grants = grants.iter().filter(|granted| granted.credit > Credit::ZERO);
+        blocks.extend(grants.map(|granted| UsageBlock { until: counted_until(limit, granted.until), ..*granted }));
+        to_usage(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
     }
 
-    /// The earliest time from `from` on at which `draw` can be held.
-    pub(crate) fn earliest(&self, limit: &Limit, from: Time, draw: Draw) -> Time {
+    pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
         let (mut at, mut held, mut changes) = (from, Credit::ZERO, self.held_from(from).peekable());
         while at < Time::NEVER {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
             let found = match alignment(limit) {
-                Some(alignment) if held + draw.cost <= limit.full().max(draw.cost) => {
-                    start_in_window(limit, alignment, held, at, draw)
+                Some(alignment) if held + cost.credit <= limit.full().max(cost.credit) => {
+                    start_in_window(limit, alignment, held, at, cost)
                 }
-                None if held + limit.demand(draw.cost, draw.tier) <= limit.full() => {
-                    self.first_obstacle(limit, at, draw).map_or(Ok(at), Err)
+                None if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
+                    self.first_obstacle(limit, at, cost).map_or(Ok(at), Err)
                 }
                 Some(_) | None => Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time)),
             };
@@ -144,77 +147,74 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// The first time after `from` at which too much would be held for those who start then, if `draw` were held from `from` on.
-    fn first_obstacle(&self, limit: &Limit, from: Time, draw: Draw) -> Option<Time> {
-        let until = self.last_rise.min(release(limit, from) - NANOSECOND);
+    /// The first time after `from` at which `cost`, held from `from` on, would block starts.
+    fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
+        let until = self.last_rise.min(counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
         let mut changes = self.held_from(from).take_while(|(time, _)| *time <= until);
         let obstacle = changes.find(|(time, held)| {
             let rises = *held > std::mem::replace(&mut before, *held);
-            rises && self.is_in_the_way(limit, *time, *held, draw)
+            rises && self.blocks_starts_at(limit, *time, *held, cost)
         });
         obstacle.map(|(time, _)| time)
     }
 
-    /// Whether those who start at `time` could not if `draw` were held then. Nobody is made to leave more than either has to.
-    fn is_in_the_way(&self, limit: &Limit, time: Time, held: Credit, draw: Draw) -> bool {
-        let starting = self.held.range(StartKey { at: time, serial: 0 }..=last_at(time));
-        let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(draw.tier);
-        held + draw.cost + limit.headroom(tier) > limit.full()
+    /// Whether `cost` would block starts at `time`, which leave the smaller of both headrooms.
+    fn blocks_starts_at(&self, limit: &Limit, time: Time, held: Credit, cost: StartCost) -> bool {
+        let starting = self.calls.range(StartKey { at: time, serial: 0 }..=last_key_at(time));
+        let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(cost.tier);
+        held + cost.credit + limit.headroom(tier) > limit.full()
     }
 
-    /// Commits a start at a time that [`CountedBucket::earliest`] found.
-    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) {
+    pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.advance(limit, now);
-        self.commit_until(limit, key, draw, self.end(limit, key.at));
+        self.commit_until(limit, key, cost, self.end_of_call(limit, key.at));
     }
 
-    fn commit_until(&mut self, limit: &Limit, key: StartKey, draw: Draw, until: Time) {
-        self.hold(limit, key.at, until, draw.cost);
-        self.name(limit, key, draw, until);
+    fn commit_until(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
+        self.hold(limit, key.at, until, cost.credit);
+        self.list_call(limit, key, cost, until);
     }
 
-    /// Commits a start that is held already without a name, if it is known where; what it holds ends at `end`, if that is known.
-    pub(crate) fn promise_again(&mut self, limit: &Limit, key: StartKey, draw: Draw, end: Option<Time>) {
-        let until = end.unwrap_or_else(|| release(limit, key.at));
-        if key.at < self.vague_from && self.at(key.at.max(self.now)) >= draw.cost {
-            // Under a longer period it ends later than the predecessor told. A snapshot lists the
-            // last start first.
+    /// A start that anonymous usage clearly includes is listed, and held only for the extension.
+    pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
+        let until = end.unwrap_or_else(|| counted_until(limit, key.at));
+        if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
+            // A longer period ends later than reported; snapshots list the last start first.
             if alignment(limit).is_none() {
-                self.longer = self.longer.max(until.since(self.nameless_until));
+                self.extension = self.extension.max(until.since(self.anonymous_until));
             }
-            self.hold(limit, until - self.longer, until, draw.cost);
-            self.name(limit, key, draw, until);
+            self.hold(limit, until - self.extension, until, cost.credit);
+            self.list_call(limit, key, cost, until);
         } else {
-            self.commit_until(limit, key, draw, until);
+            self.commit_until(limit, key, cost, until);
         }
     }
 
-    /// Names what is held. Of starts in a fixed window that are past nobody asks by name: there may be millions.
-    fn name(&mut self, limit: &Limit, key: StartKey, draw: Draw, until: Time) {
+    /// Lists a call by its start. Of fixed windows past starts are not listed: there may be
+    /// millions.
+    fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
-            self.promised = self.promised.saturating_add(draw.cost);
+            self.promised = self.promised.saturating_add(cost.credit);
         } else if alignment(limit).is_some() {
             return;
         }
-        self.held.insert(key, Holding { cost: draw.cost, tier: draw.tier, until, anew: false });
-        self.ends.insert((forgotten(limit, key, until), key));
+        self.calls.insert(key, Holding { cost: cost.credit, tier: cost.tier, until, revived: false });
+        self.ends.insert((listed_until(limit, key, until), key));
     }
 
-    /// When what `key` holds ends, if it is known by name.
     pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
-        self.held.get(&key).map(|holding| holding.until)
+        self.calls.get(&key).map(|holding| holding.until)
     }
 
-    /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
-        key.at > self.now && self.release(limit, key)
+        key.at > self.now && self.remove_call(limit, key)
     }
 
-    /// Nothing is held by `key` any more; false if it is unknown.
-    fn release(&mut self, limit: &Limit, key: StartKey) -> bool {
-        let Some(Holding { cost, until, .. }) = self.held.remove(&key) else { return false };
-        self.ends.remove(&(forgotten(limit, key, until), key));
+    /// Removes a call and what it holds; false if it is unknown.
+    fn remove_call(&mut self, limit: &Limit, key: StartKey) -> bool {
+        let Some(Holding { cost, until, .. }) = self.calls.remove(&key) else { return false };
+        self.ends.remove(&(listed_until(limit, key, until), key));
         if key.at > self.now {
             self.promised -= cost;
         }
@@ -222,37 +222,38 @@ impl CountedBucket {
         true
     }
 
-    /// The call of `key` is still in flight: it holds its cost for a lease from `now` on; if its last one has been over, anew. Whether
-    /// there was room for that: of one that is held anew nobody can tell as long as it may be one of those without a name, which are
-    /// counted beside it.
-    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, draw: Draw) -> bool {
+    /// Extends the call's lease to one from `now` on, or lists the call again if it is over or
+    /// unknown.
+    ///
+    /// Returns whether there was room. A call that is listed again may be a part of anonymous
+    /// usage: it counts as fitting while there is any.
+    pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         if !limit.is_until_settled() {
             return true;
         }
-        let (before, until) = (self.held.get(&key).copied(), release(limit, now));
-        let holding = before.unwrap_or(Holding { cost: draw.cost, tier: draw.tier, until: self.now, anew: true });
+        let (before, until) = (self.calls.get(&key).copied(), counted_until(limit, now));
+        let holding = before.unwrap_or(Holding { cost: cost.credit, tier: cost.tier, until: self.now, revived: true });
         if until > holding.until {
             self.ends.remove(&(holding.until, key));
             self.ends.insert((until, key));
-            self.held.insert(key, Holding { until, ..holding });
+            self.calls.insert(key, Holding { until, ..holding });
             self.hold(limit, holding.until, until, holding.cost);
         }
         let most = || self.held_from(self.now).take_while(|(time, _)| *time < until).map(|(_, held)| held).max();
         let fits = || most().is_none_or(|most| most <= limit.full().max(holding.cost));
-        before.is_some() && (holding.anew && self.now < self.nameless_until || fits())
+        before.is_some() && (holding.revived && self.now < self.anonymous_until || fits())
     }
 
-    /// Learns that the call of `key` took `actual`, where it was charged something else. A call in flight is over then.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
         if limit.is_until_settled() {
-            self.release(limit, key);
+            self.remove_call(limit, key);
             return;
         }
-        let (more, until) = match self.held.get_mut(&key) {
+        let (more, until) = match self.calls.get_mut(&key) {
             Some(holding) => (actual - std::mem::replace(&mut holding.cost, actual), holding.until),
             // What was not used in a window that has ended is of no use in another.
-            None if alignment(limit).is_some_and(|alignment| alignment.window(key.at).has(now)) => {
-                ((actual - charged).max(-self.at(now)), release(limit, now))
+            None if alignment(limit).is_some_and(|alignment| alignment.window(key.at).contains(now)) => {
+                ((actual - charged).max(-self.held_at(now)), counted_until(limit, now))
             }
             None => return,
         };
@@ -262,68 +263,65 @@ impl CountedBucket {
         self.hold(limit, key.at, until, more);
     }
 
-    /// Takes `credit` of what is there now.
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
-        self.hold(limit, now, release(limit, now), credit);
+        self.hold(limit, now, counted_until(limit, now), credit);
     }
 
-    /// What has begun or ended until now is so.
     pub(crate) fn advance(&mut self, _: &Limit, now: Time) {
         let now = now.max(self.now);
         while let Some(entry) = self.steps.first_entry().filter(|entry| *entry.key() <= now) {
             if *entry.get() < Credit::ZERO {
-                self.last_over = Some(*entry.key());
+                self.last_end = Some(*entry.key());
             }
             self.total = self.total.saturating_add(entry.remove());
         }
-        let started = self.held.range((Excluded(last_at(self.now)), Included(last_at(now))));
+        let started = self.calls.range((Excluded(last_key_at(self.now)), Included(last_key_at(now))));
         self.promised -= started.fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
         self.now = now;
         while let Some((_, key)) = self.ends.first().copied().filter(|(until, _)| *until <= self.now) {
             self.ends.pop_first();
-            self.held.remove(&key);
+            self.calls.remove(&key);
         }
     }
 
-    /// What could be held now; below zero by what is promised, in windows by what is promised in later ones.
+    /// What could be held now, less all promises; in fixed windows, less those of later windows.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
-        let rest = limit.full() - self.at(now);
+        let rest = limit.full() - self.held_at(now);
         let Some(alignment) = alignment(limit) else { return rest - self.promised };
         let next = StartKey { at: alignment.window(now).ends, serial: 0 };
-        let soon = self.held.range(..next).fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
+        let soon = self.calls.range(..next).fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
-    /// The most that could be held at some time until `time`.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         let held = self.held_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, held)| held);
         limit.full() - held.min().unwrap_or(Credit::ZERO)
     }
 
-    /// What is held now by those starts of `keys` that are ahead: in windows, of this one.
+    /// What starts of `keys` in the present window hold; none without fixed windows.
     pub(crate) fn held_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
-        let is_now = |key: &StartKey| alignment(limit).is_some_and(|alignment| alignment.window(now).has(key.at));
-        let held = keys.filter(is_now).filter_map(|key| self.held.get(&key));
+        let is_now = |key: &StartKey| alignment(limit).is_some_and(|alignment| alignment.window(now).contains(key.at));
+        let held = keys.filter(is_now).filter_map(|key| self.calls.get(&key));
         held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
     }
 
-    /// When everything promised, `backlog` and `draw` will have started, if all is held to its end.
-    pub(crate) fn paid_behind(&self, limit: &Limit, now: Time, backlog: Credit, draw: Draw) -> Time {
-        let owed = backlog + limit.demand(draw.cost, draw.tier);
+    /// All calls are assumed to hold their cost to its end.
+    pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
+        let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(alignment) = alignment(limit) {
             return self.paid_by_windows(limit, alignment, now, owed);
         }
-        let rounds = owed.over(limit.full()).saturating_sub(1);
+        let rounds = owed.div_ceil(limit.full()).saturating_sub(1);
         let rest = owed - limit.full().times(rounds);
         let fits = |(_, held): &(Time, Credit)| *held + rest <= limit.full();
         let at = self.held_from(now).find(fits).map_or(Time::NEVER, |(time, _)| time);
-        at + Span::from_nanos(release(limit, now).since(now).nanos().saturating_mul(rounds))
+        at + Span::from_nanos(counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
-    /// The beginning of the window that pays the last of what is owed.
+    /// The start of the window that pays the last of `owed`.
     fn paid_by_windows(&self, limit: &Limit, alignment: &WindowAlignment, now: Time, mut owed: Credit) -> Time {
         let (mut at, mut held, mut changes) = (now, Credit::ZERO, self.held_from(now).peekable());
-        for _ in 0..MOST_WALKED {
+        for _ in 0..MAX_WALKED_WINDOWS {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
@@ -334,57 +332,52 @@ impl CountedBucket {
             owed -= room;
             at = alignment.window(at).ends;
         }
-        let more = owed.over(limit.full()).saturating_sub(1);
+        let more = owed.div_ceil(limit.full()).saturating_sub(1);
         at + Span::from_nanos(limit.spec().period.nanos().saturating_mul(more))
     }
 
-    /// When the next promise starts.
     pub(crate) fn next_promise(&self) -> Option<Time> {
         self.first_start_after(self.now)
     }
 
     fn first_start_after(&self, time: Time) -> Option<Time> {
-        self.held.range((Excluded(last_at(time)), Unbounded)).next().map(|(key, _)| key.at)
+        self.calls.range((Excluded(last_key_at(time)), Unbounded)).next().map(|(key, _)| key.at)
     }
 
-    /// When the last promise starts.
     pub(crate) fn last_promise(&self) -> Option<Time> {
-        self.held.last_key_value().map(|(key, _)| key.at).filter(|at| *at > self.now)
+        self.calls.last_key_value().map(|(key, _)| key.at).filter(|at| *at > self.now)
     }
 
-    /// Whether starts in this time are promised.
     pub(crate) fn promises_between(&self, from: Time, until: Time) -> bool {
         self.first_start_after(from.max(self.now)).is_some_and(|start| start <= until)
     }
 
-    /// The last time of a start that may be counted, where that is one that is not over when what starts now is.
-    pub(crate) fn outlasting(&self, limit: &Limit, now: Time) -> Option<Time> {
+    pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         let (end, _) = self.steps.last_key_value()?;
-        (*end > release(limit, now)).then(|| *end - NANOSECOND)
+        (*end > counted_until(limit, now)).then(|| *end - NANOSECOND)
     }
 
-    /// Whether nothing is held or promised.
     pub(crate) fn is_unused(&self, _: &Limit, now: Time) -> bool {
         let over = self.steps.last_key_value().is_none_or(|(end, _)| *end <= now);
-        over && self.held.is_empty() && self.at(now) == Credit::ZERO
+        over && self.calls.is_empty() && self.held_at(now) == Credit::ZERO
     }
 
-    /// The same under a limit of another size, or whose windows are cut otherwise. What was taken counts for as long as it would have,
-    /// or would now.
+    /// What was used counts for as long as it would have before, or would now.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let longer = from.counts_longer_as(to);
-        let nameless = self.nameless(from, longer.unwrap_or(Span::ZERO));
-        let blocks = condensed(nameless.blocks(from, None)).into_iter();
+        let anonymous = self.anonymous(from, longer.unwrap_or(Span::ZERO));
+        let blocks = condensed(anonymous.blocks(from, None)).into_iter();
         let blocks: Vec<UsageBlock> = blocks.map(|block| UsageBlock { credit: up(block.credit), ..block }).collect();
-        let mut recast = CountedBucket { last_over: self.last_over, ..CountedBucket::with(to, now, &blocks) };
-        for (key, Holding { cost, tier, until, .. }) in &self.held {
+        let mut recast = CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks) };
+        for (key, Holding { cost, tier, until, .. }) in &self.calls {
             let until =
                 alignment(to).map_or(*until + longer.unwrap_or(Span::ZERO), |alignment| alignment.window(key.at).ends);
-            recast.commit_until(to, *key, Draw { cost: up(*cost), tier: *tier }, until);
+            recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
-        if let (Some(longer), Some(last)) = (longer, self.last_over) {
-            // What was held and is over is not known any more. It is no more than what can have been let in.
+        if let (Some(longer), Some(last)) = (longer, self.last_end) {
+            // Usage that is over but counts again is unknown: the former limit has admitted no
+            // more.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
             recast.hold(to, now, last + longer, unknown.max(Credit::ZERO));
@@ -392,25 +385,24 @@ impl CountedBucket {
         recast
     }
 
-    /// What is held without a name, for so much `longer`.
-    fn nameless(&self, limit: &Limit, longer: Span) -> Self {
-        let mut nameless = self.clone();
-        for key in self.held.keys() {
-            nameless.release(limit, *key);
+    /// Anonymous usage alone, which lasts so much `longer`.
+    fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
+        let mut anonymous = self.clone();
+        for key in self.calls.keys() {
+            anonymous.remove_call(limit, *key);
         }
-        for (end, change) in nameless.steps.clone() {
-            nameless.hold(limit, end, end + longer, (-change).max(Credit::ZERO));
+        for (end, change) in anonymous.steps.clone() {
+            anonymous.hold(limit, end, end + longer, (-change).max(Credit::ZERO));
         }
-        nameless
+        anonymous
     }
 
-    /// What is held, step by step, if all calls that are known by name hold it until `renewed` at least; window by window, as far as
-    /// that many are told of.
+    /// Usage by time, and by window, if all listed calls hold at least until `renewed`.
     fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
         let (mut from, mut held) = (self.now, self.total);
-        for (until, change) in self.steps_if(renewed) {
-            while let Some(alignment) = alignment(limit).filter(|_| held > Credit::ZERO && blocks.len() < MOST_BLOCKS)
+        for (until, change) in self.steps_renewed(renewed) {
+            while let Some(alignment) = alignment(limit).filter(|_| held > Credit::ZERO && blocks.len() < MAX_BLOCKS)
                 && let ends = alignment.window(from).ends
                 && ends < until
             {
@@ -424,12 +416,12 @@ impl CountedBucket {
         blocks
     }
 
-    /// The steps to the end of time, if all calls that are known by name hold what they do until `renewed` at least.
-    fn steps_if(&self, renewed: Option<Time>) -> Vec<(Time, Credit)> {
+    /// The changes until the end of time, if all listed calls hold at least until `renewed`.
+    fn steps_renewed(&self, renewed: Option<Time>) -> Vec<(Time, Credit)> {
         let mut steps: Vec<(Time, Credit)> = self.steps.iter().map(|(time, change)| (*time, *change)).collect();
         if let Some(end) = renewed {
             let known = steps.len();
-            let earlier = self.held.values().filter(|holding| holding.until < end);
+            let earlier = self.calls.values().filter(|holding| holding.until < end);
             steps.extend(earlier.map(|holding| (holding.until, holding.cost)));
             let longer = steps[known..].iter().fold(Credit::ZERO, |sum, (_, cost)| sum + *cost);
             steps.push((end, -longer));
@@ -439,7 +431,8 @@ impl CountedBucket {
         steps
     }
 
-    /// Changes what is held in this time, as far as it is ahead; in windows, in each that this time meets.
+    /// Changes future usage between `from` and `until`, and in all fixed windows that this time
+    /// meets.
     fn hold(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;
@@ -457,9 +450,9 @@ impl CountedBucket {
         }
     }
 
-    /// The end of what is held from `at` on.
-    fn end(&self, limit: &Limit, at: Time) -> Time {
-        let exact = release(limit, at);
+    /// The end of what a call holds that starts at `at`.
+    fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
+        let exact = counted_until(limit, at);
         if self.steps.len() < EXACT_STEPS || alignment(limit).is_some() {
             return exact;
         }
@@ -477,14 +470,13 @@ impl CountedBucket {
         }
     }
 
-    /// What is held at `time`, which is not before now.
-    fn at(&self, time: Time) -> Credit {
+    fn held_at(&self, time: Time) -> Credit {
         self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum.saturating_add(*change))
     }
 
-    /// What is held from `from` on, and from each change behind it.
+    /// Usage at `from`, and after each later change.
     fn held_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
-        let first = self.at(from);
+        let first = self.held_at(from);
         let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |held, (time, change)| {
             *held = held.saturating_add(*change);
             Some((*time, *held))
@@ -493,11 +485,11 @@ impl CountedBucket {
     }
 }
 
-/// When the name of a start at `key` is forgotten that holds something until `until`.
-fn forgotten(limit: &Limit, key: StartKey, until: Time) -> Time {
+/// Until when a call is listed that holds its cost until `until`.
+fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
     if alignment(limit).is_some() { key.at } else { until }
 }
 
-fn last_at(time: Time) -> StartKey {
+fn last_key_at(time: Time) -> StartKey {
     StartKey { at: time, serial: u64::MAX }
 }

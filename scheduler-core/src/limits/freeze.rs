@@ -1,12 +1,12 @@
-//! A pause of one limit, taken from the upstream's own word.
+//! A pause of one limit that the upstream demands.
 
 use super::timeline::StartKey;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long others wait for what the first call behind a freeze is told, if its worker does not say.
-const PATIENCE: Span = Span::from_secs(2);
+/// How long other calls wait for the probe's outcome if its worker does not report it.
+const PROBE_TIMEOUT: Span = Span::from_secs(2);
 
-/// Nobody starts before its end, and then one alone, the probe: the others follow once that was not told 429.
+/// No call starts before its end. Then one call starts, the probe; others follow if it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,
@@ -14,47 +14,44 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// A freeze until then.
     pub(crate) fn new(until: Time) -> Self {
         Freeze { until, probe: None }
     }
 
-    /// When it ends.
     pub(crate) fn until(&self) -> Time {
         self.until
     }
 
-    /// From when on one more may start.
-    pub(crate) fn opens(&self) -> Time {
-        self.probe.map_or(self.until, |probe| probe.at + PATIENCE)
+    /// When the next call may start.
+    pub(crate) fn next_start(&self) -> Time {
+        self.probe.map_or(self.until, |probe| probe.at + PROBE_TIMEOUT)
     }
 
-    /// Notes a start: the first behind the end is the probe.
+    /// The first start after the end is the probe.
     pub(crate) fn note_start(&mut self, key: StartKey) {
         if self.probe.is_none() && key.at >= self.until {
             self.probe = Some(key);
         }
     }
 
-    /// Notes that a start was taken back.
+    /// A probe that is returned leaves its role to another call.
     pub(crate) fn note_return(&mut self, key: StartKey) {
         if self.probe == Some(key) {
             self.probe = None;
         }
     }
 
-    /// Whether `key` is the probe.
     pub(crate) fn is_probed_by(&self, key: StartKey) -> bool {
         self.probe == Some(key)
     }
 
-    /// Whether nobody has come to probe it for so long that nobody may.
-    pub(crate) fn is_forgotten(&self, now: Time) -> bool {
-        self.probe.is_none() && self.until + PATIENCE <= now
+    /// Whether no call came to probe the freeze for so long that none has to.
+    pub(crate) fn is_unprobed(&self, now: Time) -> bool {
+        self.probe.is_none() && self.until + PROBE_TIMEOUT <= now
     }
 
-    /// Whether nobody says how the probe went.
+    /// Whether the probe's outcome is overdue.
     pub(crate) fn is_over(&self, now: Time) -> bool {
-        self.probe.is_some_and(|probe| probe.at + PATIENCE <= now)
+        self.probe.is_some_and(|probe| probe.at + PROBE_TIMEOUT <= now)
     }
 }

@@ -1,4 +1,4 @@
-//! What a bucket remembers of its level.
+//! What a bucket remembers of its past levels.
 
 use crate::arithmetic::Credit;
 use crate::policy::Limit;
@@ -7,23 +7,24 @@ use rampmeter_protocol::time::Time;
 /// A level at some time.
 type Point = (Time, Credit);
 
-/// High-water marks that a bucket remembers. A busy bucket needs a handful; beyond the bound neighbours are merged, which makes a refund smaller,
-/// never larger.
+/// Most high-water marks of a bucket; a busy one needs a handful. Beyond the bound neighbours are
+/// merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
-/// Levels that a bucket remembers; the further back, the sparser.
+/// Most levels of a bucket; older ones are sparser.
 const MAX_LEVELS: usize = 512;
 
-/// Levels just before past starts, of which later ones are lower: all that is needed to tell the highest level since any instant.
+/// Levels right before past starts, each higher than all later ones. They tell the highest level
+/// since any time.
 ///
-/// A token that was not spent after all is worth something only if the bucket had room for it ever since: what would have run over is
-/// lost at the upstream too.
+/// A refund is worth what the bucket had room for ever since the start: the upstream has lost what
+/// would have run over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HighWaterMarks(Vec<Point>);
 
 impl HighWaterMarks {
-    /// Notes that the level was `level` just before a start at `at`, not earlier than any before.
+    /// Notes the level right before a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
-        // Of one instant only the highest level is ever asked for.
+        // Of one instant only the highest level is needed.
         if self.0.last().is_some_and(|(last, higher)| *last == at && *higher >= level) {
             return;
         }
@@ -44,7 +45,7 @@ impl HighWaterMarks {
         self.0[..behind].last().map(|(at, _)| *at)
     }
 
-    /// Raises what was noted after `time`: levels would have been higher.
+    /// Raises the levels noted after `time` by a refund.
     pub(crate) fn raise_after(&mut self, time: Time, by: Credit) {
         let raised = first_after(&self.0, time);
         self.0[raised..].iter_mut().for_each(|(_, level)| *level += by);
@@ -54,37 +55,33 @@ impl HighWaterMarks {
     }
 }
 
-/// Levels right behind past starts, in the order of time, as they look with all that is known now.
+/// Levels right after past starts, in the order of time, with all later corrections.
 ///
-/// What an upstream says of its bucket is of the past when it is heard: it is compared with the level of that time.
+/// A report of the upstream describes a past time: it is compared with the level of that time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LevelHistory(Vec<Point>);
 
 impl LevelHistory {
-    pub(crate) const fn new() -> Self {
-        LevelHistory(Vec::new())
-    }
-
-    /// Notes the level right behind a start at `at`, not earlier than any before.
+    /// Notes the level right after a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
         self.0.pop_if(|(last, _)| *last == at);
         push(&mut self.0, MAX_LEVELS, (at, level), |_, later| later);
     }
 
-    /// The level at `time`, right behind what started until then; none where that is forgotten.
+    /// The level at `time` after all starts until then; none if that is forgotten.
     pub(crate) fn level_at(&self, limit: &Limit, time: Time) -> Option<Credit> {
         let (at, level) = self.0.get(first_after(&self.0, time).checked_sub(1)?)?;
         Some((*level + limit.rate().refill_within(time.since(*at))).min(limit.full()))
     }
 
-    /// Learns that levels from `time` on were off by this much.
+    /// Corrects the levels from `time` on.
     pub(crate) fn shift_from(&mut self, time: Time, by: Credit) {
         let first = self.0.partition_point(|(at, _)| *at < time);
         self.0[first..].iter_mut().for_each(|(_, level)| *level += by);
     }
 }
 
-/// Adds a point behind all others. Of `most` points, each two of the older half are made one first.
+/// Appends a point. Of `most` points, each two of the older half are merged first.
 fn push(points: &mut Vec<Point>, most: usize, point: Point, merged: impl Fn(Point, Point) -> Point) {
     if points.len() == most {
         let pairs = most / 4;
@@ -92,7 +89,7 @@ fn push(points: &mut Vec<Point>, most: usize, point: Point, merged: impl Fn(Poin
         points.drain(pairs..2 * pairs);
     }
     if points.is_empty() {
-        // Most buckets by key need no more.
+        // Most buckets of keys need no more.
         points.reserve_exact(1);
     }
     points.push(point);

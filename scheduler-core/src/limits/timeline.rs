@@ -1,12 +1,12 @@
-//! The committed future starts of one bucket, in order, with what they make of its level.
+//! The committed future starts of one bucket, in order, and their effect on its level.
 //!
-//! Levels are kept as *potentials*: level − refill since the origin of time. Between two starts a
-//! potential stands still, so that a run of starts turns the potential before it into the one
-//! after it by `min(potential, full − peak) − sum`: whatever exceeds a full bucket is lost, the
-//! rest pays. Runs compose, which makes the starts the nodes of a [balanced tree](crate::collections::treap) in
-//! which every question is answered in O(log n).
+//! Levels are kept as *potentials*: level − refill since the origin of time. A potential is
+//! constant between two starts. A run of starts turns the potential before it into the one after it
+//! by `min(potential, full − peak) − sum`. What exceeds a full bucket is lost; the rest pays. Runs
+//! compose, so the starts are the nodes of a [balanced tree](crate::collections::Nodes) that
+//! answers every question in O(log n).
 
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::collections::Nodes;
 use crate::ids::Tier;
 use crate::policy::Limit;
@@ -14,7 +14,7 @@ use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use std::num::NonZeroU32;
 
-/// Where a start stands: by time, and among equal times in the order of commitment.
+/// The place of a start: by time, and among equal times in the order of commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartKey {
     pub(crate) at: Time,
@@ -27,7 +27,7 @@ pub(crate) struct PromisedStart {
     pub(crate) key: StartKey,
     pub(crate) cost: Credit,
     pub(crate) tier: Tier,
-    /// What is withheld from the bucket at its time.
+    /// The bucket's pending debits at its time.
     pub(crate) pending_debits: Credit,
 }
 
@@ -46,13 +46,12 @@ type Link = Option<NonZeroU32>;
 /// What a run of starts does to a potential.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// All that the run takes.
+    /// The cost of all its starts.
     sum: Credit,
-    /// The largest, over its starts, of refill until then + what is withheld then − what the run took before.
+    /// The maximum over its starts: refill and pending debits until then, less the cost before.
     peak: Credit,
 }
 
-/// The run without starts.
 const NOTHING: Run = Run { sum: Credit::ZERO, peak: Credit::MINUS_INFINITE };
 
 impl Run {
@@ -75,8 +74,10 @@ struct Node {
     run: Run,
 }
 
-/// The starts, and for each subtree and tier the potential that it needs before it, so that
-/// each of its starts finds what it demands beside a newcomer of that tier.
+/// The starts, and for each subtree and tier the potential that it needs before it.
+///
+/// With that potential each start of the subtree finds what it demands beside a new one of the
+/// tier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
@@ -86,32 +87,22 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub(crate) const fn new() -> Self {
-        Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None }
-    }
-
-    /// All that is committed.
+    /// The cost of all starts.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum
     }
 
-    /// All that is committed from `key` on.
+    /// The cost of the starts from `key` on.
     pub(crate) fn sum_from(&self, key: StartKey) -> Credit {
         self.sum() - self.sum_before(key)
     }
 
-    /// When the first start is.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.first().map(|first| first.key.at)
+        self.outermost(|node| node.left).map(|first| first.key.at)
     }
 
-    /// When the last start is.
     pub(crate) fn last(&self) -> Option<Time> {
-        let mut last = self.node(self.root)?;
-        while let Some(later) = self.node(last.right) {
-            last = later;
-        }
-        Some(last.start.key.at)
+        self.outermost(|node| node.right).map(|last| last.key.at)
     }
 
     pub(crate) fn insert(&mut self, limit: &Limit, start: PromisedStart) {
@@ -127,7 +118,6 @@ impl Timeline {
         timeline
     }
 
-    /// All starts, in order.
     pub(crate) fn starts(&self) -> Vec<PromisedStart> {
         let mut starts = Vec::new();
         self.each(self.root, &mut |start| starts.push(start));
@@ -142,7 +132,7 @@ impl Timeline {
         }
     }
 
-    /// Takes the start at `key` out; false if there is none.
+    /// Removes the start at `key`; false if there is none.
     pub(crate) fn remove(&mut self, limit: &Limit, key: StartKey) -> bool {
         let root = self.root;
         let (root, found) = Tree { timeline: self, limit }.remove(root, &key);
@@ -151,17 +141,14 @@ impl Timeline {
         found.is_some()
     }
 
-    /// The first start, if it is due at `now`, taken out.
+    /// Removes the first start if it is due at `now`.
     pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<PromisedStart> {
-        let first = self.first()?;
-        if first.key.at > now {
-            return None;
-        }
+        let first = self.outermost(|node| node.left).filter(|first| first.key.at <= now)?;
         self.remove(limit, first.key);
         Some(first)
     }
 
-    /// The gap before the start at `key`, or in which that would be, given `base` before all.
+    /// The gap before the start at `key`, present or not, if `base` is the first gap's potential.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: StartKey) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
@@ -178,10 +165,10 @@ impl Timeline {
         gap
     }
 
-    /// From the gap before the start at `from` on, which has this potential, the first in which the level passes `level`; the last
-    /// gap, if none does earlier.
+    /// The first gap from that before `from` on in which the level passes `level`; else the last
+    /// gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
-        let end = self.seek(limit, self.root, Some(from), &mut |run, _| {
+        let end = self.seek(limit, 0, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
             if !passes {
                 potential -= run.sum;
@@ -191,8 +178,7 @@ impl Timeline {
         Gap { potential, end: end.map(|start| start.key) }
     }
 
-    /// The first start from `from` on that would lack what it needs beside a newcomer of `tier`
-    /// that leaves `potential` before it.
+    /// The first start from `from` on that lacks what it needs beside a newcomer of `tier`.
     pub(crate) fn first_short(
         &self,
         limit: &Limit,
@@ -200,8 +186,8 @@ impl Timeline {
         mut potential: Credit,
         tier: Tier,
     ) -> Option<StartKey> {
-        let short = self.seek(limit, self.root, Some(from), &mut |run, needs| {
-            let lacks = potential < needs.of(tier);
+        let short = self.seek(limit, tier, self.root, Some(from), &mut |run, need| {
+            let lacks = potential < need;
             if !lacks {
                 potential = run.apply(limit, potential);
             }
@@ -210,32 +196,31 @@ impl Timeline {
         short.map(|start| start.key)
     }
 
-    /// The last start that a newcomer of this cost can't be put ahead of, among those from `short`
-    /// on until the bucket runs over; `short` itself is one. Until then nothing makes up for what
-    /// the newcomer takes. `cap` is the highest potential that there can be before `short`.
+    /// The last start that `newcomer` can't be put ahead of, from `short` on until the bucket runs
+    /// over: only refill that would be lost makes up for the newcomer. `cap` is the highest
+    /// possible potential before `short`.
     pub(crate) fn last_short(
         &self,
         limit: &Limit,
         base: Credit,
         cap: Credit,
         short: StartKey,
-        newcomer: Draw,
+        newcomer: StartCost,
     ) -> StartKey {
-        let Draw { cost, tier } = newcomer;
         let uncapped = self.gap_before(limit, base, short).potential;
         let potential = uncapped.min(cap);
         let end = self.first_gap_above(limit, short, potential, limit.full()).end;
-        let threshold = potential - cost + self.sum_before(short);
-        let search = Search { limit, from: short, end, threshold, tier };
+        let threshold = potential - newcomer.credit + self.sum_before(short);
+        let search = Search { limit, from: short, end, threshold, tier: newcomer.tier };
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
     }
 
-    fn first(&self) -> Option<PromisedStart> {
-        let mut first = self.node(self.root)?;
-        while let Some(earlier) = self.node(first.left) {
-            first = earlier;
+    fn outermost(&self, below: impl Fn(&Node) -> Link) -> Option<PromisedStart> {
+        let mut found = self.node(self.root)?;
+        while let Some(further) = self.node(below(found)) {
+            found = further;
         }
-        Some(first.start)
+        Some(found.start)
     }
 
     fn sum_before(&self, key: StartKey) -> Credit {
@@ -251,35 +236,37 @@ impl Timeline {
         sum
     }
 
-    /// The first start from `from` on at which `holds` is true. `holds` sees, in order, runs that
-    /// are passed over whole when it says false, and looked into when it says true.
+    /// The first start from `from` on at which `holds` is true. `holds` sees runs in order, with
+    /// what each needs beside a newcomer of `tier`: a false answer skips the run, a true one
+    /// searches it.
     fn seek(
         &self,
         limit: &Limit,
+        tier: Tier,
         link: Link,
         from: Option<StartKey>,
-        holds: &mut impl FnMut(Run, Needs<'_>) -> bool,
+        holds: &mut impl FnMut(Run, Credit) -> bool,
     ) -> Option<PromisedStart> {
         let node = self.node(link)?;
         if let Some(key) = from
             && node.start.key < key
         {
-            return self.seek(limit, node.right, from, holds);
+            return self.seek(limit, tier, node.right, from, holds);
         }
-        if from.is_none() && !holds(node.run, Needs::Run(self.needs(limit, link?))) {
+        if from.is_none() && !holds(node.run, self.need(limit, link, usize::from(tier))) {
             return None;
         }
-        if let Some(found) = self.seek(limit, node.left, from, holds) {
+        if let Some(found) = self.seek(limit, tier, node.left, from, holds) {
             return Some(found);
         }
-        if holds(Self::own_run(limit, &node.start), Needs::Own(limit, &node.start)) {
+        if holds(Self::own_run(limit, &node.start), need(limit, &node.start, tier)) {
             return Some(node.start);
         }
-        self.seek(limit, node.right, None, holds)
+        self.seek(limit, tier, node.right, None, holds)
     }
 
-    /// The last start in the search's range whose need, seen from the beginning of the timeline,
-    /// is above the threshold. `before` is what starts to the left of `link` take.
+    /// The last start in the range whose need, seen from the first start, is above the threshold.
+    /// `before` is the cost of all starts left of `link`.
     fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<StartKey> {
         let node = self.node(link)?;
         let key = node.start.key;
@@ -342,12 +329,8 @@ impl Timeline {
         self.node(link).map_or(NOTHING, |node| node.run)
     }
 
-    fn needs(&self, limit: &Limit, place: NonZeroU32) -> &[Credit] {
-        &self.needs[index(place) * limit.tiers()..][..limit.tiers()]
-    }
-
     fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
-        link.map_or(Credit::MINUS_INFINITE, |place| self.needs(limit, place)[tier])
+        link.map_or(Credit::MINUS_INFINITE, |place| self.needs[index(place) * limit.tiers() + tier])
     }
 
     fn own_run(limit: &Limit, start: &PromisedStart) -> Run {
@@ -389,22 +372,6 @@ fn index(place: NonZeroU32) -> usize {
     place.get() as usize - 1
 }
 
-/// What a run, or a single start, needs before it.
-#[derive(Clone, Copy)]
-enum Needs<'a> {
-    Run(&'a [Credit]),
-    Own(&'a Limit, &'a PromisedStart),
-}
-
-impl Needs<'_> {
-    fn of(self, tier: Tier) -> Credit {
-        match self {
-            Needs::Run(needs) => needs[usize::from(tier)],
-            Needs::Own(limit, start) => need(limit, start, tier),
-        }
-    }
-}
-
 /// The range and the threshold of [`Timeline::last_above`].
 struct Search<'a> {
     limit: &'a Limit,
@@ -424,8 +391,7 @@ fn need(limit: &Limit, start: &PromisedStart, tier: Tier) -> Credit {
     limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
 }
 
-/// The potential needed before `first`, so that `need` is there behind it; infinite if not even a
-/// bucket that runs over meets it.
+/// The potential needed before `first` to leave `need` after it; infinite if a full bucket can't.
 fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
     if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
 }

@@ -1,17 +1,18 @@
-//! What is taken of a limit that counts, as far as a successor has to know it.
+//! Usage of a limit that counts calls, as a successor needs to know it.
 
 use crate::arithmetic::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Most blocks of one limit that a successor is told of.
-pub(crate) const MOST_BLOCKS: usize = 32;
-/// The nearest are told one by one.
-const EXACT_BLOCKS: usize = MOST_BLOCKS / 2;
-/// How far two reckonings of wall time may be apart to be taken for the same, which is a part of the period at most.
-const SAME_TIME: Span = Span::from_secs(1);
-const SAME_TIME_PART: u64 = 10;
+/// Most blocks of one limit that a snapshot holds.
+pub(crate) const MAX_BLOCKS: usize = 32;
+/// So many of the nearest blocks stay unmerged.
+const EXACT_BLOCKS: usize = MAX_BLOCKS / 2;
+/// How far two schedulers' wall clocks may differ and still agree.
+const MAX_CLOCK_SKEW: Span = Span::from_secs(1);
+/// They agree within one part in this many of the period, at most.
+const MAX_CLOCK_SKEW_PART: u64 = 10;
 
-/// So much is taken by whatever starts from `from` on and before `until`.
+/// `credit` is used from `from` on and before `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsageBlock {
     pub(crate) from: Time,
@@ -19,50 +20,48 @@ pub(crate) struct UsageBlock {
     pub(crate) credit: Credit,
 }
 
-/// What is taken of a limit that counts: the state of a bucket without tokens.
+/// What is used of a limit that counts calls: the state of a bucket without tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What the wall clock showed at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
+    /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
-    /// What is taken, by the time in which it counts.
+    /// What is used, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
-    /// Whether more may be taken than anybody knows: everything counts as taken for as long as what starts at the snapshot does.
+    /// Whether more may be used than is known. Then everything counts as used by a call at the
+    /// snapshot.
     pub doubted: bool,
 }
 
-/// So much counts in this time.
+/// An amount that counts in this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageSpan {
-    /// From when on, in nanoseconds from the snapshot on.
+    /// Its start, in nanoseconds after the snapshot.
     pub from_nanos: i64,
-    /// Until when.
+    /// Its end, in nanoseconds after the snapshot.
     pub until_nanos: i64,
-    /// How much, in millionths.
+    /// The amount, in millionths.
     pub micros: u64,
 }
 
-/// Blocks that follow each other, as no more than [`MOST_BLOCKS`]: each of several that are made one counts as much as the largest.
+/// Consecutive blocks as at most [`MAX_BLOCKS`]: merged blocks use as much as the largest of them.
 pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks.retain(|block| block.credit > Credit::ZERO);
-    if blocks.len() <= MOST_BLOCKS {
+    if blocks.len() <= MAX_BLOCKS {
         return blocks;
     }
     let rest = blocks.split_off(EXACT_BLOCKS);
-    let each = rest.len().div_ceil(MOST_BLOCKS - EXACT_BLOCKS);
-    blocks.extend(rest.chunks(each).filter_map(|several| several.iter().copied().reduce(hull)));
+    let each = rest.len().div_ceil(MAX_BLOCKS - EXACT_BLOCKS);
+    let merged = |one: UsageBlock, next: UsageBlock| UsageBlock {
+        from: one.from,
+        until: one.until.max(next.until),
+        credit: one.credit.max(next.credit),
+    };
+    blocks.extend(rest.chunks(each).filter_map(|several| several.iter().copied().reduce(merged)));
     blocks
 }
 
-fn hull(one: UsageBlock, other: UsageBlock) -> UsageBlock {
-    UsageBlock {
-        from: one.from.min(other.from),
-        until: one.until.max(other.until),
-        credit: one.credit.max(other.credit),
-    }
-}
-
-/// How `blocks` are told.
-pub(crate) fn told(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> Usage {
+/// The record of `blocks` for a successor.
+pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> Usage {
     let span = |block: &UsageBlock| UsageSpan {
         from_nanos: distance(now, block.from),
         until_nanos: distance(now, block.until),
@@ -71,30 +70,32 @@ pub(crate) fn told(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false }
 }
 
-/// The blocks that were told at `then`, when the wall clock shows `unix_nanos` by the reckoning here. Where that differs by little from
-/// its writer's, the wall clock counts, by which windows are cut; otherwise one of them was set, and what has passed since counts.
-pub(crate) fn heard(then: Time, unix_nanos: u64, period: Span, rate: &Rate, taken: &Usage) -> Vec<UsageBlock> {
-    let ahead = i64::try_from(i128::from(taken.unix_nanos) - i128::from(unix_nanos)).unwrap_or(i64::MAX);
-    let same = SAME_TIME.nanos().min(period.nanos() / SAME_TIME_PART);
-    let ahead = if ahead.unsigned_abs() <= same { ahead } else { 0 };
+/// The blocks of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
+///
+/// If both wall clocks agree, the wall clock counts, which cuts windows. Otherwise one of them was
+/// set, and elapsed time counts.
+pub(crate) fn to_blocks(then: Time, unix_nanos: u64, period: Span, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
+    let ahead = i64::try_from(i128::from(usage.unix_nanos) - i128::from(unix_nanos)).unwrap_or(i64::MAX);
+    let agrees = MAX_CLOCK_SKEW.nanos().min(period.nanos() / MAX_CLOCK_SKEW_PART);
+    let ahead = if ahead.unsigned_abs() <= agrees { ahead } else { 0 };
     let later = |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
     let block = |span: &UsageSpan| UsageBlock {
-        from: moved(then, later(span.from_nanos)),
-        until: moved(then, later(span.until_nanos)),
+        from: offset_by(then, later(span.from_nanos)),
+        until: offset_by(then, later(span.until_nanos)),
         credit: rate.credit_of_micros(i128::from(span.micros)),
     };
-    taken.spans.iter().map(block).filter(|block| block.from < block.until).collect()
+    usage.spans.iter().map(block).filter(|block| block.from < block.until).collect()
 }
 
-/// How far `time` lies ahead of `now` in nanoseconds; negative if it lies behind.
+/// How far `time` lies after `now`, in nanoseconds; negative if it lies before.
 pub(crate) fn distance(now: Time, time: Time) -> i64 {
     let ahead = i64::try_from(time.since(now).nanos()).unwrap_or(i64::MAX);
     let behind = i64::try_from(now.since(time).nanos()).unwrap_or(i64::MAX);
     ahead - behind
 }
 
-/// What is as far ahead as can be said is for ever.
-fn moved(time: Time, nanos: i64) -> Time {
+/// The largest number of nanoseconds stands for the end of time.
+fn offset_by(time: Time, nanos: i64) -> Time {
     let span = Span::from_nanos(nanos.unsigned_abs());
     match nanos {
         i64::MAX => Time::NEVER,

@@ -1,23 +1,23 @@
 //! Where in a window a call may start.
 
-use crate::arithmetic::{Credit, Draw, WindowAlignment};
+use crate::arithmetic::{Credit, StartCost, WindowAlignment};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
-/// The first start from `from` on in its window, of which `held` is taken, or else the window's end. The headroom that it has to leave
-/// melts to nothing towards the end: nobody can use what is left then.
+/// The first start from `from` on in its window, of which `held` is used, or else the window's end.
+/// The headroom to leave shrinks to nothing towards the end: capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
     alignment: &WindowAlignment,
     held: Credit,
     from: Time,
-    draw: Draw,
+    cost: StartCost,
 ) -> Result<Time, Time> {
     let window = alignment.window(from);
     let (first, last) = (from.max(window.starts + alignment.guard()), window.ends - alignment.guard());
-    // What costs more than is given out, margin and all, has a window for itself.
-    let most = limit.full().max(draw.cost) - draw.cost;
-    let (room, headroom) = (most - held, limit.headroom(draw.tier).min(most));
+    // A call that costs more than the window gives out has a window for itself.
+    let most = limit.full().max(cost.credit) - cost.credit;
+    let (room, headroom) = (most - held, limit.headroom(cost.tier).min(most));
     let start = if headroom <= room {
         first
     } else {

@@ -58,9 +58,9 @@ pub(crate) enum Counting {
 /// For how long a call takes up room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    pub(crate) length: Span,
+    length: Span,
     /// Whether it ends when the call is settled, and can be renewed.
-    pub(crate) until_settled: bool,
+    until_settled: bool,
 }
 
 impl Counting {
@@ -68,11 +68,11 @@ impl Counting {
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
         // A window that begins with its first call has no more than any stretch of time as long.
         let sliding = Counting::Holding(Hold { length: period + guard, until_settled: false });
-        let cut = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
+        let windows = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
         match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
-            Algorithm::FixedWindow(alignment) => cut(Some(alignment)).unwrap_or(sliding),
-            Algorithm::Quota(alignment) => cut(alignment.as_ref()).unwrap_or(sliding),
+            Algorithm::FixedWindow(alignment) => windows(Some(alignment)).unwrap_or(sliding),
+            Algorithm::Quota(alignment) => windows(alignment.as_ref()).unwrap_or(sliding),
             Algorithm::SlidingWindow => sliding,
             Algorithm::Concurrency => Counting::Holding(Hold { length: period, until_settled: true }),
         }
@@ -106,7 +106,7 @@ impl Counting {
 
     /// When a start at `time` counts no more at the latest; nothing for tokens, which come in all
     /// the time.
-    pub(crate) fn release(&self, time: Time) -> Option<Time> {
+    pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
         match self {
             Counting::Tokens => None,
             Counting::Windows(alignment) => Some(alignment.window(time).ends),

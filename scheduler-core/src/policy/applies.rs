@@ -1,20 +1,20 @@
-//! To which requests a limit applies.
+//! Which requests a limit applies to.
 
 use rampmeter_protocol::name::Name;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most labels that buckets are keyed by.
+/// The largest number of labels in a bucket's key.
 pub const MAX_KEY_LABELS: usize = 4;
 
-/// Which requests a limit is for, and whether each value of their labels has a bucket of its own.
+/// Selects the requests that a limit applies to, and the labels that key its buckets.
 ///
-/// By default a limit is for every request, and has one bucket.
+/// By default a limit applies to every request and has one bucket.
 ///
 /// ```
 /// use rampmeter_scheduler_core::policy::applies::{Applies, Pattern};
 ///
-/// // Each Discord server has a window of its own for what is done to it.
+/// Each Discord server has a rate window of its own.
 /// let per_server = Applies {
 ///     matching: [("route".to_owned(), Pattern::Prefix("/guilds/".to_owned()))].into(),
 ///     key: vec!["guild".to_owned()],
@@ -24,36 +24,35 @@ pub const MAX_KEY_LABELS: usize = 4;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applies {
-    /// What labels have to be; all of it has to hold. A request without such a label does not match.
+    /// Patterns by label. All of them must match; a request without such a label does not match.
     pub matching: BTreeMap<String, Pattern>,
-    /// The labels whose values together name a bucket. A request without one of them is none of this limit's.
+    /// Labels whose values together name a bucket. The limit skips a request without one of them.
     pub key: Vec<String>,
-    /// Of the limits of one group only the most specific one that is for a request applies to it; of equally specific ones, the
-    /// first.
+    /// Of a group's matching limits, only the most specific applies, and the first of equals.
     pub group: Option<Name>,
 }
 
-/// What the value of a label has to be.
+/// A condition on the value of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// This very value.
+    /// Exactly this value.
     Exact(String),
-    /// One of these.
+    /// One of these values.
     OneOf(BTreeSet<String>),
-    /// A value that begins so.
+    /// A value with this prefix.
     Prefix(String),
-    /// A value in which this regular expression is found. It takes time linear in the value's length, whatever it is.
+    /// A value that contains a match of this regular expression. Matching takes linear time.
     Regex(String),
 }
 
 impl Applies {
-    /// Whether there are buckets by key.
+    /// Whether the limit has one bucket for each key.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
         !self.key.is_empty()
     }
 
-    /// Whether this is every request, with one bucket for all.
+    /// Whether the limit applies to every request and has one bucket.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.matching.is_empty() && self.key.is_empty() && self.group.is_none()
@@ -61,7 +60,6 @@ impl Applies {
 }
 
 impl Pattern {
-    /// The regular expression, where it is one.
     pub(crate) fn expression(&self) -> Option<Result<Regex, regex::Error>> {
         if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
     }

@@ -1,4 +1,4 @@
-//! What one call takes from each bucket.
+//! The amounts that one call takes from each bucket.
 
 use super::limit_set::LimitSet;
 use crate::ids::LimitId;
@@ -6,53 +6,51 @@ use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Amounts in the order of limits, none of them zero: a call waits for no bucket that it takes nothing from.
+/// Amounts by limit, in the order of limits. An unkeyed limit without a charge is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bill {
     shared: SmallVec<[(LimitId, Amount); 3]>,
-    /// Those by key, in the order of limits; here an amount may be zero.
+    /// Charges to keys, in the order of limits; an amount may be zero here.
     keyed: Vec<KeyCharge>,
-    /// The limits that the call is for, whatever it takes from them.
-    reach: LimitSet,
-    /// Of which kind the call is, where it is learned what each kind costs.
+    /// All limits that apply to the call, even those that charge it nothing.
+    applicable: LimitSet,
+    /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
-    /// What was estimated before anything that was learned, where that is not what is charged.
+    /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
-    /// What limits in shadow mode would charge, which are counted on their own.
+    /// The charges of limits in shadow mode, which have buckets of their own.
     pub(crate) shadow: Option<Box<Bill>>,
 }
 
-/// The key of a limit.
 pub(crate) type KeyName = (LimitId, Arc<str>);
 
-/// What a call takes from the bucket of one key.
+/// The amount that a call takes from the bucket of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyCharge {
     /// The limit.
     pub limit: LimitId,
     /// The key, within the limit.
     pub key: Arc<str>,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
 }
 
 impl KeyCharge {
-    /// Which bucket it is for.
     pub(crate) fn name(&self) -> KeyName {
         (self.limit, Arc::clone(&self.key))
     }
 }
 
 impl Bill {
-    /// A bill for nothing.
+    /// An empty bill.
     #[must_use]
     pub fn new() -> Self {
         Bill::default()
     }
 
-    /// Charges `amount` to `limit`, in place of what was charged to it; where the limit has keys, to that of this bill.
+    /// Sets the charge to `limit`. For a limit with keys, the key of this bill stays.
     pub fn set(&mut self, limit: LimitId, amount: Amount) {
-        self.reach = self.reach.with(limit);
+        self.applicable = self.applicable.with(limit);
         if let Some(charge) = self.keyed.iter_mut().find(|charge| charge.limit == limit) {
             charge.amount = amount;
             return;
@@ -65,75 +63,71 @@ impl Bill {
         }
     }
 
-    /// Charges `amount` to `limit`, in the bucket of `key` where there is one; of one limit only one key can be charged.
+    /// Sets the charge to `limit`, in the bucket of `key` if there is one, which replaces its
+    /// former key.
     pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
         let Some(key) = key else { return self.set(limit, amount) };
-        self.reach = self.reach.with(limit);
+        self.applicable = self.applicable.with(limit);
         self.keyed.retain(|charge| charge.limit != limit);
         self.keyed.push(KeyCharge { limit, key, amount });
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
-    /// The same charges as `change` has them: the limit of each, and how much. Those for which it has none are left out.
-    pub(crate) fn changed(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
+    /// This bill with each charge mapped by `change`; `None` drops the charge.
+    pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
         let mut bill = Bill::new();
-        for limit in self.reach.limits() {
+        for limit in self.applicable.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
-                bill.charge(to, self.key_of(limit).map(|charge| Arc::clone(&charge.key)), amount);
+                bill.charge(to, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)), amount);
             }
         }
         bill
     }
 
-    /// What was estimated.
     pub(crate) fn estimate(&self) -> &Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
 
-    /// The limits that the call is for.
-    pub(crate) fn reached(&self) -> LimitSet {
-        self.reach
+    pub(crate) fn applicable(&self) -> LimitSet {
+        self.applicable
     }
 
-    /// What is charged to `limit`.
+    /// The charge to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
         let shared = self.iter().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
-        shared.or_else(|| self.key_of(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
+        shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
-    /// The charge to a key of `limit`, which may be nothing.
-    pub(crate) fn key_of(&self, limit: LimitId) -> Option<&KeyCharge> {
+    /// The charge to a key of `limit`, which may be zero.
+    pub(crate) fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
     }
 
-    /// The keys that the call is for, whatever it takes from them.
+    /// All keys of the call, even those without a charge.
     pub(crate) fn all_keyed(&self) -> impl Iterator<Item = &KeyCharge> {
         self.keyed.iter()
     }
 
-    /// Whether no limit is for the call.
-    pub(crate) fn reaches_nothing(&self) -> bool {
-        self.reach == LimitSet::default()
+    pub(crate) fn is_unmatched(&self) -> bool {
+        self.applicable == LimitSet::default()
     }
 
-    /// What is charged to this limit alone.
-    pub(crate) fn of_limit(&self, limit: LimitId) -> Bill {
-        self.changed(|id, amount| (id == limit).then_some((id, amount)))
+    pub(crate) fn only(&self, limit: LimitId) -> Bill {
+        self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
     }
 
-    /// What is charged to keys.
-    pub(crate) fn by_key(&self) -> Bill {
-        self.changed(|limit, amount| self.key_of(limit).map(|_| (limit, amount)))
+    pub(crate) fn keyed_part(&self) -> Bill {
+        self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
-    /// What this charges on top of `other`.
+    /// The charges of this bill in excess of `other`.
     #[must_use]
-    pub fn beyond(&self, other: &Bill) -> Bill {
-        self.changed(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
+    pub fn excess_over(&self, other: &Bill) -> Bill {
+        self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
-    /// How many buckets are charged.
+    /// The number of charged buckets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.charged().count()
@@ -145,22 +139,21 @@ impl Bill {
         self.charged().next().is_none()
     }
 
-    /// The limits without keys that are charged, and how much.
+    /// The charges to limits without keys.
     pub fn iter(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared.iter().copied()
     }
 
-    /// The keys that are charged.
+    /// The charged keys.
     pub fn keyed(&self) -> impl Iterator<Item = &KeyCharge> + Clone {
         self.keyed.iter().filter(|charge| charge.amount > Amount::ZERO)
     }
 
-    /// All limits that are charged.
     pub(crate) fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
         self.amounts().map(|(limit, _)| limit)
     }
 
-    /// What is charged to all limits.
+    /// The charges to all limits.
     pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.iter().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
     }

@@ -1,26 +1,26 @@
-//! One policy of a resource.
+//! A validated limit, ready for arithmetic.
 
 use super::algorithm::{Algorithm, Counting};
 use super::spec::{Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Draw, Rate};
+use crate::arithmetic::{Credit, Rate, StartCost};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// Buckets of keys whose period is shorter fill again after a crash.
-const LONG: Span = Span::from_secs(600);
-/// However little an upstream seems to hold, a bucket keeps one part in this many.
-const LEAST_BURST_PART: u64 = 4;
+/// After a crash, keys of limits with shorter periods start empty and refill soon.
+const LONG_PERIOD: Span = Span::from_secs(600);
+/// Learning never shrinks a bucket below one part in this many of its nominal size.
+const MIN_BURST_PART: u64 = 4;
 
-/// Of windows that are shorter than a few times [`LATENESS`], starts stay away from the ends by one part in this many.
+/// Starts avoid a window's ends by [`LATENESS`], at most by one part in this many of it.
 const GUARD_PART: u64 = 10;
 
 /// A limit's policy, ready for arithmetic.
 ///
-/// All levels of its buckets lie `margin` below the upstream's, so that zero is the least that
-/// may be left and a full bucket holds `capacity - margin`.
+/// Levels of its buckets lie `margin` below the upstream's. So a start may use the whole level, and
+/// a full bucket holds `capacity - margin`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     spec: Arc<LimitSpec>,
@@ -33,8 +33,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The limit of a valid `spec`, in a resource whose tiers have these headrooms, in millionths
-    /// of the capacity.
+    /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
     pub(crate) fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
         let guard = match spec.margin {
@@ -58,14 +57,14 @@ impl Limit {
         }
     }
 
-    /// The same limit, as the upstream turns out to keep it: it refills slower, by [so many steps](crate::limits::credit::Rate), and
-    /// of what a full bucket holds `short` is not there.
+    /// This limit with a learned rate, slower by [so many steps](crate::arithmetic::Rate), and with
+    /// `short` missing from a full bucket.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
-        let full = (self.full - short).max(self.full.part(LEAST_BURST_PART));
+        let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
-    /// What it was made from.
+    /// The specification.
     #[must_use]
     pub fn spec(&self) -> &LimitSpec {
         &self.spec
@@ -77,7 +76,7 @@ impl Limit {
         self.margin
     }
 
-    /// How fast its buckets refill.
+    /// The refill rate of its buckets.
     #[must_use]
     pub fn rate(&self) -> &Rate {
         &self.rate
@@ -95,104 +94,97 @@ impl Limit {
         self.spec.applies.is_keyed()
     }
 
-    /// Whether checkpoints list its keys one by one: to wait until all of them are full again, as after a crash, would take too long.
+    /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.is_keyed() && !self.is_until_settled() && self.is_long()
+        self.is_keyed() && !self.is_until_settled() && self.has_long_period()
     }
 
-    /// Whether a bucket that is taken for empty is not full again soon.
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_quota() || self.spec.period >= LONG
+    /// Whether an empty bucket stays below full for a long time.
+    pub(crate) fn has_long_period(&self) -> bool {
+        self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
+    /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
     }
 
-    /// What the wall clock showed at the origin of time.
     pub(crate) fn unix_at_origin(&self) -> u64 {
         self.unix_at_origin
     }
 
-    /// What its buckets are.
     pub(crate) fn counting(&self) -> &Counting {
         &self.counting
     }
 
-    /// Whether its buckets hold tokens.
     pub(crate) fn has_tokens(&self) -> bool {
         self.counting.is_tokens()
     }
 
-    /// Whether calls take up room until they are settled.
     pub(crate) fn is_until_settled(&self) -> bool {
         self.counting.is_until_settled()
     }
 
-    /// Whether what it gives out is for some time, and what is left then is gone.
+    /// Whether unused capacity is lost at the end of a window.
     pub(crate) fn is_windowed(&self) -> bool {
         !self.has_tokens() && !self.is_until_settled()
     }
 
-    /// Whether nobody waits for it once it is used up.
+    /// Whether a request is refused, not queued, once the limit is used up.
     pub(crate) fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
-    /// When whatever starts at `time` counts no more at the latest; none where tokens come in all the time.
-    pub(crate) fn release(&self, time: Time) -> Option<Time> {
-        self.counting.release(time)
+    /// The latest time at which a call that starts at `time` stops counting; none for tokens.
+    pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
+        self.counting.counts_until(time)
     }
 
-    /// How much longer calls count under `other`, where both are sliding windows.
+    /// How much longer calls count under `other`, if both limits are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         self.counting.counts_longer_as(&other.counting)
     }
 
-    /// When a bucket with this level at `now` is above zero, or was empty to have refilled since.
+    /// The first instant after a bucket with this level at `now` was or will be empty.
     pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.time_to_refill(credit).since(Time::ORIGIN);
         let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
         empty + Span::from_nanos(1)
     }
 
-    /// What a call takes.
-    pub(crate) fn draw(&self, amount: Amount, tier: Tier) -> Draw {
-        Draw { cost: self.rate.credit(amount), tier }
+    pub(crate) fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
+        StartCost { credit: self.rate.credit(amount), tier }
     }
 
-    /// The least rate that it is taken to have, in millionths of the nominal one; none where nothing is to be learned.
+    /// The lowest rate to assume, in millionths of the nominal rate; none if nothing is learned.
     pub(crate) fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
-        // What is learned is a rate; limits that count something else than tokens have none.
+        // Learning estimates a rate, and only token buckets have one.
         self.has_tokens().then(|| parts_per_million(share))
     }
 
-    /// How many tiers there are.
     pub(crate) fn tiers(&self) -> usize {
         self.headrooms.len()
     }
 
-    /// What a start of `tier` leaves.
     pub(crate) fn headroom(&self, tier: Tier) -> Credit {
         self.headrooms[usize::from(tier)]
     }
 
-    /// The level at which a start of `tier` may take `cost`: it leaves the tier's headroom.
-    /// What could not even be taken from a full bucket that way may be taken from a full bucket.
+    /// The level at which a start of `tier` may take `cost`, with the tier's headroom left. A cost
+    /// that never leaves the headroom needs a full bucket.
     pub(crate) fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[usize::from(tier)]).min(self.full)
     }
 
-    /// The level that a committed start of tier `own` still needs before it when another, of tier
-    /// `other`, is put ahead of it: nobody is made to leave more than either has to.
+    /// What a start of tier `own` needs behind a new one of tier `other`: the lower headroom
+    /// counts.
     pub(crate) fn demand_beside(&self, cost: Credit, own: Tier, other: Tier) -> Credit {
         self.demand(cost, own.min(other))
     }
 }
 
-/// rate × lateness + 1, at most a tenth of the capacity; rounded up.
+/// Rate × [`LATENESS`] + 1 token, at most a tenth of the capacity; rounded up.
 fn auto_margin(capacity: Amount, period: Span) -> Amount {
     let late = u128::from(capacity.micros()) * u128::from(LATENESS.nanos());
     let stock = late.div_ceil(u128::from(period.nanos())) + u128::from(Amount::ONE.micros());

@@ -1,4 +1,4 @@
-//! Which limits a request is for.
+//! Finds the limits that apply to a request.
 
 use super::applies::{Applies, Pattern};
 use super::limit::Limit;
@@ -9,46 +9,47 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Between the values of a key of several labels; in a value it stands behind an [`ESCAPE`].
+/// Separates the values in a key of several labels. An [`ESCAPE`] precedes it inside a value.
 const SEPARATOR: char = '|';
 const ESCAPE: char = '\\';
 
-/// The limits of a resource, as requests are matched with them: of each choice, at most one is for a request.
+/// All limits of a resource, by group. At most one limit of each group applies to a request.
 #[derive(Clone, Debug)]
-pub(crate) struct LimitMatcher(Vec<Choice>);
+pub(crate) struct LimitMatcher(Vec<Group>);
 
-/// The limits of one group, the most specific first; or a limit that is in no group.
-type Choice = Vec<Candidate>;
+/// The limits of one group, the most specific first; or one limit without a group.
+type Group = Vec<Candidate>;
 
 #[derive(Clone, Debug)]
 struct Candidate {
     limit: LimitId,
     applies: Applies,
-    /// Its regular expressions, by label.
     expressions: BTreeMap<String, Regex>,
 }
 
 impl LimitMatcher {
-    /// The reach of valid limits.
     pub(crate) fn new(limits: &[Limit]) -> Self {
-        let mut choices: Vec<Choice> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         for (id, limit) in (0..).map(LimitId).zip(limits) {
             let candidate = Candidate::new(id, &limit.spec().applies);
-            let group = &candidate.applies.group;
-            match choices.iter_mut().find(|choice| group.is_some() && choice[0].applies.group == *group) {
-                Some(choice) => choice.push(candidate),
-                None => choices.push(vec![candidate]),
+            let name = &candidate.applies.group;
+            match groups.iter_mut().find(|group| name.is_some() && group[0].applies.group == *name) {
+                Some(group) => group.push(candidate),
+                None => groups.push(vec![candidate]),
             }
         }
-        for choice in &mut choices {
-            choice.sort_by_key(|candidate| Reverse(specificity(&candidate.applies)));
+        for group in &mut groups {
+            group.sort_by_key(|candidate| Reverse(specificity(&candidate.applies)));
         }
-        LimitMatcher(choices)
+        LimitMatcher(groups)
     }
 
-    /// The limits that a request with these labels is for, and the key of its bucket where that has one.
-    pub(crate) fn of<'a>(&'a self, labels: &'a Labels<'_>) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
-        let chosen = |choice: &'a Choice| choice.iter().find(|candidate| candidate.is_for(labels));
+    /// The limits that apply to a request with these labels, and its key in each keyed limit.
+    pub(crate) fn matching<'a>(
+        &'a self,
+        labels: &'a Labels<'_>,
+    ) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
+        let chosen = |group: &'a Group| group.iter().find(|candidate| candidate.is_for(labels));
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }
 }
@@ -81,12 +82,12 @@ impl Candidate {
     }
 
     fn key(&self, labels: &Labels<'_>) -> Option<Arc<str>> {
-        self.applies.is_keyed().then(|| joined(&self.applies.key, labels))
+        self.applies.is_keyed().then(|| joined_key(&self.applies.key, labels))
     }
 }
 
-/// How many exact values, sets, prefixes (and how long they are) and regular expressions have to hold: one exact value is more
-/// specific than any number of sets, and so on.
+/// The counts of exact values, sets, prefixes, prefix bytes and regular expressions, compared in
+/// this order. So one exact value beats any number of sets.
 fn specificity(applies: &Applies) -> [usize; 5] {
     let mut counts = [0; 5];
     for pattern in applies.matching.values() {
@@ -103,8 +104,8 @@ fn specificity(applies: &Applies) -> [usize; 5] {
     counts
 }
 
-/// The values of these labels as one key: different values make different keys. One value alone is the key as it is.
-pub(crate) fn joined(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
+/// Joins values into one key, different for different values. A single value is its own key.
+pub(crate) fn joined_key(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
     let value = |label: &String| labels.get(label).unwrap_or_default();
     if let [label] = keyed_by {
         return value(label).into();

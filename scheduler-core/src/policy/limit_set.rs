@@ -1,8 +1,9 @@
-//! Which limits a request needs.
+//! A set of limits as a bit mask.
 
 use super::bill::Bill;
 use crate::ids::LimitId;
-/// The limits of one bill, or of what is blocked: one bit for each.
+
+/// A set of limits; bit `n` stands for the limit with index `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitSet(u64);
 
@@ -20,19 +21,17 @@ impl LimitSet {
         self.0 & 1 << limit.index() != 0
     }
 
-    /// The limits that are in both.
     #[must_use]
     pub(crate) fn and(self, other: LimitSet) -> Self {
         LimitSet(self.0 & other.0)
     }
 
-    /// The limits that are not in `other`.
     #[must_use]
     pub(crate) fn without(self, other: LimitSet) -> Self {
         LimitSet(self.0 & !other.0)
     }
 
-    /// The limits, by number.
+    /// The members in ascending order.
     pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -42,7 +41,6 @@ impl LimitSet {
         })
     }
 
-    /// Every limit.
     pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
 
     pub(crate) fn avoids(self, blocked: LimitSet) -> bool {

@@ -1,13 +1,14 @@
-//! A resource as the core knows it: limits and classes, checked.
+//! A validated resource: its limits and classes.
 
 use super::bill::Bill;
 use super::checks::check;
 use super::limit::{Limit, parts_per_million};
-use super::limit_matcher::{LimitMatcher, joined};
+use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
-use super::rules::goes_on_as;
+use super::rules::continues_as;
 use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Unmatched};
 use super::weight::Weight;
+use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -16,53 +17,54 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
+use std::ops::Index;
 use std::sync::Arc;
 
-/// One class.
+/// A validated class.
 #[derive(Clone, Debug)]
 pub struct Class {
     /// Its name.
     pub name: Name,
-    /// How long its oldest request waits before it goes ahead of everybody.
+    /// The longest wait of its oldest request before that request is promoted.
     pub max_starvation: Option<Span>,
     pub(crate) tier: Tier,
 }
 
-/// One upstream account: its limits and classes. Wrong ones can't be built.
+/// One upstream account with its limits and classes; always valid.
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Arc<ResourceSpec>,
     limits: Vec<Limit>,
     classes: Vec<Class>,
     default_class: ClassId,
-    reach: LimitMatcher,
-    /// The same with its limits in shadow mode alone; it has none itself.
+    matcher: LimitMatcher,
+    /// The same resource with only its limits in shadow mode; none in a shadow itself.
     shadow: Option<Arc<Resource>>,
     unix_at_origin: u64,
 }
 
 impl Resource {
-    /// Checks a specification.
+    /// Validates a specification.
     ///
     /// # Errors
     /// The first fault found, with its place.
     pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
         check(spec)?;
-        // The buckets of limits that hold nobody up are full at first.
+        // Buckets of shadow limits always start full.
         let observed = ResourceSpec { start: StartPolicy::Full, ..spec.clone() };
         let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
         Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
     }
 
-    /// The resource of a valid specification, with those of its limits that are meant.
-    fn with_limits(spec: ResourceSpec, is_meant: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
+    /// Builds the resource of a valid specification from the limits that `include` accepts.
+    fn with_limits(spec: ResourceSpec, include: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
         let classes = spec.classes_or_default();
         let headrooms = distinct_headrooms(&classes);
-        let limits = spec.limits.iter().filter(|limit| is_meant(limit));
+        let limits = spec.limits.iter().filter(|limit| include(limit));
         let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
-            reach: LimitMatcher::new(&limits),
+            matcher: LimitMatcher::new(&limits),
             limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
             default_class: ClassId(default.unwrap_or(0) as u8),
@@ -72,8 +74,8 @@ impl Resource {
         }
     }
 
-    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970: windows begin when clocks on the wall
-    /// say so. Without this, the origin of time is that of the wall clock.
+    /// This resource, with wall time in nanoseconds since 1970 at the origin of time. Windows
+    /// follow the wall clock. By default the origin is 1970.
     #[must_use]
     pub fn at_unix(self, unix_at_origin: u64) -> Self {
         let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
@@ -81,29 +83,27 @@ impl Resource {
         Resource { limits, shadow, unix_at_origin, ..self }
     }
 
-    /// What the wall clock showed at the origin of time.
     pub(crate) fn unix_at_origin(&self) -> u64 {
         self.unix_at_origin
     }
 
-    /// The limits that take up room until the call is settled, and how long a lease of each is.
+    /// The limits of `bill` that a call occupies until it is settled, and the lease of each.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
-        let limits = bill.charged().map(|limit| (limit, &self.limits[limit.index()]));
-        limits.filter(|(_, limit)| limit.is_until_settled()).map(|(id, limit)| (id, limit.spec().period))
+        let occupied = bill.charged().filter(|limit| self[*limit].is_until_settled());
+        occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
-    /// Those charges of a bill that take up room until the call is settled.
+    /// The charges of a bill that a call occupies until it is settled.
     pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
-        bill.changed(|limit, amount| self.limits[limit.index()].is_until_settled().then_some((limit, amount)))
+        bill.map_charges(|limit, amount| self[limit].is_until_settled().then_some((limit, amount)))
     }
 
-    /// The limits that give out so much in a window.
     pub(crate) fn windowed(&self) -> LimitSet {
         let windowed = self.limits_by_id().filter(|(_, limit)| limit.is_windowed());
         windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
     }
 
-    /// What it was made from.
+    /// The specification.
     #[must_use]
     pub fn spec(&self) -> &ResourceSpec {
         &self.spec
@@ -115,18 +115,21 @@ impl Resource {
         &self.spec.name
     }
 
-    /// Its limits in shadow mode alone, as a resource of their own.
     pub(crate) fn shadow(&self) -> &Resource {
         self.shadow.as_deref().unwrap_or(self)
     }
 
-    /// Its limits, but for those in shadow mode.
+    /// Its limits, without those in shadow mode.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
-    /// The same with their ids.
+    pub(crate) fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
+        self[limit].rate().credit(amount)
+    }
+
+    /// Its limits with their ids.
     pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
         (0..).map(LimitId).zip(&self.limits)
     }
@@ -137,7 +140,7 @@ impl Resource {
         &self.classes
     }
 
-    /// The same with their ids.
+    /// Its classes with their ids.
     pub(crate) fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
         (0..).map(ClassId).zip(&self.classes)
     }
@@ -148,12 +151,9 @@ impl Resource {
         self.default_class
     }
 
-    /// The largest of a bill's shares of the limits' rates: for how long it takes up the limit that it burdens most.
+    /// The longest refill time among the bill's charges, which is its dominant share.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
-        let refill = |(id, amount): (LimitId, Amount)| {
-            let rate = self.limits[id.index()].rate();
-            rate.time_to_refill(rate.credit(amount)).since(Time::ORIGIN)
-        };
+        let refill = |(id, amount)| self[id].rate().time_to_refill(self.credit(id, amount)).since(Time::ORIGIN);
         bill.iter().map(refill).max().unwrap_or(Span::ZERO)
     }
 
@@ -165,7 +165,7 @@ impl Resource {
     /// The class called `name`.
     ///
     /// # Errors
-    /// [`Refusal::UnknownClass`], which says what classes there are.
+    /// [`Refusal::UnknownClass`] with the names of all classes.
     pub fn class(&self, name: &str) -> Result<ClassId, Refusal> {
         match self.classes_by_id().find(|(_, class)| *class.name == *name) {
             Some((id, _)) => Ok(id),
@@ -173,12 +173,12 @@ impl Resource {
         }
     }
 
-    /// What a call with these labels and of this cost takes from each bucket. A call makes one request unless it says
-    /// otherwise.
+    /// The charges of a call with these labels and this cost. A call makes one request by default.
     ///
     /// # Errors
-    /// [`Refusal::UnknownUnit`] for a unit that no limit counts, [`Refusal::NeverFits`] for a
-    /// cost above a limit's capacity, [`Refusal::NoLimit`] where no limit is for the call and the resource wants one.
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts. [`Refusal::NeverFits`] for a cost
+    /// above a limit's capacity.
+    /// [`Refusal::NoLimit`] if no limit applies and the resource requires one.
     pub fn bill<'a>(
         &self,
         labels: &Labels<'_>,
@@ -188,23 +188,23 @@ impl Resource {
         let mut bill = self.charges(labels, cost.clone());
         self.check_payable(&bill)?;
         if !self.spec.learn_costs.is_empty() {
-            bill.kind = Some(joined(&self.spec.learn_costs, labels));
+            bill.kind = Some(joined_key(&self.spec.learn_costs, labels));
         }
         if !self.shadow().limits.is_empty() {
             bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
         }
-        let unmatched = bill.reaches_nothing() && bill.shadow.as_deref().is_none_or(Bill::reaches_nothing);
+        let unmatched = bill.is_unmatched() && bill.shadow.as_deref().is_none_or(Bill::is_unmatched);
         match self.spec.unmatched {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
         }
     }
 
-    /// What a call takes from the limits that are for it, be it more than they hold.
+    /// The charges of a call, even above a limit's capacity.
     fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         let mut bill = Bill::new();
-        for (limit, key) in self.reach.of(labels) {
-            let unit = &self.limits[limit.index()].spec().unit;
+        for (limit, key) in self.matcher.matching(labels) {
+            let unit = &self[limit].spec().unit;
             let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
             bill.charge(limit, key, amount_of(unit, cost.clone()).unwrap_or(implied));
         }
@@ -212,24 +212,23 @@ impl Resource {
     }
 
     /// # Errors
-    /// [`Refusal::NeverFits`] for a bill that can't be paid ever.
+    /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
     pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
-        let capacity = |limit: LimitId| self.limits[limit.index()].spec().capacity;
+        let capacity = |limit: LimitId| self[limit].spec().capacity;
         match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
             Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
             None => Ok(()),
         }
     }
 
-    /// What a call turned out to cost: `bill` with the units that `actual` names replaced.
+    /// `bill` with the actual cost of each unit that `actual` names.
     pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
-        bill.changed(|limit, amount| {
-            let actual = amount_of(&self.limits[limit.index()].spec().unit, actual.clone());
+        bill.map_charges(|limit, amount| {
+            let actual = amount_of(&self[limit].spec().unit, actual.clone());
             Some((limit, actual.unwrap_or(amount)))
         })
     }
 
-    /// The limits that have a bucket for each key.
     pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
         self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
     }
@@ -240,17 +239,17 @@ impl Resource {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
-    /// Whether nothing but limits differs, so that permits and lines can go on.
+    /// Whether both resources differ in their limits only, so that permits and queues can go on.
     #[must_use]
     pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
         rest(self) == rest(other)
     }
 
-    /// Whether bills of the one are bills of the other.
-    pub(crate) fn charges_as(&self, other: &Resource) -> bool {
+    /// Whether bills of one resource are valid for the other.
+    pub(crate) fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
-        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && goes_on_as(own, other);
+        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && continues_as(own, other);
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
@@ -269,10 +268,17 @@ impl Resource {
         }
     }
 
-    /// What its limits count.
     pub(crate) fn units(&self) -> Vec<Name> {
         let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
         units.into_iter().cloned().collect()
+    }
+}
+
+impl Index<LimitId> for Resource {
+    type Output = Limit;
+
+    fn index(&self, limit: LimitId) -> &Limit {
+        &self.limits[limit.index()]
     }
 }
 
@@ -288,7 +294,7 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-/// Tier 0 leaves nothing: it is that of a promoted request.
+/// The sorted headrooms of all tiers. Tier 0 has none and serves promoted requests.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
     headrooms.collect::<BTreeSet<u32>>().into_iter().collect()

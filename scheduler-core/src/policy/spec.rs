@@ -1,4 +1,4 @@
-//! What a resource is made from: plain values, checked once by [`Resource::new`].
+//! The specification of a resource: plain values that [`Resource::new`] validates once.
 //!
 //! [`Resource::new`]: crate::policy::resource::Resource::new
 
@@ -12,47 +12,46 @@ use rampmeter_protocol::time::Span;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Most limits of one resource: a vector of them is evaluated for every request.
+/// The largest number of limits of a resource, because every request is charged to all of them.
 pub const MAX_LIMITS: usize = 64;
-/// Most classes of one resource; people tell apart a handful.
+/// The largest number of classes of a resource; people tell a handful apart.
 pub const MAX_CLASSES: usize = 16;
-/// Longest period of a limit: no upstream's quota lasts longer than a year.
+/// The longest period of a limit, because no upstream's quota lasts longer than a year.
 pub const MAX_PERIOD: Span = Span::from_secs(366 * 86_400);
 
-/// One resource.
+/// A resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSpec {
     /// Its name.
     pub name: Name,
     /// Its limits, at least one.
     pub limits: Vec<LimitSpec>,
-    /// Its classes, the most urgent first; none means one class `default`.
+    /// Its classes, the most urgent first. An empty list means one class, `default`.
     pub classes: Vec<ClassSpec>,
-    /// The class of requests that name none; the first class where this is left out.
+    /// The class of requests that name none; by default the first class.
     pub default_class: Option<Name>,
-    /// The level of buckets that were never heard of.
+    /// The level of buckets without any recorded state.
     pub start: StartPolicy,
-    /// How far ahead a waiting request is committed to a start.
+    /// How far ahead of its start a waiting request is granted.
     pub horizon: Span,
-    /// What is refused beyond.
+    /// Bounds on the scheduler's memory.
     pub bounds: Bounds,
-    /// How much is set aside in the store ahead of need, as the time in which limits refill it: what a crash may cost.
+    /// The budget that each checkpoint reserves, as a time of refill. A crash costs at most this.
     pub reservation: Span,
-    /// What to do when the store does not answer.
+    /// The behaviour while the store does not answer.
     pub on_store_loss: OnStoreLoss,
     /// How long after its start a permit lapses.
     pub validity: Span,
-    /// Between whom a class is shared; first come, first served where this is left out.
+    /// How clients share a class; first come, first served by default.
     pub fair_share: Option<FairShare>,
-    /// What becomes of requests that no limit is for.
+    /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
-    /// The labels that tell kinds of calls apart, to learn how far estimates of their costs are off; nothing is learned where there
-    /// are none.
+    /// Labels that tell kinds of calls apart, to learn each kind's cost. None turns learning off.
     pub learn_costs: Vec<String>,
 }
 
 impl ResourceSpec {
-    /// A resource with these limits and defaults for the rest.
+    /// A resource with these limits and default values.
     #[must_use]
     pub fn new(name: Name, limits: Vec<LimitSpec>) -> Self {
         ResourceSpec {
@@ -72,7 +71,6 @@ impl ResourceSpec {
         }
     }
 
-    /// Its classes, at least one.
     pub(crate) fn classes_or_default(&self) -> Cow<'_, [ClassSpec]> {
         if self.classes.is_empty() {
             return Cow::Owned(vec![ClassSpec::new(Name::new("default").expect("a valid name"))]);
@@ -81,78 +79,78 @@ impl ResourceSpec {
     }
 }
 
-/// What becomes of requests that no limit is for.
+/// The answer to requests that no limit applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {
-    /// They are granted at once.
+    /// Grants them at once.
     #[default]
     Allow,
-    /// They are refused: nobody unknown gets through.
+    /// Refuses them, so that no unknown request reaches the upstream.
     Refuse,
 }
 
-/// Shares what each class gets between clients, by their dominant shares.
+/// Shares each class between clients by dominant resource fairness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FairShare {
-    /// The label whose value names a request's client.
+    /// The label whose value names a client.
     pub label: String,
-    /// Clients that get more or less than others; a client that is not named has a weight of one.
+    /// Weights by client; other clients have a weight of one.
     pub weights: BTreeMap<String, Weight>,
 }
 
-/// What to do when the store does not answer and what was set aside is used up.
+/// The behaviour while the store does not answer and the latest budget is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStoreLoss {
-    /// Grant nothing more until it does.
+    /// Grants nothing until the store answers.
     #[default]
     Hold,
-    /// Go on for this long. If the scheduler dies meanwhile, its successor may admit too much: at most what the limits refill in
-    /// this time.
+    /// Goes on for this long. If the scheduler dies meanwhile, its successor may admit too much.
+    /// The excess is at most the refill of this time.
     Ride(Span),
 }
 
-/// A little longer than the time between two writes to the store, of which there are four in a second.
+/// A little longer than the interval of writes to the store, four of which happen in a second.
 pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
-/// Shorter than this, every permit would wait for the store.
-pub const SHORTEST_RESERVATION: Span = Span::from_millis(50);
-/// What a crash may cost at most.
-pub const LONGEST_RESERVATION: Span = Span::from_secs(60);
-/// Longer than this is not riding out a failure.
-pub const LONGEST_RIDE: Span = Span::from_secs(3600);
-/// Shorter than this, a permit would lapse on its way.
-pub const SHORTEST_VALIDITY: Span = Span::from_millis(100);
+/// With less, every permit would wait for the store.
+pub const MIN_RESERVATION: Span = Span::from_millis(50);
+/// The most that a crash may cost.
+pub const MAX_RESERVATION: Span = Span::from_secs(60);
+/// A longer ride is no answer to a failure.
+pub const MAX_RIDE: Span = Span::from_secs(3600);
+/// With less, a permit would lapse on its way.
+pub const MIN_VALIDITY: Span = Span::from_millis(100);
 
-/// Far longer than any worker needs, and short enough that what it did not use in time is nobody's burst.
+/// Far longer than any worker needs, and too short for unused permits to become a burst.
 pub const DEFAULT_VALIDITY: Span = Span::from_secs(5);
 
 /// Round trip and jitter: a permit must reach its worker before its start.
 pub const DEFAULT_HORIZON: Span = Span::from_millis(50);
 
-/// One limit.
+/// A limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitSpec {
     /// Its name, unique in the resource.
     pub name: Name,
     /// The unit of cost that it counts.
     pub unit: Name,
-    /// How it counts.
+    /// Its counting algorithm.
     pub algorithm: Algorithm,
-    /// What a full bucket of the upstream holds.
+    /// The capacity of a full bucket at the upstream.
     pub capacity: Amount,
-    /// In which time an empty bucket fills.
+    /// The time in which an empty bucket fills.
     pub period: Span,
-    /// Stock held back against jitter.
+    /// The stock that is held back against jitter.
     pub margin: Margin,
-    /// Whether it is learned what the upstream really does.
+    /// Whether the scheduler learns the upstream's actual rate.
     pub learn: Learn,
-    /// Which requests it is for, and whether it has buckets by key.
+    /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
-    /// Whether it is in shadow mode: it is measured whom it would hold up, and nobody is.
+    /// Whether the limit is in shadow mode: the scheduler measures its delays and enforces none.
     pub shadow: bool,
 }
 
 impl LimitSpec {
-    /// A token bucket for every request, with defaults for the rest.
+    /// A token bucket for every request, with default values.
     #[must_use]
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
@@ -161,19 +159,19 @@ impl LimitSpec {
     }
 }
 
-/// Whether a limit follows what its upstream turns out to do: a lower rate, a smaller burst, a stock held back.
+/// Whether the scheduler learns the rate, burst and stock of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Learn {
-    /// As configured, whatever the upstream says. Levels are corrected all the same.
+    /// The policy stays as configured. Observed levels still correct the bucket.
     Never,
-    /// The rate is never taken to be lower than this share of the configured one.
+    /// The rate never falls below this share of the configured one.
     Above(f64),
 }
 
-/// With less than this, a limit would hardly notice that its upstream is back.
-pub const LEAST_FLOOR: f64 = 0.01;
+/// With a lower floor, a limit would hardly notice that its upstream recovered.
+pub const MIN_FLOOR: f64 = 0.01;
 
-/// The least share of a rate that others are taken to leave, where nothing else is said.
+/// The default floor of a learned rate.
 pub const DEFAULT_FLOOR: f64 = 0.1;
 
 impl Default for Learn {
@@ -182,60 +180,61 @@ impl Default for Learn {
     }
 }
 
-/// How much stock a limit holds back.
+/// The stock that a limit holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
     /// Rate × 50 ms + 1, at most a tenth of the capacity.
     Auto,
-    /// This much; with zero, delays are those of the plain formula.
+    /// This amount. Zero leaves the delays of the plain formula.
     Fixed(Amount),
 }
 
-/// One class.
+/// A class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSpec {
     /// Its name, unique in the resource.
     pub name: Name,
-    /// The share of every limit's capacity that its starts leave for the classes above.
+    /// The share of every limit's capacity that this class leaves for more urgent classes.
     pub headroom: f64,
-    /// How long its oldest request waits before it goes ahead of everybody, or since its class was last served for the same limits.
+    /// The longest wait of its oldest request before promotion. The wait restarts when the same
+    /// limits serve the class.
     pub max_starvation: Option<Span>,
 }
 
 impl ClassSpec {
-    /// A class that leaves no headroom and is never promoted.
+    /// A class without headroom and promotion.
     #[must_use]
     pub fn new(name: Name) -> Self {
         ClassSpec { name, headroom: 0.0, max_starvation: None }
     }
 }
 
-/// The level of buckets that were never heard of.
+/// The level of buckets without any recorded state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartPolicy {
-    /// As an upstream's that nobody has used.
+    /// Full, as at an unused upstream.
     #[default]
     Full,
-    /// As one that should be full: it is drawn on with care until calls have shown that it was. Answers that are binding trust it.
+    /// Probably full: calls use it slowly until served calls prove it. Binding answers trust it.
     Unproven,
-    /// As an upstream's that somebody has just used up.
+    /// Empty, as at a fully used upstream.
     Empty,
 }
 
-/// Permits that take nothing of any limit and are remembered beside those that do: what was given back, and what costs nothing.
-/// They have a bound of their own, so that no client fills the memory of others with them; about 8 MB. Beyond it the oldest is
-/// forgotten: its id is a new one, which is charged if a late copy of its request still comes.
+/// The largest number of remembered permits that hold nothing of any limit: returned and free ones.
+/// Their own bound, about 8 MB, keeps a client from filling the memory of charged permits.
+/// Beyond the bound, the scheduler forgets the oldest. A late copy of its request is charged anew.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
-/// What is refused beyond.
+/// Bounds on the scheduler's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Requests that wait at once. Beyond this, workers wait at home.
+    /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
-    /// Permits that are remembered at once, about 100 bytes each: enough for 66 000 permits per
-    /// second during the minute for which an id must be known.
+    /// The largest number of remembered permits, about 100 bytes each. An id is known for a minute,
+    /// so this suffices for 66 000 permits a second.
     pub max_permits: usize,
-    /// Buckets by key that are not full, about 150 bytes each.
+    /// The largest number of buckets by key that are not full, about 150 bytes each.
     pub max_keys: usize,
 }
 
@@ -245,17 +244,17 @@ impl Default for Bounds {
     }
 }
 
-/// What is wrong with a resource, and where.
+/// The fault in a specification, and its place.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SpecError {
-    /// The part at fault.
+    /// The faulty part.
     pub place: SpecField,
-    /// What would be right.
+    /// The reason.
     pub reason: String,
 }
 
-/// A part of a resource's specification.
+/// A part of a specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecField {
     /// A field of the resource itself.

@@ -1,30 +1,41 @@
-//! The order in which those who wait in one class are served.
+//! The order in which the requests of one class are served.
 //!
-//! Requests that need the same limits are in a [balanced tree](crate::collections::treap) whose subtrees know how many wait in them, and what those
-//! will take: who is first, who is first among those that a blocked limit does not hold, and what is ahead of somebody are questions
-//! of O(log n) to each tree.
+//! Requests that need the same limits are in one [treap](crate::collections::treap), whose subtrees
+//! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
+//! ahead of a turn. Trees of blocked limits are skipped as a whole.
 
-use super::class_queue::Arrival;
-use super::virtual_time::VirtualTime;
+use super::virtual_clock::VirtualTime;
 use crate::collections::{Nodes, Slab, Slot};
 use crate::ledger::Backlog;
 use crate::policy::{Bill, LimitSet, Resource};
 use rampmeter_protocol::splitmix::scatter;
+use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When somebody is served, beside the others of its class.
+/// When a request came, less the age that it brought along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrival {
+    pub(crate) at: Time,
+    pub(crate) serial: u64,
+}
+
+impl Arrival {
+    pub(crate) const FIRST: Arrival = Arrival { at: Time::ORIGIN, serial: 0 };
+    pub(crate) const LAST: Arrival = Arrival { at: Time::NEVER, serial: u64::MAX };
+}
+
+/// The place of a request in the order of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
-    /// Its start tag.
+    /// The start tag: where the request's slice begins.
     pub(crate) tag: VirtualTime,
-    /// Whether its client has had more than the others lately. Of equal tags those come first who have not.
+    /// Whether its client has had more than its share. Of equal tags, the other clients' come
+    /// first.
     pub(crate) returning: bool,
-    /// First come, first served among the rest.
     pub(crate) arrival: Arrival,
 }
 
-/// One who waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) turn: Turn,
@@ -40,32 +51,34 @@ struct Node {
     left: Link,
     right: Link,
     priority: u64,
-    /// Of the whole subtree.
+    /// How many nodes the subtree has.
     count: u32,
+    /// What the requests of the subtree will take.
     backlog: Backlog,
 }
 
-/// Sets of limits that have a tree of their own at once. A resource has as many sets as its units combine in; requests with others
-/// share a tree, and are taken to need everything, as long as they wait.
+/// Sets of limits that have trees of their own at once. Requests with further sets share one tree,
+/// and count as needing all limits.
 const MAX_SETS: usize = 63;
 
-/// Everybody in one class: a tree for each set of limits that requests need.
+/// The requests of one class: a tree for each set of limits that requests need.
+///
+/// Invariant: no tree is empty, and each root knows the first entry below it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
     nodes: Slab<Node>,
     roots: BTreeMap<LimitSet, Root>,
 }
 
-/// Of a tree.
 #[derive(Clone, Copy, Debug)]
 struct Root {
     slot: Slot,
-    /// The first of all below, which is asked for most.
+    /// The first node of the tree, kept for fast access.
     first: Slot,
 }
 
 impl FairOrder {
-    /// The tree for requests that need the limits of `set`.
+    /// The tree for a new request that needs the limits of `set`.
     pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
@@ -77,11 +90,11 @@ impl FairOrder {
         self.put_root(needs, root);
     }
 
-    /// Takes out the request in `slot`, which has `turn`: another may have an equal one.
+    /// Removes the request in `slot` with this `turn`; several may have equal turns.
     pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn, slot: Slot) {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &(turn, slot));
-        self.nodes.remove(found.expect("who leaves has a turn"));
+        self.nodes.remove(found.expect("a request that leaves has a turn"));
         self.put_root(needs, root);
     }
 
@@ -94,18 +107,17 @@ impl FairOrder {
         self.roots.insert(needs, Root { slot, first });
     }
 
-    /// The sets of limits that are needed.
     pub(crate) fn sets(&self) -> impl Iterator<Item = LimitSet> {
         self.roots.keys().copied()
     }
 
-    /// The first of those who need such limits.
+    /// The first request of the trees for which `is_meant`.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
     }
 
-    /// How many are served before `turn`, and what they will take.
+    /// How many requests are before `turn`, and what they will take.
     pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
         let (mut count, mut backlog) = (0, Backlog::none(resource));
         for root in self.roots.values() {
@@ -127,7 +139,6 @@ impl FairOrder {
         (count, backlog)
     }
 
-    /// What all will take, tree by tree.
     pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
         self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
     }
@@ -136,14 +147,13 @@ impl FairOrder {
         self.nodes.len()
     }
 
-    /// The first of all with their bills, this many at most.
+    /// The first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(root.slot).take(count)).collect();
         front.sort_unstable_by_key(|entry| entry.turn);
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
-    /// All of a tree, the first first.
     fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
         let mut path = Vec::new();
         self.descend(Some(root), &mut path);
@@ -166,7 +176,7 @@ impl FairOrder {
     }
 }
 
-/// The nodes, and by what bills are turned into credit.
+/// The nodes, and the resource that turns bills into credit.
 struct Tree<'a> {
     nodes: &'a mut Slab<Node>,
     resource: &'a Resource,

@@ -1,19 +1,19 @@
-//! Those whom the bucket of their own key holds up.
+//! The queue of one key: requests that only the bucket of this key holds up.
 
-use super::class_queue::Arrival;
+use super::fair_order::Arrival;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Where somebody stands at a gate: the more urgent classes first, and in a class first come, first served.
+/// A place in a key queue: by class, the most urgent first, and by arrival within a class.
 pub(crate) type KeyQueuePosition = (ClassId, Arrival);
 
-/// Those who are counted one by one to tell somebody how many there are before it; in a longer line its place is a guess.
-const MOST_COUNTED: usize = 256;
+/// Requests that are counted one by one to tell a position; in a longer queue it is estimated.
+const MAX_COUNTED: usize = 256;
 
-/// How many there are, and what they will take.
+/// How many requests there are, and what they will take of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueDemand {
     pub(crate) count: usize,
@@ -34,48 +34,50 @@ impl QueueDemand {
     }
 
     fn half(self) -> Self {
-        QueueDemand { count: self.count / 2, backlog: self.backlog.part(2) }
+        QueueDemand { count: self.count / 2, backlog: self.backlog.divided_by(2) }
     }
 }
 
-/// Those who have starved go first, by age; then the more urgent classes.
+/// The rank of a request in its queue: starved requests are first, by arrival; then go classes.
 fn rank(position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> (bool, Option<ClassId>, Arrival) {
     let (class, place) = position;
     if starved(position) { (false, None, place) } else { (true, Some(class), place) }
 }
 
-/// The queue of one key's bucket. A request in it blocks no other key; the first goes back to the line of its class when the bucket
-/// can pay for it.
+/// Requests that wait for one key's bucket, and block no other key.
+///
+/// Invariant: `demand` has the sums of `waiting` for each class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyQueue {
     waiting: BTreeMap<KeyQueuePosition, (Slot, Credit)>,
-    /// All in line, by class.
-    crowds: BTreeMap<ClassId, QueueDemand>,
-    /// A request that was first here and may wait for another key now. Later ones start only if it finds what it needs all the same.
+    /// What the waiting requests of each class will take.
+    demand: BTreeMap<ClassId, QueueDemand>,
+    /// The request for which the key keeps what it needs: it was first here, and may wait for
+    /// another key now.
     pub(crate) claim: Option<(KeyQueuePosition, Slot)>,
-    /// When the first may go, as far as is known.
+    /// When the first request may go, as far as is known.
     pub(crate) alarm: Option<Time>,
 }
 
 impl KeyQueue {
     pub(crate) fn join(&mut self, position: KeyQueuePosition, slot: Slot, cost: Credit) {
         self.waiting.insert(position, (slot, cost));
-        let crowd = self.crowds.entry(position.0).or_default();
-        *crowd = crowd.and(QueueDemand::of_one(cost));
+        let demand = self.demand.entry(position.0).or_default();
+        *demand = demand.and(QueueDemand::of_one(cost));
     }
 
     pub(crate) fn leave(&mut self, position: KeyQueuePosition) {
-        let (_, cost) = self.waiting.remove(&position).expect("who leaves a gate stood at it");
-        let crowd = self.crowds.get_mut(&position.0).expect("a class that somebody is of");
-        *crowd = crowd.without(QueueDemand::of_one(cost));
+        let (_, cost) = self.waiting.remove(&position).expect("a request that leaves a key queue was in it");
+        let demand = self.demand.get_mut(&position.0).expect("a class with a waiting request");
+        *demand = demand.without(QueueDemand::of_one(cost));
     }
 
-    /// Keeps nothing for the request in `slot` any more.
+    /// Ends the claim of the request in `slot`, if it has the claim.
     pub(crate) fn release(&mut self, slot: Slot) {
         self.claim.take_if(|(_, holder)| *holder == slot);
     }
 
-    /// The request for which something is kept, if it goes before `position`.
+    /// The request that has the claim, if it goes before `position`.
     pub(crate) fn claim_before(
         &self,
         position: KeyQueuePosition,
@@ -85,43 +87,34 @@ impl KeyQueue {
         self.claim.filter(before).map(|(_, slot)| slot)
     }
 
-    /// The first here.
     pub(crate) fn first(&self, starved: impl Fn(KeyQueuePosition) -> bool) -> Option<(KeyQueuePosition, Slot)> {
-        self.firsts().min_by_key(|(position, _)| rank(*position, &starved))
+        let first_of = |class: &ClassId| self.waiting.range((*class, Arrival::FIRST)..=(*class, Arrival::LAST)).next();
+        let firsts = self.demand.keys().filter_map(first_of).map(|(position, (slot, _))| (*position, *slot));
+        firsts.min_by_key(|(position, _)| rank(*position, &starved))
     }
 
-    /// Whether another that stands here goes before `position`.
     pub(crate) fn goes_before(&self, position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> bool {
         self.first(&starved).is_some_and(|(first, _)| rank(first, &starved) < rank(position, &starved))
     }
 
-    /// The first of each class.
-    fn firsts(&self) -> impl Iterator<Item = (KeyQueuePosition, Slot)> {
-        let of_class = |class: &ClassId| self.waiting.range((*class, Arrival::FIRST)..=(*class, Arrival::LAST)).next();
-        self.crowds.keys().filter_map(of_class).map(|(position, (slot, _))| (*position, *slot))
-    }
-
-    /// Everybody who stands here, the first first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.waiting.values().map(|(slot, _)| *slot)
     }
 
-    /// Those of this class and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> QueueDemand {
-        self.crowds.range(..=class).map(|(_, crowd)| *crowd).fold(QueueDemand::default(), QueueDemand::and)
+        self.demand.range(..=class).map(|(_, demand)| *demand).fold(QueueDemand::default(), QueueDemand::and)
     }
 
-    /// Those who stand here before `position`, in a long line about as many as that.
+    /// The demand before `position`, which is an estimate in a long queue.
     pub(crate) fn ahead_of(&self, position: KeyQueuePosition) -> QueueDemand {
         let all = self.through(position.0);
-        let own = self.crowds.get(&position.0).copied().unwrap_or_default();
-        let behind = self.waiting.range(position..=(position.0, Arrival::LAST)).take(MOST_COUNTED);
+        let own = self.demand.get(&position.0).copied().unwrap_or_default();
+        let behind = self.waiting.range(position..=(position.0, Arrival::LAST)).take(MAX_COUNTED);
         let behind =
             behind.map(|(_, (_, cost))| QueueDemand::of_one(*cost)).fold(QueueDemand::default(), QueueDemand::and);
-        all.without(if behind.count < MOST_COUNTED { behind } else { own.half() })
+        all.without(if behind.count < MAX_COUNTED { behind } else { own.half() })
     }
 
-    /// Whether no request has anything to do with it.
     pub(crate) fn is_deserted(&self) -> bool {
         self.waiting.is_empty() && self.claim.is_none()
     }

@@ -5,7 +5,7 @@ use crate::collections::Slot;
 use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The queues of keys that requests wait for, and when each is looked at again.
+/// The queues of keys that requests wait for, and when each is examined again.
 ///
 /// Invariant: `alarms` has a queue's alarm exactly as long as the queue has one.
 #[derive(Debug, Default)]
@@ -23,12 +23,12 @@ impl KeyQueues {
         self.queues.get_mut(&key)
     }
 
-    /// The queue of a key, which is made if there is none.
+    /// The queue of a key; creates it if there is none.
     pub(crate) fn open(&mut self, key: Slot) -> &mut KeyQueue {
         self.queues.entry(key).or_default()
     }
 
-    /// Removes the queue of a key unless a request still needs it. Whether there is none now.
+    /// Removes the queue of a key unless a request needs it. Whether the key has no queue now.
     pub(crate) fn close_deserted(&mut self, key: Slot) -> bool {
         let is_deserted = self.get(key).is_none_or(KeyQueue::is_deserted);
         if is_deserted {
@@ -38,9 +38,13 @@ impl KeyQueues {
         is_deserted
     }
 
-    /// The earliest alarm, and whose it is.
     pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
         self.alarms.first().copied()
+    }
+
+    /// The key with the earliest alarm, if that is not after `latest`.
+    pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
+        self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, key)| key)
     }
 
     pub(crate) fn set_alarm(&mut self, key: Slot, alarm: Time) {

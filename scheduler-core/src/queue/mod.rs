@@ -1,4 +1,4 @@
-//! Which request goes next.
+//! The order of waiting requests: by class, fairly by client, and apart for each key.
 
 mod admission_cap;
 mod class_queue;
@@ -9,9 +9,9 @@ mod key_queues;
 mod queue_updates;
 mod queues;
 mod virtual_clock;
-mod virtual_time;
 
-pub(crate) use class_queue::{Arrival, ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use class_queue::{ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;
 pub(crate) use queues::Queues;

@@ -1,7 +1,8 @@
-//! All requests that wait.
+//! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{Arrival, ClassQueue, Waiting};
+use super::class_queue::{ClassQueue, Waiting};
+use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
 use crate::collections::Slot;
@@ -11,10 +12,10 @@ use rampmeter_protocol::time::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The requests that wait: each either in the queue of its class or in that of a key.
+/// All waiting requests: each is either in the queue of its class or in that of a key.
 ///
-/// Invariant: a listed request is counted by the admission cap; it is among the deadlines if it has one,
-/// and receives updates if it wants them.
+/// Invariant: the admission cap counts each request, `deadlines` has its deadline if it has one,
+/// and it receives updates if it wants them.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// By class, the most urgent first.
@@ -22,7 +23,7 @@ pub(crate) struct Queues {
     pub(crate) keys: KeyQueues,
     pub(crate) updates: QueueUpdates,
     cap: AdmissionCap,
-    /// The order does not depend on where permits are kept.
+    /// The arrivals make the order independent of slots.
     deadlines: BTreeSet<(Time, Arrival, Slot)>,
 }
 
@@ -37,7 +38,6 @@ impl Queues {
         }
     }
 
-    /// The queues of all classes, the most urgent first.
     pub(crate) fn classes(&self) -> &[ClassQueue] {
         &self.classes
     }
@@ -50,53 +50,48 @@ impl Queues {
         &mut self.classes[class.index()]
     }
 
-    /// The queues of the classes that are more urgent than `class`.
     pub(crate) fn before(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..class.index()]
     }
 
-    /// The queues of `class` and of all more urgent ones.
+    /// The queues of `class` and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..=class.index()]
     }
 
-    /// Whether a request waits in the queue of a class that is less urgent than `class`.
+    /// Whether a request waits in the queue of a less urgent class than `class`.
     pub(crate) fn is_any_behind(&self, class: ClassId) -> bool {
         self.classes[class.index() + 1..].iter().any(|queue| !queue.is_empty())
     }
 
-    /// How many requests wait.
     pub(crate) fn waiting(&self) -> usize {
         self.classes.iter().map(ClassQueue::waiting).sum()
     }
 
-    /// Whether the client and the keys of a request may have one of so many places that are free.
+    /// Whether the client and the keys of a request may have one of the `free` places.
     pub(crate) fn admits(&self, free: usize, client: &Arc<str>, bill: &Bill) -> bool {
         self.cap.has_room(free, client, bill)
     }
 
-    /// Lists a request that begins to wait.
-    pub(crate) fn list<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+    pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.join(&waiting.client, bill);
-        self.updates.enlist(waiting.arrival, slot, waiting.progress);
+        self.updates.set_subscribed(waiting.arrival, slot, waiting.progress);
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
-    /// Strikes off a request that stops waiting.
-    pub(crate) fn strike_off<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+    pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.leave(&waiting.client, bill);
-        self.updates.enlist(waiting.arrival, slot, false);
+        self.updates.set_subscribed(waiting.arrival, slot, false);
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.arrival, slot));
         }
     }
 
-    /// The request with the earliest deadline.
     pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
         self.deadlines.first().map(|(deadline, _, slot)| (*deadline, *slot))
     }
 
-    /// All requests, class by class in the order of arrival.
+    /// All requests, class by class, in the order of arrival.
     pub(crate) fn by_arrival(&self) -> Vec<Slot> {
         self.classes.iter().flat_map(ClassQueue::by_arrival).collect()
     }

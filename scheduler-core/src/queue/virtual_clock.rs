@@ -1,47 +1,69 @@
-//! A clock of a line, and how fast it runs.
+//! The virtual time of start-time fair queueing (Goyal, Vin and Cheng, 1997), and its clocks.
 
-use super::virtual_time::VirtualTime;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Over how long the pace is averaged: long enough for a round of many clients, short enough to follow the load.
+/// The time over which the pace is averaged: long enough for a round of many clients, and short
+/// enough to follow the load.
 const WINDOW: Span = Span::from_secs(120);
 
-/// Shows where the requests begin that are served now. Its pace is virtual time per time, averaged with exponentially falling
-/// weights: requests that will come and go first are in it.
+/// How much service a client has had, in nanoseconds of the resource at a weight of one.
+///
+/// It begins anew whenever the queue is empty. If that does not happen for centuries, it
+/// saturates, and the order of arrival is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VirtualTime(u64);
+
+impl VirtualTime {
+    pub(crate) const MAX: VirtualTime = VirtualTime(u64::MAX);
+
+    pub(crate) fn since(self, earlier: VirtualTime) -> Span {
+        Span::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    #[must_use]
+    pub(crate) fn after(self, service: Span) -> Self {
+        VirtualTime(self.0.saturating_add(service.nanos()))
+    }
+}
+
+/// Shows the virtual time at which the slices of currently served requests begin.
+///
+/// Its pace is virtual time per time, as an exponentially weighted average. So the pace includes
+/// requests that will arrive later and still go first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
-    pub(crate) shows: VirtualTime,
-    /// When the pace was last taken, and what the clock showed.
-    taken: (Time, VirtualTime),
-    /// Nanoseconds of virtual time in a nanosecond; none before the first window is over.
+    pub(crate) time: VirtualTime,
+    /// When the pace was last measured, and what the clock showed.
+    measured: (Time, VirtualTime),
+    /// Virtual nanoseconds per nanosecond; none before the first measurement.
     pace: Option<f64>,
 }
 
 impl VirtualClock {
     pub(crate) fn new(now: Time) -> Self {
-        VirtualClock { shows: VirtualTime::default(), taken: (now, VirtualTime::default()), pace: None }
+        VirtualClock { time: VirtualTime::default(), measured: (now, VirtualTime::default()), pace: None }
     }
 
-    /// A request that begins at `tag` is served at `now`.
+    /// Notes that a request whose slice begins at `tag` is served at `now`.
     pub(crate) fn advance(&mut self, now: Time, tag: VirtualTime) {
-        self.shows = self.shows.max(tag);
-        let (at, showed) = self.taken;
+        self.time = self.time.max(tag);
+        let (at, then) = self.measured;
         let passed = now.since(at).secs();
-        if self.shows == showed || passed < WINDOW.secs() / 30.0 {
+        if self.time == then || passed < WINDOW.secs() / 30.0 {
             return;
         }
-        let latest = self.shows.since(showed).secs() / passed;
+        let latest = self.time.since(then).secs() / passed;
         let weight = passed / (passed + WINDOW.secs());
         self.pace = Some(self.pace.map_or(latest, |pace| pace + (latest - pace) * weight));
-        self.taken = (now, self.shows);
+        self.measured = (now, self.time);
     }
 
-    /// Shows something else. The time until now, in which no request was held, is no part of the pace.
-    pub(crate) fn restart(&mut self, now: Time, shows: VirtualTime) {
-        (self.shows, self.taken) = (shows, (now, shows));
+    /// Sets the clock. The time until now, in which no request was held, does not count in the
+    /// pace.
+    pub(crate) fn restart(&mut self, now: Time, time: VirtualTime) {
+        (self.time, self.measured) = (time, (now, time));
     }
 
-    /// How long it takes for `distance`, if its pace is known.
     pub(crate) fn time_for(&self, distance: Span) -> Option<Span> {
         let pace = self.pace.filter(|pace| *pace > 0.0)?;
         Some(Span::from_nanos((distance.secs() / pace * 1e9) as u64))

@@ -17,10 +17,10 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// Farthest start that is promised: beyond the longest period nothing can be foreseen.
+/// The farthest promised start: what happens beyond the longest period cannot be foreseen.
 const MAX_AHEAD: Span = MAX_PERIOD;
-/// When to come back after a bound was reached: long enough for some to be served.
-const AFTER_BOUND: Span = Span::from_secs(1);
+/// When to ask again after a bound was reached: long enough for some requests to be served.
+const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
@@ -30,42 +30,40 @@ impl<R: Clone> Scheduler<R> {
         if let Some(slot) = ask.id.as_ref().and_then(|id| self.permits.find(id)) {
             return self.ask_again(now, slot, ask);
         }
-        if let Some(refusal) = self.spent_quota(now, &ask.bill) {
-            return self.refuse(ask.to, ask.id, refusal);
-        }
-        if let Err(refusal) = self.check_room(now, &ask.bill) {
+        let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
+        if let Some(refusal) = refusal {
             return self.refuse(ask.to, ask.id, refusal);
         }
         match ask.mode {
-            Mode::Allow => self.book(now, ask, Span::ZERO),
+            Mode::Allow => self.reserve(now, ask, Span::ZERO),
             Mode::Reserve => {
                 let latest = ask.max_wait.unwrap_or(MAX_AHEAD).min(MAX_AHEAD);
-                self.book(now, ask, latest);
+                self.reserve(now, ask, latest);
             }
             Mode::Wait => self.wait(now, ask),
         }
     }
 
-    /// Whether there is room for one more permit, and for buckets of its keys.
+    /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         let keys = &mut self.ledger.keys;
         if let Some(new) = bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
-            return Err(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: AFTER_BOUND });
+            return Err(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: RETRY_AFTER_BOUND });
         }
-        // What costs nothing takes no place, or one in line.
+        // A free call takes no place among the remembered permits.
         if !bill.is_empty() && !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
-            return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: AFTER_BOUND });
+            return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: RETRY_AFTER_BOUND });
         }
         Ok(())
     }
 
-    /// The same answer again, as long as its start is no later than the margin pays for. What has lapsed stays charged until it is
-    /// settled, for its call may have been made.
+    /// Repeats the answer, as long as the margin pays for a start that is so late. A lapsed permit
+    /// stays charged until it is settled, as its call may have been made.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         match &mut self.permits.get_mut(slot).state {
             State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
-            // Its answer is on its way as soon as the store knows of it.
+            // It is told once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
                 self.refuse(ask.to, ask.id, Refusal::Unavailable);
             }
@@ -80,33 +78,37 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
-                self.queues.updates.enlist(waiting.arrival, slot, ask.progress);
+                self.queues.updates.set_subscribed(waiting.arrival, slot, ask.progress);
                 self.tell(now, slot);
             }
         }
     }
 
-    /// Answers at once, with a start within `latest` that nobody takes away.
-    fn book(&mut self, now: Time, ask: Ask<R>, latest: Span) {
+    /// Answers at once, with a binding start within `latest` from now.
+    fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         let offer = self.offer_behind_queue(now, ask.class, &ask.bill);
         if offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
         if self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
+        } else if self.pending_answers.len() >= self.resource.spec().bounds.max_waiting {
+            self.refuse(ask.to, ask.id, Refusal::Unavailable);
         } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for it.
-            self.hold(now, ask, offer.at);
+            self.await_checkpoint(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
         }
     }
 
-    /// Waits for the turn; with nobody in line and a start within the horizon that is now.
+    /// Waits for its turn. Without other waiting requests and with a start within the horizon, that
+    /// is now.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.tier(ask.class));
         let delay = offer.at.since(now);
-        let too_late = |most| delay > most && self.ledger.soonest(now, &ask.bill, self.tier(ask.class)) > now + most;
+        let too_late =
+            |max| delay > max && self.ledger.earliest_once_settled(now, &ask.bill, self.tier(ask.class)) > now + max;
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.offer_behind_queue(now, ask.class, &ask.bill);
             return self.refuse(ask.to, ask.id, behind.not_in_time(now));
@@ -123,7 +125,7 @@ impl<R: Clone> Scheduler<R> {
         self.join_queue(now, ask, offer.at);
     }
 
-    /// The refusal of one for whom there is no place beside so many who wait.
+    /// The refusal of a request for which the queues have no place.
     fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
         let bound = self.resource.spec().bounds.max_waiting;
         let free = bound.saturating_sub(waiting);
@@ -133,47 +135,43 @@ impl<R: Clone> Scheduler<R> {
             _ if !self.queues.admits(free, &client, &ask.bill) => "waiting requests, most of them this client's",
             _ => return None,
         };
-        Some(Refusal::QueueFull { what, bound, retry_after: AFTER_BOUND })
+        Some(Refusal::QueueFull { what, bound, retry_after: RETRY_AFTER_BOUND })
     }
 
-    /// The earliest start that leaves to those of the same and of more urgent classes who wait
-    /// what they wait for.
+    /// The earliest start behind all waiting requests of the same and of more urgent classes.
     fn offer_behind_queue(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.tier(class);
         let mut behind = Offer { at: now, limited_by: None };
-        if self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
-            let backlog = self.backlog_through(class);
-            behind = self.ledger.paid_behind(now, &backlog, |charge| self.crowd(charge, class), bill, tier);
+        let queues = self.queues.through(class);
+        if queues.iter().any(|queue| queue.waiting() > 0) {
+            let backlog = self.backlog_of(queues);
+            behind = self.ledger.paid_after(now, &backlog, |charge| self.key_demand(charge, class), bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
-    /// What `class` and the more urgent ones wait for.
-    pub(crate) fn backlog_through(&self, class: ClassId) -> Backlog {
-        self.backlog_of(self.queues.through(class))
-    }
-
-    fn backlog_of(&self, queues: &[ClassQueue]) -> Backlog {
+    /// What the requests of some class queues will take.
+    pub(crate) fn backlog_of(&self, queues: &[ClassQueue]) -> Backlog {
         let mut backlog = Backlog::none(&self.resource);
         queues.iter().flat_map(|queue| queue.order().backlogs()).for_each(|more| backlog.add_all(more));
         backlog
     }
 
-    /// The start of `offer`, behind all that was promised for the same time.
+    /// The start of `offer`, behind all promised starts of the same time.
     pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
         let key = StartKey { at: offer.at, serial: self.next_serial() };
         Granted::new(key, offer.limited_by, class, stage)
     }
 
-    /// Grants a start that may not be later than `latest`.
+    /// Grants a new request a start; it allows none later than `latest`.
     fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
         self.answer(now, slot, to, granted, Span::ZERO, false);
     }
 
-    /// Commits a permit that nobody has known to a start that may not be later than `latest`.
+    /// Commits a new permit to a start; its request allows none later than `latest`.
     pub(crate) fn commit_new(
         &mut self,
         now: Time,
@@ -189,44 +187,43 @@ impl<R: Clone> Scheduler<R> {
         (slot, granted)
     }
 
-    /// At `alone` it could start if others did not come first.
+    /// Lets a new request wait. Without other requests it could start at `alone`.
     fn join_queue(&mut self, now: Time, ask: Ask<R>, alone: Time) {
         let arrival = Arrival { at: now - ask.age, serial: self.next_serial() };
-        let deadline = ask.max_wait.map(|most| now + most);
+        let deadline = ask.max_wait.map(|max| now + max);
         let id = self.id_or_new(ask.id);
-        let client = ask.client.unwrap_or_default();
-        let (to, class, progress, position) = (ask.to, ask.class, ask.progress, ClassPosition::default());
-        // Most calls are what their bills tell, and take no more room.
-        let call = ask.call.filter(|call| **call != Call::told_by(&ask.bill, &self.resource));
+        let class = ask.class;
+        // A call that the bill tells takes no room of its own.
+        let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
         let waiting = Box::new(Waiting {
-            to,
+            to: ask.to,
             class,
             arrival,
-            client,
-            position,
+            client: ask.client.unwrap_or_default(),
+            position: ClassPosition::default(),
             deadline,
-            progress,
+            progress: ask.progress,
             told: None,
             at_key: None,
             call,
         });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
-        self.queues.list(slot, permit.waiting(), &permit.bill);
-        let goes = self.enter_queue(slot) || self.may_backfill(class, alone);
-        self.next_plan = self.next_plan.into_iter().chain(deadline).min();
-        // Planning may start it, or refuse it for good.
-        if goes {
-            self.plan(now);
+        self.queues.add(slot, permit.waiting(), &permit.bill);
+        let may_start = self.enter_queue(slot) || self.may_backfill(class, alone);
+        self.next_dispatch = self.next_dispatch.into_iter().chain(deadline).min();
+        // The dispatch may start or refuse it.
+        if may_start {
+            self.dispatch(now);
         }
         if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
             self.tell(now, slot);
-            self.queues.updates.note(self.queues.is_any_behind(ask.class));
+            self.queues.updates.note(self.queues.is_any_behind(class));
         }
     }
 
-    /// Whether one that has just joined may start before anybody else does.
-    fn enter_queue(&mut self, slot: Slot) -> bool {
+    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         let waiting = permit.waiting_mut();
@@ -235,8 +232,8 @@ impl<R: Clone> Scheduler<R> {
         queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
     }
 
-    /// The id that was given, or one that nobody uses.
-    pub(crate) fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
+    /// The given id, or a new one.
+    fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
         if let Some(id) = given {
             return id;
         }
@@ -248,27 +245,28 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Takes a waiting request out of its line and refuses it.
+    /// Takes a waiting request out of its queue and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let (to, id) = self.drop_waiting(slot);
         self.refuse(to, Some(id), refusal);
     }
 
-    /// Takes a waiting request out of its line and forgets it. Where its answer would go, and its id.
+    /// Takes a waiting request out of its queue and forgets it. Where its answer would go, and its
+    /// id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
         let waiting = self.take_out(slot);
         (waiting.to, self.permits.remove(slot).id)
     }
 
-    /// How many are ahead of one who waits, and the start that they leave to it.
+    /// How many requests are ahead of a waiting one, and when it will probably start.
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
             let QueueDemand { count, backlog } = key_queue.ahead_of(waiting.key_position());
-            let at_gate = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
-            let (nobody, tier) = (Backlog::none(&self.resource), self.tier(waiting.class));
-            return (count as u64, self.ledger.paid_behind(now, &nobody, at_gate, &permit.bill, tier));
+            let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
+            let (shared, tier) = (Backlog::none(&self.resource), self.tier(waiting.class));
+            return (count as u64, self.ledger.paid_after(now, &shared, of_key, &permit.bill, tier));
         }
         let (more_urgent, own) = (self.queues.before(waiting.class), self.queues.class(waiting.class));
         let (count, mut backlog) = own.order().ahead_of(&self.resource, waiting.position.turn);
@@ -277,12 +275,12 @@ impl<R: Clone> Scheduler<R> {
         (ahead as u64, self.expected(now, permit, &backlog))
     }
 
-    /// When one who waits will probably start, behind `backlog`: as soon as that and its own cost are paid, and no sooner
-    /// than its turn comes at the pace of late, for others will come and go first.
+    /// When a waiting request will probably start behind `backlog`. It is no sooner than both costs
+    /// are paid, and than its turn comes at the recent pace, as later requests may go first.
     pub(crate) fn expected(&self, now: Time, permit: &Permit<R>, backlog: &Backlog) -> Offer {
         let waiting = permit.waiting();
         let tier = self.tier(waiting.class);
-        let paid = self.ledger.paid_behind(now, backlog, |_| Credit::ZERO, &permit.bill, tier);
+        let paid = self.ledger.paid_after(now, backlog, |_| Credit::ZERO, &permit.bill, tier);
         let turn = self.queues.class(waiting.class).time_until(&waiting.position);
         let own = self.resource.dominant_share(&permit.bill);
         let at = turn.map_or(paid.at, |turn| paid.at.max(now + turn + own));

@@ -1,8 +1,9 @@
-//! Using what is left of a window.
+//! Backfill: using capacity of a window that would be lost when the window ends.
 //!
-//! Whoever does not fit into what is left of a window waits for the next one, and what is left is of no use to it. Those of its
-//! class who fit start meanwhile, in their order. It keeps its own start, so that they delay nobody; and they pay for theirs as if
-//! their turns had come, so that none has more than its share for long.
+//! A request that does not fit into the rest of a window waits for the next window. Meanwhile
+//! smaller requests of its class start in their order. They delay no request, as the held start is
+//! kept. They pay for their starts as in their turns, so that none has more than its share for
+//! long.
 
 use super::Scheduler;
 use super::dispatch::HeldStart;
@@ -12,19 +13,19 @@ use crate::policy::{Bill, LimitSet};
 use crate::queue::StartReason;
 use rampmeter_protocol::time::{Span, Time};
 
-/// So many of those behind are looked at: nearly all that is left is used, and a long line costs no more than a short one.
-const MOST_LOOKED_AT: usize = 64;
+/// Requests that are tried: enough to use nearly all of the rest, however long the queue is.
+const MAX_CANDIDATES: usize = 64;
 
 impl<R: Clone> Scheduler<R> {
-    /// Whether a newcomer of `class`, who could start at `alone`, may do so before anybody is looked at again, because others of it are
-    /// held for a window.
+    /// Whether a new request of `class` may backfill a window before the next dispatch. Without
+    /// other requests it could start at `alone`.
     pub(crate) fn may_backfill(&self, class: ClassId, alone: Time) -> bool {
         let held = self.queues.class(class).held().and(self.resource.windowed());
         let before = |next: Time| alone - self.resource.spec().horizon < next;
-        held != LimitSet::default() && self.next_plan.is_none_or(before)
+        held != LimitSet::default() && self.next_dispatch.is_none_or(before)
     }
 
-    /// Starts those of `class` who fit into what is left of the windows that others of it are held for.
+    /// Starts requests of `class` that fit into the rest of the windows for which others are held.
     pub(crate) fn backfill(&mut self, now: Time, class: ClassId) {
         let windowed = self.resource.windowed();
         let held: Vec<&HeldStart> =
@@ -34,11 +35,11 @@ impl<R: Clone> Scheduler<R> {
         // A request that needs as much as the held one cannot fit either.
         let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
         let is_held = |slot: Slot| self.holds.iter().any(|hold| hold.slot == slot);
-        let behind = self.queues.class(class).order().front(MOST_LOOKED_AT);
-        let behind = behind.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
-        let behind: Vec<Slot> = behind.map(|(slot, _)| slot).collect();
+        let candidates = self.queues.class(class).order().front(MAX_CANDIDATES);
+        let candidates = candidates.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
+        let candidates: Vec<Slot> = candidates.map(|(slot, _)| slot).collect();
         let tier = self.tier(class);
-        for slot in behind {
+        for slot in candidates {
             if self.blocking_key(now, slot, tier).is_none() {
                 self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
             }

@@ -1,8 +1,7 @@
-//! Other limits while permits are out and requests wait.
+//! A change of limits while permits are out and requests wait.
 
 use super::Scheduler;
 use super::permits::Permit;
-use crate::collections::Slot;
 use crate::event::Ask;
 use crate::fencing::GrantBudget;
 use crate::policy::{Call, Resource, Succession};
@@ -11,25 +10,25 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 
-/// Units of former limits that are remembered, far more than any resource has.
+/// Remembered units of former limits: far more than any resource has.
 const MAX_FORMER_UNITS: usize = 1024;
 
 impl<R: Clone> Scheduler<R> {
     /// Goes on under `resource`, which differs in its limits alone.
     ///
-    /// * Limits that [go on](Succession) keep their levels, and what was promised of them stays promised and charged. What was
-    ///   learned of those whose sizes differ is forgotten. New limits begin as the resource says; what was promised
-    ///   before is none of theirs.
-    /// * Who waits keeps its place and is charged by the new limits, or is refused if it can't ever be served under them.
-    /// * Where the store has to allow what is granted, it is asked first: checkpoints that were written under the former limits allow nothing
-    ///   any more.
+    /// * Limits that [go on](Succession) keep their levels and promises. If a limit's size
+    ///   changes, what was learned of it is forgotten.
+    /// * New limits begin as the resource says, without the promises made before.
+    /// * Waiting requests keep their places and are charged by the new limits. A request that
+    ///   the new limits can never serve is refused.
+    /// * Checkpoints written under the former limits allow nothing; the store is asked first.
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
         let succession = Succession::between(&self.resource, &resource);
         let waiting = self.take_waiting(now, &resource);
         self.ledger.change(now, &resource, &succession);
-        if !resource.charges_as(&self.resource) {
+        if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
         self.shadow_limits.change(now, &resource);
@@ -38,42 +37,37 @@ impl<R: Clone> Scheduler<R> {
             self.former_units.pop_first();
         }
         self.resource = resource;
-        self.grant_budget =
-            self.grant_budget.take().map(|grant_budget| GrantBudget::after(&grant_budget, &self.resource));
+        self.grant_budget = self.grant_budget.take().map(|budget| GrantBudget::after(&budget, &self.resource));
         for ask in waiting {
             self.ask_under_change(now, ask);
         }
         self.ledger.note_change();
     }
 
-    /// Requests that are held for the store, and then all that wait, class by class in the order of arrival, as asked anew. What a
-    /// request that is held is for may not be known any more: where that matters, it is sent away to ask again at once.
+    /// Takes out all waiting requests, as if they were asked anew. Requests whose answers wait for
+    /// the store are first, then each class follows by arrival. If the charges change, a request of
+    /// the first kind that has no [`Call`] is refused, to be asked again at once.
     pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
-        let is_same = resource.charges_as(&self.resource);
+        let is_same = resource.shares_bills_with(&self.resource);
         let mut waiting = Vec::new();
-        for ask in self.take_held() {
+        for ask in self.take_pending_asks() {
             match is_same || ask.call.is_some() {
                 true => waiting.push(ask),
                 false => self.refuse(ask.to, ask.id, Refusal::Unavailable),
             }
         }
-        for slot in self.clear_queues(now, resource) {
+        let slots = self.queues.by_arrival();
+        self.ledger.keys.clear_awaited();
+        self.queues = Queues::new(resource, now);
+        self.next_dispatch = None;
+        for slot in slots {
             let mut ask = as_asked(now, self.permits.remove(slot));
             if !is_same {
-                ask.call.get_or_insert_with(|| Box::new(Call::told_by(&ask.bill, &self.resource)));
+                ask.call.get_or_insert_with(|| Box::new(Call::from_bill(&ask.bill, &self.resource)));
             }
             waiting.push(ask);
         }
         waiting
-    }
-
-    /// Empties lines and gates in one pass. Who waited, class by class in the order of arrival; their permits are left to the caller.
-    fn clear_queues(&mut self, now: Time, resource: &Resource) -> Vec<Slot> {
-        let slots = self.queues.by_arrival();
-        self.ledger.keys.keep_none();
-        self.queues = Queues::new(resource, now);
-        self.next_plan = None;
-        slots
     }
 
     fn ask_under_change(&mut self, now: Time, ask: Ask<R>) {

@@ -1,7 +1,8 @@
-//! Starts of which no client is known to have heard.
+//! Granted starts whose answers may not have arrived yet.
 //!
-//! A call begins when its answer comes. While answers are held up on their way, buckets refill, and the calls would come on top of
-//! what has come in. So a start that may not have been heard of counts as if it were put off until it is.
+//! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
+//! the calls would come on top of the refill. So each start whose answer may not have arrived is
+//! put off by the delay.
 
 use super::Scheduler;
 use super::permits::{Granted, State};
@@ -11,46 +12,46 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Starts that are kept until they are known to be delivered: some milliseconds' worth of grants. Beyond it the oldest counts as
+/// Told starts that are kept: the grants of some milliseconds. The oldest beyond it counts as
 /// delivered.
-const MOST_TOLD: usize = 65_536;
+const MAX_TOLD: usize = 65_536;
 
-/// What was told since answers last came through in time. A driver that never says so has none.
+/// Starts that were told since answers were last known to arrive in time. They are kept only if
+/// the driver reports deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     is_watched: bool,
     is_held_up: bool,
-    told: VecDeque<Told>,
+    told: VecDeque<ToldStart>,
 }
 
 /// A start that was told, or counts as told, at this time.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ToldStart {
     at: Time,
     slot: Slot,
-    /// Of the permit that was in the slot then.
+    /// Tells the start from a later permit's in the same slot.
     serial: u64,
 }
 
 impl Delivery {
-    /// Whether answers are held up: nothing is granted to those who wait.
+    /// Whether answers are held up, so that waiting requests are granted nothing.
     pub(crate) fn is_held_up(&self) -> bool {
         self.is_held_up
     }
 
-    /// The permit in `slot` is granted.
-    pub(crate) fn tell(&mut self, at: Time, slot: Slot, serial: u64) {
+    pub(crate) fn note_told(&mut self, at: Time, slot: Slot, serial: u64) {
         if self.is_watched {
-            self.told.push_back(Told { at, slot, serial });
+            self.told.push_back(ToldStart { at, slot, serial });
         }
-        if self.told.len() > MOST_TOLD {
+        if self.told.len() > MAX_TOLD {
             self.told.pop_front();
         }
     }
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// What was told until `until` has come through.
+    /// Answers that were sent until `until` have arrived.
     pub(crate) fn delivered(&mut self, until: Time) {
         let Delivery { is_watched, is_held_up, told } = &mut self.delivery;
         while told.pop_front_if(|told| told.at <= until).is_some() {}
@@ -60,12 +61,12 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Answers do not come through: what may not have been heard of is put off by the time since it was told.
+    /// Answers do not arrive: puts each undelivered start off by the time since it was told.
     pub(crate) fn held_up(&mut self, now: Time) {
         self.delivery.is_held_up = true;
         let mut told = std::mem::take(&mut self.delivery.told);
         for told in &mut told {
-            if let Some(granted) = self.unheard(*told) {
+            if let Some(granted) = self.open_start(*told) {
                 self.put_off(now, told.slot, granted, now.since(told.at));
                 told.at = now;
             }
@@ -73,13 +74,14 @@ impl<R: Clone> Scheduler<R> {
         self.delivery.told = told;
     }
 
-    /// The start, if it is neither settled nor given back.
-    fn unheard(&self, told: Told) -> Option<Granted> {
+    /// The start, unless it is settled or given back.
+    fn open_start(&self, told: ToldStart) -> Option<Granted> {
         let granted = self.permits.find_at(told.slot)?.granted()?;
         (granted.key.serial == told.serial && granted.is_open()).then_some(granted)
     }
 
-    /// What begins at once is taken, whatever is left; what is ahead goes where it breaks no other promise.
+    /// A start that is due now is charged now, whatever its buckets hold. A later one moves to
+    /// where it breaks no other promise.
     fn put_off(&mut self, now: Time, slot: Slot, granted: Granted, by: Span) {
         let (bill, tier) = (Arc::clone(&self.permits.get(slot).bill), self.tier(granted.class));
         self.discharge(now, granted.key, &bill);

@@ -1,4 +1,4 @@
-//! The scheduler of one resource.
+//! The scheduler of one resource: takes events, and gives commands.
 
 mod ask;
 mod backfill;
@@ -6,11 +6,10 @@ mod change;
 mod delivery;
 mod dispatch;
 mod feedback;
-mod held_answers;
 mod key_waits;
+mod pending_answers;
 pub(crate) mod permits;
 mod settle;
-mod shadow;
 mod store;
 pub mod undelivered;
 mod updates;
@@ -22,12 +21,12 @@ use crate::event::{Ask, Event};
 use crate::fencing::GrantBudget;
 use crate::ids::{ClassId, Tier};
 use crate::ledger::{Ledger, ShadowLimits};
-use crate::policy::{Bill, Resource};
+use crate::policy::Resource;
 use crate::queue::Queues;
 use crate::refusal::Refusal;
 use delivery::Delivery;
 use dispatch::HeldStart;
-use held_answers::Pending;
+use pending_answers::PendingAnswer;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -38,14 +37,17 @@ use std::sync::Arc;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
-/// Call [`handle`](Scheduler::handle) with whatever happens, then take all commands with
-/// [`poll_command`](Scheduler::poll_command), then come back with [`Event::Wake`] at
-/// [`next_wakeup`](Scheduler::next_wakeup) if nothing happens before. Times must not go back.
+/// Call [`handle`](Scheduler::handle) with each event, then take all commands with
+/// [`poll_command`](Scheduler::poll_command). If no event comes before
+/// [`next_wakeup`](Scheduler::next_wakeup), handle [`Event::Wake`] then. Time must not go back.
 ///
-/// Guarantees, as long as calls start when their permits say: no start finds less in any bucket
-/// than its call costs, beside the margin; a refused request changes nothing; a repeated id is
-/// charged once. Not promised: that a bucket which a settle has debited, because a call cost more
-/// than estimated, holds what was promised before.
+/// Guarantees, as long as calls start when their permits say:
+///
+/// * Each start finds in every bucket what its call costs, beside the margin.
+/// * A refused request changes nothing, and a repeated id is charged once.
+///
+/// Not promised: a call that cost more than estimated debits its bucket, which may then lack
+/// what was promised before.
 ///
 /// ```
 /// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
@@ -85,29 +87,29 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) permits: Permits<R>,
     pub(crate) queues: Queues,
-    pub(crate) serial: u64,
     pub(crate) counters: Counters,
     pub(crate) cost_estimates: CostEstimates,
-    pub(crate) next_plan: Option<Time>,
-    /// Starts that are kept free while a plan is made; none between plans.
-    pub(crate) holds: Vec<HeldStart>,
-    /// What the plan that is being made has time for.
-    pub(crate) steps_left: usize,
-    pub(crate) handing_over: bool,
-    /// Starts of which no client is known to have heard.
-    pub(crate) delivery: Delivery,
-    /// What the store allows to be granted; everything where there is none.
+    /// What the store allows to be granted; a scheduler without a store has none.
     pub(crate) grant_budget: Option<GrantBudget>,
-    /// Answers that wait for the store.
-    pub(crate) pending: VecDeque<Pending<R>>,
-    /// What limits have counted that are gone: calls that were granted under them may still name it.
-    pub(crate) former_units: BTreeSet<Name>,
+    /// Units of former limits: calls that were granted under them may still state such costs.
+    former_units: BTreeSet<Name>,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
+    /// The time of the latest event.
+    now: Time,
+    pub(crate) serial: u64,
+    next_dispatch: Option<Time>,
+    /// Starts that are kept free while waiting requests are dispatched; none between events.
+    holds: Vec<HeldStart>,
+    /// Steps that this event has left.
+    steps_left: usize,
+    handing_over: bool,
+    delivery: Delivery,
+    pending_answers: VecDeque<PendingAnswer<R>>,
     commands: VecDeque<Command<R>>,
 }
 
-/// When to call again, and what for.
+/// When the driver has to come back, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wakeup {
     /// The time.
@@ -116,23 +118,23 @@ pub struct Wakeup {
     pub reason: Reason,
 }
 
-/// Why a wake-up was asked for.
+/// Why the driver has to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// One that waits may start, or goes ahead of all others, or can't be in time any more.
-    Plan,
-    /// Those who wait are told how they stand.
+    /// A waiting request may start, is to be promoted, or misses its deadline.
+    Dispatch,
+    /// Waiting requests are told how they stand.
     Progress,
     /// Old permits are forgotten.
     Expiry,
-    /// Those whom the store keeps waiting are sent elsewhere.
-    Held,
+    /// Answers that have waited for the store for too long become refusals.
+    PendingAnswers,
     /// What was learned of the upstream is looked at again.
     Review,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// A scheduler that took `resource` over at `now`, in a store that never knew it.
+    /// A scheduler that takes `resource` over at `now`, without any record of it.
     #[must_use]
     pub fn new(resource: Resource, epoch: u64, now: Time) -> Self {
         Scheduler {
@@ -140,18 +142,19 @@ impl<R: Clone> Scheduler<R> {
             ledger: Ledger::new(&resource, now),
             permits: Permits::new(resource.spec().bounds.max_permits),
             queues: Queues::new(&resource, now),
-            serial: 0,
             counters: Counters::default(),
             cost_estimates: CostEstimates::default(),
-            next_plan: None,
+            grant_budget: None,
+            former_units: BTreeSet::new(),
+            shadow_limits: ShadowLimits::new(&resource, now),
+            now,
+            serial: 0,
+            next_dispatch: None,
             holds: Vec::new(),
             steps_left: 0,
             handing_over: false,
             delivery: Delivery::default(),
-            grant_budget: None,
-            pending: VecDeque::new(),
-            former_units: BTreeSet::new(),
-            shadow_limits: ShadowLimits::new(&resource, now),
+            pending_answers: VecDeque::new(),
             commands: VecDeque::new(),
             resource,
         }
@@ -163,15 +166,20 @@ impl<R: Clone> Scheduler<R> {
         &self.resource
     }
 
-    /// The leader's epoch, which ids made up here begin with.
+    /// The leader's epoch. Ids that the scheduler makes up begin with it.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Takes note of what happened at `now`.
+    ///
+    /// # Panics
+    /// If `now` is before the time of an earlier event.
     pub fn handle(&mut self, now: Time, event: Event<R>) {
-        // 1. What was promised until now has been spent.
+        assert!(self.now <= now, "time does not go back: {now:?} is before {:?}", self.now);
+        self.now = now;
+        // 1. Promised starts that are past count as spent.
         self.ledger.advance(now);
         self.shadow_limits.advance(now);
         if self.ledger.next_review().is_some_and(|review| review <= now) {
@@ -184,7 +192,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ask(now, Ask { bill, ..ask });
             }
             Event::Settle(settle) => self.settle(now, settle),
-            Event::Wake => self.release_pending(now),
+            Event::Wake => self.time_out_pending(now),
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.doubt(),
@@ -197,17 +205,17 @@ impl<R: Clone> Scheduler<R> {
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
-        // 3. Whoever waits and can start, starts.
+        // 3. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && self.waiting() > 0;
         self.queues.updates.note(changed);
-        if changed || self.next_plan.is_some_and(|plan| plan <= now) {
-            self.plan(now);
+        if changed || self.next_dispatch.is_some_and(|at| at <= now) {
+            self.dispatch(now);
         }
-        // 4. The others are told how they stand.
+        // 4. The other waiting requests are told how they stand.
         if self.queues.updates.next() <= now {
             self.send_updates(now);
         }
-        // 5. What nobody asks for any more is forgotten.
+        // 5. Old permits are forgotten.
         if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
             self.permits.expire(now);
         }
@@ -222,10 +230,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let wakeups = [
-            (Reason::Plan, self.next_plan.filter(|_| !self.delivery.is_held_up())),
+            (Reason::Dispatch, self.next_dispatch.filter(|_| !self.delivery.is_held_up())),
             (Reason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
             (Reason::Expiry, self.permits.next_expiry()),
-            (Reason::Held, self.next_release()),
+            (Reason::PendingAnswers, self.next_pending_timeout()),
             (Reason::Review, self.next_review()),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?, reason })).min()
@@ -251,18 +259,18 @@ impl<R: Clone> Scheduler<R> {
         self.serial
     }
 
-    /// Tells `to` of the start that the permit in `slot` was granted.
+    /// Tells `to` the start of the permit in `slot`.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
         let permit = self.permits.get(slot);
         let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
         let Granted { key, limited_by, class, .. } = granted;
         let delay = key.at.since(now);
-        // A permit that is granted again has not become younger.
+        // A repeated answer does not prolong the permit.
         let validity = (key.at + self.resource.spec().validity).since(now + delay);
         self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
     }
 
-    /// Commits the permit in `slot` to a start of its class, which may not be later than `latest`.
+    /// Commits the permit in `slot` to a start; its request allows none later than `latest`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
@@ -271,17 +279,14 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_start(key.at, &bill);
         self.charge(&bill, key.at);
         if granted.stage == Stage::Told {
-            self.delivery.tell(now, slot, key.serial);
+            self.delivery.note_told(now, slot, key.serial);
         }
         self.permits.started(slot, self.ledger.end(now, key, &bill));
         self.counters.granted += 1;
-        self.shadow(now, slot, latest);
-    }
-
-    /// Notes what may be drawn at `start`, of what the store allows.
-    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
-        if let Some(grant_budget) = &mut self.grant_budget {
-            grant_budget.charge(&self.resource, bill, start);
+        if let Some(shadow) = &bill.shadow {
+            for limit in shadow.applicable().limits() {
+                self.shadow_limits.note_granted(now, key, limit, &shadow.only(limit), latest);
+            }
         }
     }
 
@@ -289,7 +294,8 @@ impl<R: Clone> Scheduler<R> {
         self.resource.classes()[class.index()].tier
     }
 
-    /// Cuts windows by a wall clock that showed something else at the origin of time. What was taken counts in all that it meets.
+    /// Aligns windows to another wall clock. A former window's usage counts in every new window
+    /// that it overlaps.
     fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         if unix_at_origin == self.resource.unix_at_origin() {
             return;
@@ -300,7 +306,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Everybody who waits is sent elsewhere.
+    /// Refuses all waiting requests, so that they ask the successor.
     fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
         self.give_up_pending(now, now);

@@ -1,4 +1,4 @@
-//! The permits that are remembered, by id.
+//! The remembered permits, by id and by the time of their end.
 
 use super::dispatch::just_past;
 use crate::collections::{Index, Slab, Slot};
@@ -13,12 +13,13 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// How long an id is known after its start, or after the end of its lease: long enough for calls that take minutes to settle.
+/// How long a permit is remembered after its start or the end of its lease: long enough for calls
+/// that take minutes to settle.
 pub(crate) const RETENTION: Span = Span::from_secs(300);
-/// How long it is known at least, when the bound of remembered permits presses.
+/// How long it is remembered at least, when the bound of remembered permits is reached.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 
-/// A request that was granted or waits. There may be a million, so that it is kept small.
+/// A request that waits, or was granted or given back. There may be a million, so it is kept small.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
@@ -27,7 +28,6 @@ pub(crate) struct Permit<R> {
 }
 
 impl<R> Permit<R> {
-    /// Its start, if it has one and was not given back.
     pub(crate) fn granted(&self) -> Option<Granted> {
         match self.state {
             State::Granted(granted) => Some(granted),
@@ -35,7 +35,6 @@ impl<R> Permit<R> {
         }
     }
 
-    /// What is known of it if it waits.
     pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {
         match &self.state {
             State::Waiting(waiting) => Some(waiting),
@@ -43,20 +42,19 @@ impl<R> Permit<R> {
         }
     }
 
-    /// What is known of one that waits.
     pub(crate) fn waiting(&self) -> &Waiting<R> {
-        self.as_waiting().expect("who is in line waits")
+        self.as_waiting().expect("a request in a queue waits")
     }
 
     pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
-        let State::Waiting(waiting) = &mut self.state else { unreachable!("who is in line waits") };
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("a request in a queue waits") };
         waiting
     }
 
-    /// What was known of one that waits no more.
+    /// Ends the wait of a waiting request.
     pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
-            unreachable!("who is in line waits")
+            unreachable!("a request in a queue waits")
         };
         *waiting
     }
@@ -64,12 +62,12 @@ impl<R> Permit<R> {
 
 #[derive(Clone, Debug)]
 pub(crate) enum State<R> {
-    /// In line, charged nothing.
+    /// In a queue, and charged nothing.
     Waiting(Box<Waiting<R>>),
     /// Committed to a start, and charged.
     Granted(Granted),
-    /// Given back, or cancelled while it waited. Remembered so that a late duplicate of its
-    /// request is not charged for nobody.
+    /// Given back or cancelled. It is remembered, so that a late duplicate of its request is not
+    /// charged.
     Returned,
 }
 
@@ -80,18 +78,18 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) stage: Stage,
-    /// The second at whose end it starts, and its lease ends.
+    /// The first whole second after its start and its leases.
     pub(crate) end: u32,
 }
 
-/// How far a start has come.
+/// What the client knows of a start, and what is known of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its asker was not told of it.
+    /// The client was not told of it.
     Promised,
-    /// Its asker was told, or is with this very event.
+    /// The client was told, or is told with this event.
     Told,
-    /// It is known what became of the call.
+    /// The call was settled.
     Settled,
 }
 
@@ -100,40 +98,42 @@ impl Granted {
         Granted { key, limited_by, class, stage, end: 0 }
     }
 
-    /// Whether nobody has said what became of its call.
+    /// Whether the call was not settled yet.
     pub(crate) fn is_open(&self) -> bool {
         self.stage != Stage::Settled
     }
 
-    /// Whether its charge is a promise that can be withdrawn.
     pub(crate) fn is_promised(&self, now: Time) -> bool {
         self.key.at > now
     }
 }
 
-/// So many are forgotten with one event, which takes a few hundred microseconds.
-const MOST_FORGOTTEN: usize = 512;
+/// Permits that one event forgets, which takes a few hundred microseconds.
+const MAX_FORGOTTEN: usize = 512;
 
-/// Permits by id, and by the second in which they end.
+/// All permits.
+///
+/// Invariant: a permit that has a start is in `by_end` if it is charged, and in `idle` otherwise; a
+/// returned permit is in `idle`.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
-    /// Those that take something and have a start.
+    /// Charged permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
-    /// Those that take nothing, in the order in which they began to, and since when.
+    /// Permits that take nothing, and since when, in this order.
     idle: VecDeque<(Time, Slot)>,
-    /// When some were last forgotten.
-    forgot: Time,
+    /// When permits were last forgotten.
+    last_expiry: Time,
     bound: usize,
 }
 
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        let (by_end, idle, forgot) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
-        Permits { permits, bills, by_id, by_end, idle, forgot, bound }
+        let (by_end, idle, last_expiry) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
+        Permits { permits, bills, by_id, by_end, idle, last_expiry, bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -144,7 +144,7 @@ impl<R> Permits<R> {
         self.permits.get(slot).expect("a slot in use")
     }
 
-    /// The one in `slot`, if there is one.
+    /// The permit in `slot`, if the slot is in use.
     pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
         self.permits.get(slot)
     }
@@ -153,7 +153,7 @@ impl<R> Permits<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }
 
-    /// The place with this number, from zero; none behind the last.
+    /// The slot with this number, from zero; none after the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
         self.permits.nth_place(number)
     }
@@ -174,7 +174,8 @@ impl<R> Permits<R> {
         permit
     }
 
-    /// A permit has a start, and may be forgotten some time after `end`: that start, or the end of its lease.
+    /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
+    /// start and the ends of its leases.
     pub(crate) fn started(&mut self, slot: Slot, end: Time) {
         let (permit, second) = (self.get_mut(slot), second_after(end));
         match &mut permit.state {
@@ -182,16 +183,16 @@ impl<R> Permits<R> {
                 granted.end = second;
                 self.by_end.entry(second).or_default().push(slot);
             }
-            State::Granted(_) | State::Returned | State::Waiting(_) => self.set_aside(slot, end),
+            State::Granted(_) | State::Returned | State::Waiting(_) => self.push_idle(slot, end),
         }
     }
 
-    /// Gives a permit back: it is remembered for a while from now on.
+    /// Marks a permit as given back. It is remembered for a while from now on.
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
         let was_charged = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
         if was_charged {
-            self.set_aside(slot, now);
+            self.push_idle(slot, now);
         }
     }
 
@@ -204,13 +205,12 @@ impl<R> Permits<R> {
         self.remove(slot);
     }
 
-    /// The lease of a permit that has started ends only at `end`.
     pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
         self.started(slot, end);
     }
 
-    /// Whether there is room for one more at `now`; makes room where that forgets nobody too early.
+    /// Whether there is room for one more permit. Makes room if that forgets no permit too early.
     pub(crate) fn has_room(&mut self, now: Time) -> bool {
         if self.busy() >= self.bound {
             self.forget(now, MIN_RETENTION);
@@ -220,9 +220,9 @@ impl<R> Permits<R> {
 
     /// Forgets permits that ended before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
-        self.forgot = now;
+        self.last_expiry = now;
         self.forget(now, RETENTION);
-        for _ in 0..MOST_FORGOTTEN {
+        for _ in 0..MAX_FORGOTTEN {
             let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) else { return };
             self.remove(slot);
         }
@@ -233,12 +233,12 @@ impl<R> Permits<R> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
         let idle = self.idle.front().map(|(since, _)| *since);
         let first = started.into_iter().chain(idle).min()?;
-        Some((first + RETENTION).max(just_past(self.forgot)))
+        Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
-    /// Charges permits to the limits of another set, as far as these were theirs before. Nobody waits.
+    /// Charges all permits to the limits of another set, as far as they go on. No permit waits.
     pub(crate) fn change(&mut self, succession: &Succession) {
-        // Bills are told apart by where they are, so that all of the former ones have to stay until the end.
+        // Bills are told apart by their addresses, so all former ones have to stay until the end.
         let former = std::mem::take(&mut self.bills);
         let mut known: HashMap<*const Bill, Arc<Bill>> = HashMap::new();
         for permit in self.permits.iter_mut() {
@@ -261,12 +261,12 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// How many take something, or wait for it.
+    /// How many permits are charged or wait.
     fn busy(&self) -> usize {
         self.len() - self.idle.len()
     }
 
-    fn set_aside(&mut self, slot: Slot, since: Time) {
+    fn push_idle(&mut self, slot: Slot, since: Time) {
         self.idle.push_back((since, slot));
         if self.idle.len() > MAX_IDLE_PERMITS {
             let (_, oldest) = self.idle.pop_front().expect("there is an oldest one");
@@ -274,12 +274,12 @@ impl<R> Permits<R> {
         }
     }
 
-    /// Takes a permit out of the list of its second; false if it takes nothing.
+    /// Takes a permit out of the list of its second; false if it is not charged.
     fn unlist(&mut self, slot: Slot) -> bool {
         let permit = self.get(slot);
         let Some(Granted { end, .. }) = permit.granted().filter(|_| !permit.bill.is_empty()) else { return false };
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
-        // Most are renewed or given back soon.
+        // Searched from the back, as most permits are renewed or given back soon.
         let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
         listed.swap_remove(place);
         if listed.is_empty() {
@@ -289,7 +289,7 @@ impl<R> Permits<R> {
     }
 
     fn forget(&mut self, now: Time, retention: Span) {
-        for _ in 0..MOST_FORGOTTEN {
+        for _ in 0..MAX_FORGOTTEN {
             let Some(mut first) = self.by_end.first_entry() else { return };
             if end_of(*first.key()) + retention > now {
                 return;

@@ -1,4 +1,4 @@
-//! Learning how calls went.
+//! Settling permits: unused, used at a cost, or extended while the call is in flight.
 
 use super::Scheduler;
 use super::permits::{Granted, Stage, State};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome, observation } = settle;
+        let Settle { to, id, outcome, observation, is_throttled } = settle;
+        self.counters.upstream_429 += u64::from(is_throttled);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
@@ -37,39 +38,48 @@ impl<R: Clone> Scheduler<R> {
         observation: Option<&Observation>,
     ) -> Result<(), Refusal> {
         match (&self.permits.get(slot).state, outcome) {
-            (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
-            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
             (State::Granted(granted), Outcome::Unused) if granted.is_open() => self.give_back(now, slot, *granted),
             (State::Granted(granted), Outcome::Used(cost)) if granted.is_open() => {
-                let granted = *granted;
-                let bill = Arc::clone(&self.permits.get(slot).bill);
-                let counted = |unit: &str| {
-                    self.resource.counts(unit) || !self.former_units.iter().any(|former| **former == *unit)
-                };
-                let cost: Vec<(String, Amount)> = cost.into_iter().filter(|(unit, _)| counted(unit)).collect();
-                let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-                self.resource.check_units(by_unit.clone())?;
-                let actual = self.resource.corrected(&bill, by_unit);
-                self.shadow_limits.correct(now, granted.key, &bill, Some(&cost));
-                // What a rejected call cost says nothing.
-                let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
-                for (unit, amount) in cost.iter().filter(|_| served) {
-                    self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
-                }
-                let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
-                self.use_up(now, slot, granted, &settled.unwrap_or(actual));
+                return self.settle_used(now, slot, *granted, cost, observation);
             }
             (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
                 return self.renew(now, slot, *granted);
             }
+            (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
+            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
+            (State::Returned, Outcome::Extend(_)) => return Err(Refusal::UnknownPermit),
             (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend(_))
             | (State::Returned, Outcome::Unused | Outcome::Used(_)) => {}
-            (State::Returned, Outcome::Extend(_)) => return Err(Refusal::UnknownPermit),
         }
         Ok(())
     }
 
-    /// Who asked is still answered: whoever cancels need not be who waits.
+    fn settle_used(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        granted: Granted,
+        mut cost: Vec<(String, Amount)>,
+        observation: Option<&Observation>,
+    ) -> Result<(), Refusal> {
+        let bill = Arc::clone(&self.permits.get(slot).bill);
+        let is_former = |unit: &str| self.former_units.iter().any(|former| **former == *unit);
+        cost.retain(|(unit, _)| self.resource.counts(unit) || !is_former(unit));
+        let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+        self.resource.check_units(by_unit.clone())?;
+        let actual = self.resource.corrected(&bill, by_unit);
+        self.shadow_limits.correct(now, granted.key, &bill, Some(&cost));
+        // The cost of a rejected call teaches nothing.
+        let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
+        for (unit, amount) in cost.iter().filter(|_| served) {
+            self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
+        }
+        let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
+        self.use_up(now, slot, granted, &settled.unwrap_or(actual));
+        Ok(())
+    }
+
+    /// Cancels a waiting request, and answers it too: the settle may come from another client.
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
@@ -83,8 +93,8 @@ impl<R: Clone> Scheduler<R> {
         self.permits.give_back(now, slot);
     }
 
-    /// Gives back what no client has heard of, and forgets it: who asks under its id asks for another permit.
-    pub(crate) fn give_back_unheard(&mut self, now: Time, slot: Slot, granted: Granted) {
+    /// Gives a start back that reached no client, and forgets its id: the client may ask again.
+    pub(crate) fn give_back_untold(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.uncharge(now, slot, granted);
         self.permits.forget_now(slot);
     }
@@ -92,15 +102,15 @@ impl<R: Clone> Scheduler<R> {
     fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
         let places = self.places(now, granted.key, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        if let Some(grant_budget) = &mut self.grant_budget {
-            grant_budget.release(&self.resource, granted.key, &bill, places, false);
+        if let Some(budget) = &mut self.grant_budget {
+            budget.release(&self.resource, granted.key, &bill, places, false);
         }
         self.discharge(now, granted.key, &bill);
         self.shadow_limits.correct(now, granted.key, &bill, None);
         self.counters.returned += 1;
     }
 
-    /// Buckets are as if the call of `key` had never been promised.
+    /// Makes the buckets as if the start of `key` had never been promised.
     pub(crate) fn discharge(&mut self, now: Time, key: StartKey, bill: &Bill) {
         if key.at > now {
             self.ledger.withdraw(now, key, bill);
@@ -109,7 +119,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// A call that is still in flight holds what it does for as long again. Nothing is renewed that a successor would not know of.
+    /// Renews the leases of a call in flight, if a successor would know of it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
         let mut lapsed = self.resource.held_part(&bill);
@@ -125,13 +135,13 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
-        let covered = self.grant_budget.as_ref().is_none_or(|grant_budget| grant_budget.covers_renewals(now));
+        let covered = self.grant_budget.as_ref().is_none_or(|budget| budget.covers_renewals(now));
         if covered { Ok(()) } else { Err(Refusal::Unavailable) }
     }
 
-    /// A call in flight that nobody here has heard of: whoever granted it died before the store could know its name. From now on it
-    /// holds what it takes up, beside what its predecessor's checkpoint keeps for calls like it until their leases end. So for
-    /// that long it may count twice, and never not at all.
+    /// Counts a call in flight anew whose permit is not known, as its predecessor died before the
+    /// store knew the id. The predecessor's checkpoint keeps places for such calls until their
+    /// leases end, so until then the call may count twice. It always counts once.
     fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
         let bill = self.resource.held_part(call);
         if bill.is_empty() {
@@ -152,7 +162,8 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// A call that was made before its start is spent now.
+    /// Corrects the buckets to the actual cost. A call that was made before its start counts from
+    /// now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
         let tier = self.tier(granted.class);
         let places = self.places(now, granted.key, slot);
@@ -167,14 +178,14 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.key, &bill, actual, true);
         }
-        self.charge(&actual.beyond(&bill), now);
-        if let Some(grant_budget) = &mut self.grant_budget {
-            grant_budget.release(&self.resource, granted.key, &bill, places, true);
+        self.charge(&actual.excess_over(&bill), now);
+        if let Some(budget) = &mut self.grant_budget {
+            budget.release(&self.resource, granted.key, &bill, places, true);
         }
         self.counters.settled += 1;
     }
 
-    /// The limits that the call of `key` holds a place of which nobody else has had.
+    /// The limits in which the call of `key` still holds its place.
     fn places(&self, now: Time, key: StartKey, slot: Slot) -> LimitSet {
         if key.at > now {
             return LimitSet::default();

@@ -1,4 +1,4 @@
-//! Telling waiting requests where they stand.
+//! Telling waiting requests how they stand.
 
 use super::Scheduler;
 use crate::collections::Slot;
@@ -8,27 +8,27 @@ use crate::queue::is_worth_telling;
 use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
-    /// Tells some of those who wait how they stand, in the order of arrival: everybody when it is time, and whom a changed plan
-    /// concerns between.
+    /// Tells the next slice of waiting requests how they stand: in a full round all of them,
+    /// otherwise those whose start has moved.
     pub(crate) fn send_updates(&mut self, now: Time) {
-        let (everybody, slice) = self.queues.updates.next_slice(now);
+        let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
             let (position, offer) = self.outlook(now, slot);
-            if everybody || is_worth_telling(now, self.permits.get(slot).waiting().told, offer.at) {
-                self.tell_offer(now, slot, position, offer);
+            if full || is_worth_telling(now, self.permits.get(slot).waiting().told, offer.at) {
+                self.send_update(now, slot, position, offer);
             }
         }
     }
 
-    /// Tells one who waits how it stands, if it wants to know.
+    /// Tells a waiting request how it stands, if it wants updates.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
         if self.permits.get(slot).waiting().progress {
             let (position, offer) = self.outlook(now, slot);
-            self.tell_offer(now, slot, position, offer);
+            self.send_update(now, slot, position, offer);
         }
     }
 
-    fn tell_offer(&mut self, now: Time, slot: Slot, position: u64, offer: Offer) {
+    fn send_update(&mut self, now: Time, slot: Slot, position: u64, offer: Offer) {
         let permit = self.permits.get_mut(slot);
         let id = permit.id.clone();
         let waiting = permit.waiting_mut();

@@ -12,21 +12,21 @@ use rampmeter_protocol::explain::{self, Explained, Explanation, Holder};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How many of those ahead are named; people read no more.
-const MOST_NAMED: usize = 10;
+/// The largest number of requests to list; people read no more.
+const MAX_LISTED: usize = 10;
 
 impl<R: Clone> Scheduler<R> {
-    /// Why the request `id` waits, or why anybody does.
+    /// Explains why the request `id` waits, or what holds the whole resource.
     ///
     /// # Errors
-    /// [`Refusal::UnknownPermit`] for an id that nobody knows.
+    /// [`Refusal::UnknownPermit`] for an unknown id.
     pub fn explain(&mut self, now: Time, id: Option<&PermitId>) -> Result<Explanation, Refusal> {
         let limits = self.limit_status(now);
         let slot = id.map(|id| self.permits.find(id).ok_or(Refusal::UnknownPermit)).transpose()?;
         let request = slot.map(|slot| self.explain_one(now, slot));
         let waiting = request.as_ref().map_or(self.waiting() as u64, |request| request.position);
-        let named = MOST_NAMED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
-        let first = self.first(slot, named).into_iter().map(|slot| self.explain_one(now, slot)).collect();
+        let listed = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
+        let first = self.first_waiting(slot, listed).into_iter().map(|slot| self.explain_one(now, slot)).collect();
         Ok(Explanation { resource: self.resource.name().clone(), epoch: self.epoch, limits, request, waiting, first })
     }
 
@@ -35,36 +35,39 @@ impl<R: Clone> Scheduler<R> {
         match &permit.state {
             State::Waiting(waiting) => {
                 let (position, offer) = self.outlook(now, slot);
-                let client = self.resource.spec().fair_share.as_ref().map(|_| waiting.client.to_string());
+                let is_named = self.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
                 Explained {
-                    client: client.filter(|client| !client.is_empty()),
+                    client: is_named.then(|| waiting.client.to_string()),
                     position,
                     waited_ms: now.since(waiting.arrival.at).millis(),
                     eta_ms: offer.at.since(now).millis(),
-                    ..self.known(now, permit, explain::State::Waiting, waiting.class, offer.limited_by)
+                    ..self.describe(now, permit, explain::State::Waiting, waiting.class, offer.limited_by)
                 }
             }
             State::Granted(granted) => {
                 let eta_ms = granted.key.at.since(now).millis() - now.since(granted.key.at).millis();
                 let limited_by = granted.limited_by;
-                Explained { eta_ms, ..self.known(now, permit, explain::State::Granted, granted.class, limited_by) }
+                Explained { eta_ms, ..self.describe(now, permit, explain::State::Granted, granted.class, limited_by) }
             }
-            State::Returned => self.known(now, permit, explain::State::Returned, self.resource.default_class(), None),
+            State::Returned => {
+                self.describe(now, permit, explain::State::Returned, self.resource.default_class(), None)
+            }
         }
     }
 
-    /// Of those at the gate where a request stands the first, or else of those in line, class by class, and behind them at gates.
-    fn first(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
+    /// The first requests in the key queue of `slot`, or in all class queues and then in key
+    /// queues.
+    fn first_waiting(&self, slot: Option<Slot>, count: usize) -> Vec<Slot> {
         let waiting = slot.and_then(|slot| self.permits.get(slot).as_waiting());
         if let Some((_, key_queue)) = waiting.and_then(|waiting| self.key_queue_of(waiting)) {
             return key_queue.iter().take(count).collect();
         }
-        let in_line = self.queues.classes().iter().flat_map(|queue| queue.order().front(count)).map(|(slot, _)| slot);
-        in_line.chain(self.queues.classes().iter().flat_map(ClassQueue::waiting_for_keys)).take(count).collect()
+        let in_queues = self.queues.classes().iter().flat_map(|queue| queue.order().front(count)).map(|(slot, _)| slot);
+        in_queues.chain(self.queues.classes().iter().flat_map(ClassQueue::waiting_for_keys)).take(count).collect()
     }
 
-    /// What is known of any permit, and of the bucket that holds it.
-    fn known(
+    /// The description of any permit, and of the bucket that limits it.
+    fn describe(
         &self,
         now: Time,
         permit: &Permit<R>,
@@ -72,7 +75,7 @@ impl<R: Clone> Scheduler<R> {
         class: ClassId,
         limited_by: Option<LimitId>,
     ) -> Explained {
-        let name = |limit: LimitId| self.resource.limits()[limit.index()].spec().name.clone();
+        let name = |limit: LimitId| self.resource[limit].spec().name.clone();
         Explained {
             id: permit.id.clone(),
             state,
@@ -87,14 +90,14 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// How the bucket of this limit is doing that is charged.
+    /// The state of the bucket in which `bill` is charged to `limit`.
     fn holder(&self, now: Time, bill: &Bill, limit: LimitId) -> Option<Holder> {
-        let key = bill.key_of(limit).map(|charge| charge.key.to_string());
-        let tell = |bucket: &Bucket, limit: &Limit| Holder {
+        let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
+        let describe = |bucket: &Bucket, limit: &Limit| Holder {
             key: key.clone(),
             level: limit.rate().units(bucket.level(limit, now)),
             next_free_ms: bucket.next_free(limit, now).since(now).millis(),
         };
-        self.ledger.survey(now, &bill.of_limit(limit), tell).next()
+        self.ledger.read_each(now, &bill.only(limit), describe).next()
     }
 }

@@ -1,4 +1,4 @@
-//! What people are shown: status and explanations.
+//! Read-only views for people: status and explanations.
 
 mod explain;
 pub mod report;

@@ -1,6 +1,6 @@
-//! How a resource is doing, for people.
+//! The status of a resource.
 
-use crate::arithmetic::{Credit, Draw};
+use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::Bucket;
@@ -16,7 +16,7 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// The limits at `now`.
+    /// The status of all limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
@@ -25,16 +25,17 @@ impl<R: Clone> Scheduler<R> {
         limits
     }
 
-    /// What is left at `now` of each limit that the permit `id` is charged to, those with keys last; nothing for a permit that nobody
-    /// knows. Others may have it in the next moment: it is news for people, and no promise. `now` must not be before the last event.
+    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
+    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
+    /// must not be before the last event.
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
         let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.survey(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
-    /// The classes at `now`, the most urgent first.
+    /// The status of all classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
         let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
@@ -45,45 +46,45 @@ impl<R: Clone> Scheduler<R> {
         self.queues.classes().iter().zip(self.resource.classes()).map(status).collect()
     }
 
-    /// How far estimates of costs have turned out to be off, by kind of call.
+    /// The learned corrections of cost estimates, by kind of call.
     #[must_use]
     pub fn corrections(&self) -> Vec<Correction> {
         self.cost_estimates.report()
     }
 
-    /// Totals since this scheduler began.
+    /// Totals since the start of this scheduler.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Notes that the upstream answered a call with 429.
+    /// Counts an upstream's answer of 429.
     pub fn count_upstream_429(&mut self) {
         self.counters.upstream_429 += 1;
     }
 
-    /// How many permits are remembered.
+    /// The number of remembered permits.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.permits.len()
     }
 
-    /// The limit that would delay one request of the default class now, if one would.
+    /// The limit that would delay one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        let behind = self.backlog_through(class);
-        self.ledger.paid_behind(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
+        let behind = self.backlog_of(self.queues.through(class));
+        self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
 }
 
-/// How the limits of a resource are doing; of a limit with keys, how the bucket that has the least is.
+/// The status of all limits; a keyed limit shows its bucket with the lowest level.
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
-        let (spec, book) = (limit.spec(), ledger.book(id));
-        // What was learned of a limit changes how it is kept.
+        let (spec, book) = (limit.spec(), ledger.adaptive(id));
+        // The bucket of a limit without keys follows the learned limit.
         let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
         LimitStatus {
             name: spec.name.clone(),
@@ -94,7 +95,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: bucket.next_free(kept, now).since(now).millis(),
-            keys: if limit.is_keyed() { ledger.keys.live(id) as u64 } else { 1 },
+            keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             learned: book.estimator.report(now),
             shadow: None,
@@ -103,9 +104,9 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
     resource.limits_by_id().zip(&lowest).map(status).collect()
 }
 
-/// What could be spent at `now`, and how long it takes to fill the bucket up again.
+/// The remaining amount at `now`, and the time until the bucket is full.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let full = bucket.paid_behind(limit, now, Credit::ZERO, Draw { cost: limit.full(), tier: 0 });
+    let full = bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
     Left {
         limit: Text::from(limit.spec().name.to_string()),
@@ -115,7 +116,7 @@ fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     }
 }
 
-/// The resource as configured.
+/// The configuration of a resource.
 #[must_use]
 pub fn describe(resource: &Resource) -> ResourceInfo {
     let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {

@@ -1,4 +1,4 @@
-//! Numbers at the edge of what the protocol allows, and the same answers to the same questions.
+//! Numbers at the edge of what the protocol allows, and equal answers to equal questions.
 
 use crate::common::{Said, World, amount, limit, name, resource, span, wish, with_bulk};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn extremes() -> impl Iterator<Item = (LimitSpec, Time)> {
     limits.flat_map(move |limit| times.map(|time| (limit.clone(), time)))
 }
 
-/// Costs from the least to what the limit can pay.
+/// Costs from the smallest to the largest that the limit can pay.
 fn costs(limit: &LimitSpec) -> [f64; 3] {
     let capacity = limit.capacity.micros();
     [1, capacity / 2, capacity].map(|micros| Amount::from_micros(micros).unwrap().units())
@@ -41,6 +41,15 @@ fn costs(limit: &LimitSpec) -> [f64; 3] {
 
 fn at_the_edge(limit: &LimitSpec) -> ResourceSpec {
     with_bulk(resource(vec![limit.clone(), crate::common::limit("requests", MOST, YEAR)]), 0.999_999)
+}
+
+#[test]
+#[should_panic(expected = "time does not go back")]
+fn time_that_goes_back_is_a_bug_of_the_driver() {
+    let mut world = World::new(&resource(vec![limit("units", 1.0, span(1000))]));
+    world.handle(Time::from_nanos(1), Event::Wake);
+    world.handle(Time::from_nanos(1), Event::Wake);
+    world.handle(Time::ORIGIN, Event::Wake);
 }
 
 #[test]
@@ -100,9 +109,9 @@ fn debts_have_a_floor() {
     assert_eq!(third, last, "what is deeper is not remembered");
 }
 
-/// One call that turns out to be monstrous must not stop those who wait behind it from being heard.
+/// A call with a monstrous actual cost must not keep the requests behind it from answers.
 #[test]
-fn a_debt_that_is_never_paid_holds_everybody_and_nothing_else() {
+fn an_unpayable_debt_holds_every_request_and_nothing_else() {
     let mut world = World::new(&with_bulk(resource(vec![limit("units", 1.0, YEAR)]), 0.0));
     world.ask(Time::ORIGIN, &wish(Mode::Allow, &[("units", 1.0)]).named("a"));
     world.settle(Time::ORIGIN, "a", Outcome::Used(vec![("units".to_owned(), amount(MOST))]));
@@ -117,7 +126,7 @@ fn a_debt_that_is_never_paid_holds_everybody_and_nothing_else() {
 
 #[test]
 fn the_least_cost_and_the_largest_capacity_are_exact() {
-    // A full year's refill is a thousand million units: a millionth of a unit takes 31.6224 ns.
+    // A year's refill is a thousand million units: a millionth of a unit takes 31.6224 ns.
     let spec = resource(vec![limit("requests", MOST, YEAR)]);
     let mut world = World::new(&spec);
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", MOST)]));
@@ -180,7 +189,7 @@ fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
     assert_eq!(bill(&[("pages", 1.0)]), Err(unknown.to_owned()));
 }
 
-/// One of all things that can happen, after a pause.
+/// Any event, after a pause.
 fn event() -> impl Strategy<Value = (u64, Kind)> {
     let mode = prop_oneof![Just(Mode::Allow), Just(Mode::Reserve), Just(Mode::Wait)];
     let ask = (0..60_u8, 0..=10_u64, any::<bool>(), mode, prop::option::of(0..6_u64))
@@ -245,6 +254,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 id: permit(*id),
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: None,
+                is_throttled: false,
             })
         }
         Kind::HandOver => Event::HandOver,

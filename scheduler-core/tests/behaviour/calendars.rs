@@ -1,4 +1,4 @@
-//! Windows that calendars cut.
+//! Windows that follow a calendar.
 
 use crate::common::{World, limit, resource, span, wish};
 use jiff::civil::Date;
@@ -51,7 +51,7 @@ fn begins(date: Date, zone: &TimeZone) -> Time {
     Time::from_nanos(u64::try_from(ahead.as_nanos()).unwrap())
 }
 
-/// Whether all that a window has can be taken at this time.
+/// Whether a whole window is available at this time.
 fn has_all(world: &mut World, now: Time) -> bool {
     let request = world.ask(now, &wish(Mode::Allow, &[("requests", 10.0)]));
     let start = world.start(request);
@@ -59,7 +59,7 @@ fn has_all(world: &mut World, now: Time) -> bool {
     start == Some(now)
 }
 
-/// A window is full at the first instant of its first date, and used up until the last instant
+/// A window is full at the first instant of its first date. It stays used up until the last instant
 /// before the next.
 fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date>) {
     let mut world = ten(alignment.clone());
@@ -74,8 +74,7 @@ fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date
 fn days_and_months_of_twenty_zones_follow_each_other() {
     let first = jiff::civil::date(2024, 2, 1);
     for zone in ZONES.map(|name| TimeZone::get(name).unwrap()) {
-        // Where a date was left out, the first instant after it begins the next one: it is the
-        // same.
+        // If a date does not exist, the first instant after it begins the next one: it is the same.
         let dates = (0..12 * 365)
             .map(|number| first + number.days())
             .filter(|date| begins(*date, &zone) < begins(date.tomorrow().unwrap(), &zone));

@@ -1,4 +1,4 @@
-//! Urgent work passes waiting bulk work, and bulk work is not starved for ever.
+//! Urgent requests overtake waiting bulk requests, and bulk requests do not starve.
 
 use crate::common::{World, class, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
@@ -12,7 +12,7 @@ fn a_reservation_leaves_the_headroom_of_its_class() {
         "
         0  reserve bulk-1 class=bulk requests=8  -> bulk-1@0
         0  reserve bulk-2 class=bulk             -> bulk-2@100
-        # The headroom is for whoever is urgent, and a promise to bulk does not stand in the way.
+        # The headroom is for urgent requests, and a promise to bulk does not stand in the way.
         0  reserve urgent-1 requests=2           -> urgent-1@0
         0  reserve urgent-2                      -> urgent-2@200
         ",
@@ -20,7 +20,7 @@ fn a_reservation_leaves_the_headroom_of_its_class() {
 }
 
 #[test]
-fn who_waits_leaves_the_headroom_of_its_class() {
+fn a_waiting_request_leaves_the_headroom_of_its_class() {
     play(
         &with_bulk(ten_per_second(), 0.2),
         "
@@ -70,7 +70,7 @@ fn bulk_alone_gets_all_of_the_refill() {
 }
 
 #[test]
-fn the_urgent_overtake_those_who_wait() {
+fn urgent_requests_overtake_waiting_ones() {
     play(
         &with_bulk(ten_per_second(), 0.2),
         "
@@ -142,7 +142,8 @@ fn bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost() {
     );
 }
 
-/// Bulk that waits for one bucket is no reason to put the urgent behind all promises of another.
+/// Bulk requests that wait for one bucket do not put an urgent request behind all promises of
+/// another.
 #[test]
 fn a_reservation_uses_a_gap_although_less_urgent_requests_wait() {
     let pages = limit("pages", 1.0, span(10_000));
@@ -231,7 +232,7 @@ fn one_is_promoted_in_each_time_of_starvation() {
     let bulk: Vec<usize> = (0..20).map(|_| world.ask(ms(0), &wish(Mode::Wait, &[]).of_class("bulk"))).collect();
     let at_first = bulk.iter().filter(|request| world.start(**request).is_some()).count();
     assert_eq!(at_first, 8, "all but the headroom");
-    // The urgent want twice what there is.
+    // Urgent requests want twice the capacity.
     for tick in 0..200 {
         world.run_until(ms(50 * tick));
         world.ask(ms(50 * tick), &wish(Mode::Wait, &[]));

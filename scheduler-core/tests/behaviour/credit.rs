@@ -1,4 +1,4 @@
-//! Arithmetic that rounds in nobody's favour, and does not overflow.
+//! Arithmetic that never rounds in favour of the caller, and does not overflow.
 
 use crate::common::{World, amount, limit, resource, wish};
 use rampmeter_protocol::amount::Amount;
@@ -10,7 +10,7 @@ use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, MA
 
 #[test]
 fn an_amount_is_refilled_to_the_nanosecond_and_not_before() {
-    // capacity, period in ms, amount, its refill time in ns
+    // Capacity, period in ms, amount, its refill time in ns.
     let table = [
         (1000.0, 60_000, 1.0, 60_000_000),
         (400_000.0, 744 * 3_600_000, 1.0, 6_696_000_000),
@@ -34,7 +34,7 @@ fn levels_are_rounded_down_and_what_is_spent_is_rounded_up() {
     assert_eq!((rate.micros_up(some), rate.micros_up(-some)), (1, 0));
 }
 
-/// The largest amounts within the longest period, in numbers that have no common divisor.
+/// The largest amounts within the longest period, in numbers without a common divisor.
 #[test]
 fn nothing_overflows_at_the_bounds() {
     let most = Amount::from_micros(999_999_999_999_999).unwrap();

@@ -1,4 +1,4 @@
-//! Requests that can't wait for ever, that change their mind, and the order of those who stay.
+//! Deadlines, cancelled requests, and the order of the requests that stay.
 
 use crate::common::{Said, Wish, World, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
@@ -23,7 +23,7 @@ fn allow_is_now_or_refused_and_says_when_to_return() {
 }
 
 #[test]
-fn allow_does_not_pass_those_who_wait() {
+fn allow_does_not_pass_waiting_requests() {
     play(
         &ten_per_second(),
         "
@@ -39,7 +39,7 @@ fn allow_does_not_pass_those_who_wait() {
 }
 
 #[test]
-fn allow_waits_for_those_who_still_wait_and_for_nobody_else() {
+fn allow_yields_to_requests_that_still_wait_and_to_no_others() {
     play(
         &ten_per_second(),
         "
@@ -70,7 +70,7 @@ fn a_reservation_starts_in_time_or_is_refused() {
 }
 
 #[test]
-fn who_waits_is_refused_at_once_when_it_can_not_be_in_time() {
+fn a_request_that_can_not_be_in_time_is_refused_at_once() {
     play(
         &with_bulk(ten_per_second(), 0.0),
         "
@@ -85,7 +85,7 @@ fn who_waits_is_refused_at_once_when_it_can_not_be_in_time() {
 }
 
 #[test]
-fn who_could_be_in_time_but_for_the_urgent_is_refused_on_arrival() {
+fn a_request_made_late_by_urgent_ones_is_refused_on_arrival() {
     play(
         &with_bulk(ten_per_second(), 0.0),
         "
@@ -98,7 +98,7 @@ fn who_could_be_in_time_but_for_the_urgent_is_refused_on_arrival() {
 }
 
 #[test]
-fn a_deadline_that_passes_in_the_line_is_refused_then() {
+fn a_request_is_refused_when_its_deadline_passes_in_the_queue() {
     play(
         &ten_per_second(),
         "
@@ -199,7 +199,7 @@ fn a_class_is_served_first_come_first_served() {
         0    wait b requests=3                   ->
         0    wait c                              ->
         0    wait d requests=2                   ->
-        # A large cost holds the line: what e needs is there.
+        # A large cost holds the queue: what e needs is there.
         200  wait e                              ->
         250                                      -> b@300
         350                                      -> c@400
@@ -210,7 +210,7 @@ fn a_class_is_served_first_come_first_served() {
 }
 
 #[test]
-fn age_keeps_the_place_in_line() {
+fn age_keeps_the_place_in_the_queue() {
     play(
         &ten_per_second(),
         "
@@ -228,7 +228,7 @@ fn age_keeps_the_place_in_line() {
 }
 
 #[test]
-fn who_waits_is_told_how_it_stands() {
+fn a_waiting_request_is_told_its_position() {
     play(
         &with_bulk(ten_per_second(), 0.2),
         "
@@ -262,7 +262,7 @@ fn who_waits_is_told_how_it_stands() {
 }
 
 #[test]
-fn a_changed_plan_is_told_soon() {
+fn a_changed_position_is_told_soon() {
     play(
         &with_bulk(ten_per_second(), 0.0),
         "
@@ -270,24 +270,25 @@ fn a_changed_plan_is_told_soon() {
         0    reserve b requests=10               -> b@1000
         0    wait c class=bulk requests=10 progress -> c#0~2000
         0    wait d class=bulk requests=10 progress -> d#1~3000
-        # What comes back lets both start sooner.
+        # Returned stock lets both start sooner.
         100  unused b                            -> b:settled
         249                                      ->
         260                                      -> c#0~749.8 d#1~1749.8
-        # Somebody more urgent goes first; half a second more is news for both.
+        # A more urgent request goes first; both are told of half a second more.
         300  wait e requests=5                   ->
         500                                      -> e@500
         520                                      -> c#0~999.6 d#1~1999.6
-        # A tenth of a second in two is no news.
+        # A tenth of a second in two is not worth an update.
         600  wait f                              -> f@600
         2999                                     -> c@1600 d@2600
         ",
     );
 }
 
-/// However many want to know, no event tells more than some of them, and each hears in time.
+/// With any number of interested requests, an event tells only some of them, and each hears in
+/// time.
 #[test]
-fn news_are_told_some_with_each_event_and_everybody_hears_within_five_seconds() {
+fn queue_updates_are_told_some_with_each_event_and_all_within_five_seconds() {
     let mut world = World::new(&ten_per_second());
     let waiting = 100_000;
     for _ in 0..=waiting {
@@ -318,7 +319,7 @@ fn answers_by_event(world: &mut World, end: Time) -> Vec<usize> {
 }
 
 #[test]
-fn one_event_starts_some_of_those_who_wait_and_the_next_goes_on_at_once() {
+fn one_event_starts_some_waiting_requests_and_the_next_goes_on_at_once() {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
     let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 1000.0, span(1000)) }]));
     world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]));
@@ -329,7 +330,7 @@ fn one_event_starts_some_of_those_who_wait_and_the_next_goes_on_at_once() {
 }
 
 #[test]
-fn one_event_refuses_some_of_those_who_are_late_and_the_next_goes_on_at_once() {
+fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     let mut world = World::new(&resource(vec![limit("requests", 1000.0, span(1000))]));
     world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]).named("dear"));
     let late = Wish { max_wait: Some(span(5000)), ..wish(Mode::Wait, &[]) };
@@ -344,7 +345,7 @@ fn one_event_refuses_some_of_those_who_are_late_and_the_next_goes_on_at_once() {
 }
 
 #[test]
-fn handing_over_sends_everybody_elsewhere() {
+fn a_hand_over_sends_all_requests_elsewhere() {
     play(
         &ten_per_second(),
         "
@@ -354,26 +355,26 @@ fn handing_over_sends_everybody_elsewhere() {
         10   hand-over                           -> b:unavailable+0 c:unavailable+0
         20   allow d                             -> d:unavailable+0
         20   wait b                              -> b:unavailable+0
-        # What was granted can still be settled.
+        # A granted permit can still be settled.
         20   unused a                            -> a:settled
         5000 levels                              -> requests=10
         ",
     );
 }
 
-/// A request that took the turn of another and waited for its key since has a turn of its own.
+/// A request that took the turn of another and then waited for its key has a turn of its own.
 #[test]
-fn who_comes_back_from_a_gate_takes_no_turn_away() {
+fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
     let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(4_000)) }]);
     let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
-    let mark = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
-    world.handle(Time::ORIGIN, Event::CheckpointStored(mark.number));
+    let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
+    world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
     let ask = |world: &mut World, now, id: &'static str, key, mode, max_wait| {
         world.ask(now, &Wish { labels: vec![("key", key)], max_wait, ..wish(mode, &[]).named(id) });
     };
     ask(&mut world, Time::ORIGIN, "used", "two", Mode::Reserve, None);
-    // The mark covers nothing any more, so that requests are held in line.
+    // The checkpoint covers nothing any more, so requests are held in the class queue.
     ask(&mut world, ms(3_000), "late", "one", Mode::Wait, Some(span(60_000)));
     ask(&mut world, ms(3_000), "urgent", "two", Mode::Wait, Some(span(20_000)));
     world.run_until(ms(4_500));

@@ -1,11 +1,10 @@
-//! Answers that are held up on their way: their calls begin late, and nothing has come in for them
-//! meanwhile.
+//! Answers that are delayed on their way: their calls begin late, and no refill has come for them.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 
 #[test]
-fn what_was_granted_since_answers_came_through_is_taken_when_they_do_again() {
+fn grants_during_a_delay_of_answers_are_charged_when_it_ends() {
     play(
         &ten_per_second(),
         "
@@ -18,7 +17,7 @@ fn what_was_granted_since_answers_came_through_is_taken_when_they_do_again() {
         2000  levels                             -> requests=10
         2000  held-up                            ->
         2000  levels                             -> requests=4
-        # Whoever asks again hears of a start that is paid for now.
+        # A repeated request is told a start that is paid for now.
         2040  reserve a                          -> a@2040
         2500  held-up                            ->
         2500  levels                             -> requests=4
@@ -30,7 +29,7 @@ fn what_was_granted_since_answers_came_through_is_taken_when_they_do_again() {
 }
 
 #[test]
-fn nobody_in_line_is_granted_what_would_come_late() {
+fn no_waiting_request_gets_an_answer_that_would_come_late() {
     play(
         &ten_per_second(),
         "

@@ -1,5 +1,4 @@
-//! Starts are exact: never too early, as an independent judge sees it, and never later than need
-//! be.
+//! Starts are exact: never too early for an independent judge, and never later than necessary.
 
 use crate::common::{Judge, Said, Wish, World, limit, name, resource, wish};
 use proptest::prelude::*;
@@ -9,7 +8,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
 
-/// The plain formula of one bucket: decrement it, and wait until it is not negative any more.
+/// The plain formula of one bucket: decrement it, and wait until it is not negative.
 fn plain_delays_ms(capacity: u64, period_ms: u64, calls: u64) -> Vec<f64> {
     let overdrawn = |call: u64| call.saturating_sub(capacity) as f64;
     (1..=calls).map(|call| overdrawn(call) * period_ms as f64 / capacity as f64).collect()
@@ -17,7 +16,7 @@ fn plain_delays_ms(capacity: u64, period_ms: u64, calls: u64) -> Vec<f64> {
 
 #[test]
 fn one_bucket_and_equal_costs_give_the_plain_formula() {
-    // capacity, period in ms, calls
+    // Capacity, period in ms, calls.
     let table = [(10, 1_000, 40), (1_000, 60_000, 2_500), (300, 60_000, 400), (5, 5_000, 23), (7, 1_000, 50)];
     for (capacity, period_ms, calls) in table {
         for mode in [Mode::Reserve, Mode::Wait] {
@@ -33,8 +32,7 @@ fn one_bucket_and_equal_costs_give_the_plain_formula() {
     }
 }
 
-/// A small world in which a token comes every few nanoseconds, so that time can be tried out
-/// instant by instant.
+/// A small world with a token every few nanoseconds, so that tests can try every instant.
 #[derive(Clone, Debug)]
 struct Small {
     limits: Vec<LimitSpec>,
@@ -42,8 +40,8 @@ struct Small {
     asks: Vec<SmallAsk>,
 }
 
-/// A request: how long after the one before, what it costs, its class, whose it is, its mode,
-/// whether it is given back later.
+/// A request: its delay after the previous one, cost, class, client, mode, and whether it is
+/// returned.
 #[derive(Clone, Debug)]
 struct SmallAsk {
     pause: u64,
@@ -102,7 +100,7 @@ fn small_resource(small: &Small) -> ResourceSpec {
     spec
 }
 
-/// Replays a small world and returns what was started when, given-back permits left out.
+/// Replays a small world and returns all starts, without returned permits.
 fn replay(
     small: &Small,
     mut judge_ask: impl FnMut(&[Started], Time, &[Amount], &SmallAsk, Option<Time>),
@@ -154,7 +152,7 @@ fn costs(small: &Small, ask: &SmallAsk) -> Vec<Amount> {
     capped.map(|micros| Amount::from_micros(micros).unwrap()).collect()
 }
 
-/// Notes what was granted since the last time.
+/// Notes the grants since the last time.
 fn collect(world: &World, small: &Small, started: &mut Vec<Started>) {
     for (at, request, said) in &world.answers {
         let known = started.iter().any(|known| known.request == *request);
@@ -165,7 +163,7 @@ fn collect(world: &World, small: &Small, started: &mut Vec<Started>) {
     }
 }
 
-/// A refused request is not known any more; all others are given back or cancelled.
+/// A refused request is unknown; all others are returned or cancelled.
 fn give_back(world: &mut World, started: &mut [Started], now: Time, request: usize) {
     world.settle(now, &format!("p{request}"), Outcome::Unused);
     started.iter_mut().filter(|known| known.request == request).for_each(|known| known.given_back = true);
@@ -187,8 +185,8 @@ proptest! {
         }
     }
 
-    /// With nobody waiting and no headroom, a reservation gets the first instant at which adding
-    /// it leaves every bucket's history without a negative level.
+    /// Without waiting requests and headroom, a reservation gets the first possible instant. That
+    /// is the first at which adding it leaves no bucket's history with a negative level.
     #[test]
     fn no_reservation_starts_later_than_it_could(mut small in small_world()) {
         small.headrooms = vec![0.0, 0.0];

@@ -65,7 +65,7 @@ fn what_counts_is_the_share_of_the_limit_that_a_call_burdens_most() {
 }
 
 #[test]
-fn the_idle_save_nothing_and_whoever_is_alone_gets_everything() {
+fn idle_clients_save_no_credit_and_a_lone_client_gets_everything() {
     play(
         &shared(ten_per_second(), &[]),
         "
@@ -85,25 +85,25 @@ fn the_idle_save_nothing_and_whoever_is_alone_gets_everything() {
 }
 
 #[test]
-fn whoever_needs_none_of_what_is_scarce_flows_on() {
+fn requests_without_need_of_a_scarce_limit_flow_on() {
     play(
         &shared(two_units(), &[]),
         "
         0    reserve spent requests=1 units=10    -> spent@0
         0    wait a1 client=a units=5             ->
         0    wait a2 client=a units=1             ->
-        # The same client's calls without units start at once, and so do others'.
+        # The same client's calls without units start at once, and so do those of other clients.
         0    wait a3 client=a units=0             -> a3@0
         10   wait b1 client=b units=0             -> b1@10
-        # Who needs units waits behind those whose turn is earlier, however little it needs.
+        # A request for units waits behind earlier turns, however little it needs.
         20   wait b2 client=b units=1             ->
         800                                       -> a1@500 b2@600 a2@700
         ",
     );
 }
 
-/// A client that asks for every combination of units, and takes it back, does not make them needed
-/// by everybody.
+/// A client that asks for every combination of units, and cancels, does not spread the blocking to
+/// other requests.
 #[test]
 fn combinations_that_no_request_waits_with_any_more_block_none() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -121,8 +121,8 @@ fn combinations_that_no_request_waits_with_any_more_block_none() {
     assert_eq!(world.start(free), Some(Time::ORIGIN));
 }
 
-/// With too many combinations at once, one more is taken to need everything; nobody is passed for
-/// ever by that.
+/// With too many combinations at once, a further one counts as needing everything; no request is
+/// passed for ever.
 #[test]
 fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -142,7 +142,7 @@ fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
 }
 
 #[test]
-fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
+fn requests_that_flow_past_do_not_move_the_turns_of_held_ones() {
     play(
         &shared(two_units(), &[("q", 0.1), ("z", 0.02)]),
         "
@@ -159,7 +159,7 @@ fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
         # z needs units only, and has had many of them soon.
         300  wait z1 client=z requests=0 units=1  -> z1@300
         600  wait z2 client=z requests=0 units=1  -> z2@600
-        # A newcomer that needs both goes after p1, as if nobody had flowed past.
+        # A newcomer that needs both goes after p1, as if no request had flowed past.
         650  wait n1 client=n units=1             ->
         3000                                      -> p1@1000 n1@1100 p2@1300 p3@1800
         ",
@@ -167,7 +167,7 @@ fn who_flows_past_does_not_move_the_turns_of_those_who_are_held() {
 }
 
 #[test]
-fn a_limit_that_nobody_waits_for_gives_no_credit() {
+fn an_uncontended_limit_gives_no_credit() {
     play(
         &shared(two_units(), &[]),
         "
@@ -188,7 +188,7 @@ fn a_limit_that_nobody_waits_for_gives_no_credit() {
 }
 
 #[test]
-fn what_nobody_else_waits_for_is_free() {
+fn uncontended_service_is_free() {
     play(
         &shared(two_units(), &[]),
         "
@@ -197,7 +197,7 @@ fn what_nobody_else_waits_for_is_free() {
         0    wait m1 client=m units=1             ->
         0    wait m2 client=m requests=4          -> m2@0
         0    wait m3 client=m requests=5          -> m3@0
-        # When requests run out too, it is not behind for what nobody else wanted.
+        # When requests run out too, uncontended service does not count against it.
         0    wait g1 client=g                     ->
         0    wait m4 client=m                     ->
         0    wait g2 client=g                     ->
@@ -208,7 +208,7 @@ fn what_nobody_else_waits_for_is_free() {
 }
 
 #[test]
-fn a_large_request_holds_the_line() {
+fn a_large_request_holds_the_queue() {
     play(
         &shared(ten_per_second(), &[]),
         "
@@ -249,7 +249,7 @@ fn a_deadline_out_of_reach_is_refused_at_once() {
         0    reserve late                         -> late@0
         0    wait a1 client=a requests=3          ->
         0    wait a2 client=a within=700          ->
-        # The upstream says that a call before cost far more: nobody can start before 1100 ms.
+        # The upstream says that a call before cost far more: no call can start before 1100 ms.
         10   used late requests=11                -> late:settled a2:not_in_time+1390
         1400                                      -> a1@1300
         ",
@@ -257,7 +257,7 @@ fn a_deadline_out_of_reach_is_refused_at_once() {
 }
 
 #[test]
-fn who_comes_back_with_an_age_keeps_its_place_among_its_own() {
+fn a_request_with_an_age_keeps_its_place_in_its_client() {
     play(
         &shared(ten_per_second(), &[]),
         "
@@ -288,7 +288,7 @@ fn a_cancelled_request_costs_its_client_no_turn() {
     );
 }
 
-/// Whoever asks for more than it gets, and gives up in time, still gets its share.
+/// A client that asks for more than it gets, and gives up in time, still gets its share.
 #[test]
 fn a_missed_deadline_costs_its_client_no_turn() {
     play(
@@ -314,7 +314,7 @@ fn a_missed_deadline_costs_its_client_no_turn() {
     );
 }
 
-/// Clients that all have work for the whole time: weight, and the costs of their calls.
+/// Clients with permanent demand: weight, and the costs of their calls.
 #[derive(Clone, Debug)]
 struct Busy {
     weight: u32,
@@ -328,7 +328,7 @@ fn busy() -> impl Strategy<Value = Vec<Busy>> {
 }
 
 impl Busy {
-    /// Seconds of refill that a call takes of the limit that it burdens most, for a weight of one.
+    /// Seconds of refill that a call takes of its dominant limit, for a weight of one.
     fn share(&self, (requests, units): (u32, u32)) -> f64 {
         f64::from(requests).max(f64::from(units)) / 10.0 / f64::from(self.weight)
     }
@@ -338,7 +338,7 @@ impl Busy {
     }
 }
 
-/// Who was served, in order: the number of the client for each start.
+/// The served clients in order: the number of the client for each start.
 fn served(clients: &[Busy]) -> Vec<(Time, usize)> {
     let names: Vec<String> = (0..clients.len()).map(|number| number.to_string()).collect();
     let weights: Vec<(&str, f64)> =
@@ -363,8 +363,8 @@ fn served(clients: &[Busy]) -> Vec<(Time, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// While two clients both have work, what one gets more than the other, by weight, is never
-    /// more than one call of each (Goyal, Vin and Cheng, 1997, theorem 1).
+    /// While two clients both have demand, the lead of one by weight is at most one call of each
+    /// (Goyal, Vin and Cheng, 1997, theorem 1).
     #[test]
     fn no_client_gets_ahead_of_another_by_more_than_a_call_of_each(clients in busy()) {
         let mut had = vec![0.0; clients.len()];

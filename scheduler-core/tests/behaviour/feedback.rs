@@ -1,9 +1,11 @@
-//! What the upstream answers, and what follows from it.
+//! Answers of the upstream and their consequences.
 
-#![expect(clippy::print_stdout, reason = "figures, for who asks with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::settle::{Headers, Response, Settle};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -13,15 +15,27 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::wire;
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
 }
 
 #[test]
+fn a_settle_counts_the_upstreams_429() {
+    let mut world = World::new(&ten_per_second());
+    for (status, counted) in [(200, 0), (429, 1), (503, 1), (429, 2)] {
+        let response = Response { status, headers: Headers::default(), quota_spent: false };
+        let settle = Settle { response: Some(response), ..Settle::used(PermitId::new("unknown").unwrap()) };
+        let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
+        world.handle(ms(0), Event::Settle(settle));
+        assert_eq!(world.scheduler.counters().upstream_429, counted);
+    }
+}
+
+#[test]
 fn a_rejection_says_what_the_bucket_holds() {
-    // When it was told to come back, and the level then: it is what is missing to the call's one
-    // request.
+    // The requested pause, and the level then: it is what the call's one request lacks.
     for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
         play(
             &ten_per_second(),
@@ -55,7 +69,7 @@ fn the_calls_of_one_round_trip_are_one_lesson() {
 }
 
 #[test]
-fn nobody_starts_in_a_freeze_and_one_alone_goes_first() {
+fn no_call_starts_in_a_freeze_and_one_probe_goes_first() {
     play(
         &ten_per_second(),
         "
@@ -65,7 +79,7 @@ fn nobody_starts_in_a_freeze_and_one_alone_goes_first() {
         0    wait c                     ->
         0    wait d                     ->
         240                             ->
-        # The probe; the others follow when it was served.
+        # The probe; other calls follow once it was served.
         250                             -> b@300
         2000                            ->
         2000 answered b 200             -> b:settled c@2000 d@2000
@@ -74,7 +88,7 @@ fn nobody_starts_in_a_freeze_and_one_alone_goes_first() {
 }
 
 #[test]
-fn a_probe_that_nobody_tells_of_holds_the_others_for_two_seconds() {
+fn an_unreported_probe_holds_other_calls_for_two_seconds() {
     play(
         &ten_per_second(),
         "
@@ -134,7 +148,7 @@ fn promised_starts_within_a_freeze_are_void() {
         0    reserve b2                -> b2@500
         ",
     );
-    // Nobody is told of one that concerns nobody.
+    // A freeze without affected limits is not announced.
     play(
         &ten_per_second(),
         "
@@ -160,7 +174,7 @@ fn promised_starts_within_a_freeze_of_their_key_are_void() {
 }
 
 #[test]
-fn what_others_did_is_waited_for_and_not_learned_from() {
+fn a_rejection_for_other_accounts_pauses_and_teaches_nothing() {
     play(
         &ten_per_second(),
         "
@@ -176,7 +190,7 @@ fn what_others_did_is_waited_for_and_not_learned_from() {
 
 #[test]
 fn the_limit_in_the_way_is_the_one_that_is_named_or_the_nearest() {
-    // The requests would have lasted for 0.5 s, the units for 1 s. Of the other nothing was taken.
+    // The requests would have lasted for 0.5 s, the units for 1 s. The other call took nothing.
     for (scope, after, levels) in [
         ("", 100, "requests=0 units=20"),
         ("unit=units", 1000, "requests=6 units=0"),
@@ -206,7 +220,7 @@ fn a_spent_quota_is_terminal_until_its_reset() {
         0     reserve x requests=9             -> x@0
         0     wait b units=1                   ->
         0     wait c                           ->
-        # Who needs nothing of it goes on.
+        # A request without need of it goes on.
         0     answered a 403 unit=units after=60000  -> a:settled b:quota_spent+60000 c@0
         10    reserve d units=1                -> d:quota_spent+59990
         60000 reserve e units=1                -> e@60000
@@ -214,9 +228,9 @@ fn a_spent_quota_is_terminal_until_its_reset() {
     );
 }
 
-/// Those who wait in vain are told so at once, and some with each event.
+/// Requests without a chance are refused at once, some with each event.
 #[test]
-fn of_many_who_wait_for_a_spent_quota_each_event_refuses_some() {
+fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
     let mut world = World::new(&two_limits());
     world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 100.0)]).named("a"));
     for _ in 0..2000 {
@@ -264,12 +278,12 @@ fn a_level_that_was_read_is_compared_with_that_of_its_time() {
     let limit = world.scheduler.resource().limit("requests").unwrap();
     let at = |millis| Time::ORIGIN + Span::from_millis(millis);
     world.run_until(at(290));
-    // Right what it should be at 200 ms; the promise of b is not forgotten.
+    // The level is right at 200 ms; the promise of b stays.
     world.handle(at(300), Event::Levels { asked: at(200), heard: at(210), levels: vec![(limit, amount(2.0))] });
     play_on(world, "300 levels -> requests=-2");
 }
 
-/// An upstream that refills in its own way, and one worker who is always there.
+/// An upstream with a refill rate of its own, and one worker that always calls.
 struct Upstream {
     world: World,
     calls: usize,
@@ -315,7 +329,7 @@ impl Upstream {
         Observation { verdict, readings: Vec::new(), spent: Vec::new() }
     }
 
-    /// The rate in use, as a part of the configured one.
+    /// The rate in use, as a share of the configured one.
     fn learned(&mut self) -> f64 {
         let status = self.world.scheduler.limit_status(Time::ORIGIN + span(self.at));
         status[0].learned.map_or(1.0, |learned| learned.rate)
@@ -335,8 +349,8 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
     }
 }
 
-/// An upstream that refills a fifth more slowly than it says, after a minute, and what its
-/// scheduler leaves: on a graceful stop, and if it dies.
+/// An upstream that refills a fifth more slowly than documented, after a minute. With the state
+/// that its scheduler leaves on a graceful stop, and after a crash.
 fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let mut upstream = Upstream::new(0.1);
     upstream.serve_until(60_000, 8);
@@ -344,8 +358,8 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
     let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
     let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
-    let Checkpoint { state: mark, .. } = fenced.checkpoint(now).unwrap();
-    (upstream, [("snapshot", whole), ("mark", mark)])
+    let Checkpoint { state: checkpoint, .. } = fenced.checkpoint(now).unwrap();
+    (upstream, [("snapshot", whole), ("checkpoint", checkpoint)])
 }
 
 fn successor(upstream: &Upstream, limit: LimitSpec, now: Time, snapshot: &Snapshot) -> Upstream {
@@ -371,7 +385,7 @@ fn a_successor_goes_on_from_what_was_learned() {
     });
     upstream.rejected = 0;
     upstream.serve_until(90_000, 8);
-    println!("in 30 s: {} × 429 without a change, {} for who knows nothing", upstream.rejected, fresh.rejected);
+    println!("in 30 s: {} × 429 without a change, {} without any knowledge", upstream.rejected, fresh.rejected);
     for (what, successor) in &mut successors {
         println!("{} from a {what}", successor.rejected);
         assert!(successor.rejected <= upstream.rejected + 1 && successor.rejected < fresh.rejected, "from a {what}");
@@ -379,7 +393,7 @@ fn a_successor_goes_on_from_what_was_learned() {
     }
 }
 
-/// A loss of rate fades while there is no scheduler as it does while there is one.
+/// A loss of rate fades at the same speed with and without a scheduler.
 #[test]
 fn what_was_learned_fades_without_a_scheduler() {
     let (upstream, left) = learned_in_a_minute();
@@ -410,14 +424,13 @@ fn of_another_policy_nothing_is_known() {
             assert_eq!(successor(&upstream, limit.clone(), now, snapshot).learned(), 1.0, "another {what}");
         }
     }
-    // What may be learned now is less than was.
+    // The new bound is below the former loss.
     let floor = LimitSpec { learn: Learn::Above(0.9), ..same() };
     let kept = left.map(|(_, snapshot)| successor(&upstream, floor.clone(), now, &snapshot).learned());
     assert!(kept.iter().all(|rate| (0.89..=0.91).contains(rate)), "{kept:?}");
 }
 
-/// However wrong what was written is, the limit is kept within the bounds of what can be learned,
-/// and is no looser than it says.
+/// Wrong lessons in a record stay within the bounds of learning, and never loosen the limit.
 #[test]
 fn whatever_is_said_to_be_learned_has_its_bounds() {
     let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
@@ -440,7 +453,7 @@ fn whatever_is_said_to_be_learned_has_its_bounds() {
 }
 
 #[test]
-fn stock_that_nobody_has_seen_is_drawn_on_with_care() {
+fn unproven_stock_is_used_slowly() {
     let unproven = ResourceSpec { start: StartPolicy::Unproven, ..ten_per_second() };
     let fixed = LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) };
     let spec = ResourceSpec { limits: vec![fixed], ..unproven };
@@ -466,8 +479,8 @@ fn per_second(capacity: f64) -> Box<Resource> {
 
 #[test]
 fn limits_change_while_permits_are_out_and_requests_wait() {
-    // Twice the rate serves twice as soon, and what does not fit any more can't wait. What is
-    // promised stays as it is.
+    // Twice the rate serves twice as soon, and requests above the new capacity are refused.
+    // Promises stay as they are.
     let table = [
         (20.0, false, "0 levels -> requests=-5 \n 1000 -> earlier-2@100 earlier-3@650"),
         (5.0, true, "0 levels -> requests=-5 \n 2000 -> earlier-2@1400"),
@@ -489,7 +502,7 @@ fn limits_change_while_permits_are_out_and_requests_wait() {
     }
 }
 
-/// Calls whose costs are learned by their route.
+/// Calls whose costs are learned by route.
 struct Routes {
     world: World,
     calls: u64,
@@ -502,7 +515,7 @@ impl Routes {
         Routes { world: World::new(&spec), calls: 0 }
     }
 
-    /// What a call is charged that is estimated to cost `estimate` and turns out to cost `cost`.
+    /// The charge of a call that is estimated to cost `estimate` and actually costs `cost`.
     fn call(&mut self, route: &str, estimate: f64, cost: f64) -> f64 {
         self.calls += 1;
         let (now, id) = (ms(self.calls), format!("p{}", self.calls));
@@ -532,8 +545,8 @@ fn estimates_of_a_kind_of_calls_follow_what_such_calls_cost() {
 
 #[test]
 fn what_calls_cost_time_and_again_is_what_they_are_charged() {
-    // The estimate, what calls cost in turns, and what they are charged after a while: at most
-    // eight times the estimate.
+    // The estimate, the alternating actual costs, and the later charge: at most eight times the
+    // estimate.
     let table = [
         (10.0, [5.0, 5.0], 5.0..=5.2),
         (10.0, [10.0, 10.0], 10.0..=10.0),

@@ -1,4 +1,4 @@
-//! Limits that are for some requests only, and limits with a bucket for each key.
+//! Limits for some requests only, and limits with a bucket for each key.
 
 use crate::common::{Judge, Wish, World, limit, ms, play, play_on, resource, span, wish};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn the_worked_example_of_the_noisy_neighbour_notes() {
 }
 
 #[test]
-fn who_waits_for_its_own_key_blocks_nobody() {
+fn a_request_that_waits_for_its_own_key_blocks_no_other() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
         "
@@ -63,7 +63,7 @@ fn who_waits_for_its_own_key_blocks_nobody() {
 }
 
 #[test]
-fn a_handover_leaves_nobody_at_a_gate() {
+fn a_hand_over_leaves_no_request_in_a_key_queue() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
         "
@@ -80,7 +80,7 @@ fn a_handover_leaves_nobody_at_a_gate() {
 }
 
 #[test]
-fn who_is_held_up_by_what_is_shared_and_then_by_its_key_blocks_no_other_key() {
+fn a_request_held_by_a_shared_limit_and_then_by_its_key_blocks_no_other_key() {
     let work = LimitSpec { unit: crate::common::name("work"), ..keyed("per-client", 10.0, 1000, &["client"]) };
     play(
         &resource(vec![work, limit("parts", 10.0, span(1000))]),
@@ -96,7 +96,7 @@ fn who_is_held_up_by_what_is_shared_and_then_by_its_key_blocks_no_other_key() {
 }
 
 #[test]
-fn who_needs_two_busy_keys_is_not_passed_for_ever() {
+fn a_request_for_two_busy_keys_is_not_passed_for_ever() {
     let per = |name, label| keyed(name, 1.0, 1000, &[label]);
     play(
         &resource(vec![per("per-client", "client"), per("per-route", "route")]),
@@ -123,7 +123,7 @@ fn who_needs_two_busy_keys_is_not_passed_for_ever() {
 }
 
 #[test]
-fn what_a_key_keeps_for_another_time_is_no_reason_to_wait_for_others() {
+fn stock_that_a_key_keeps_for_later_delays_no_other_request() {
     let per = |name, capacity, label| keyed(name, capacity, 1000, &[label]);
     play(
         &resource(vec![per("per-client", 10.0, "client"), keyed("per-route", 1.0, 10_000, &["route"])]),
@@ -132,7 +132,7 @@ fn what_a_key_keeps_for_another_time_is_no_reason_to_wait_for_others() {
         0     wait b client:y route:r             -> b@0
         0     wait c client:x requests=10         -> c@0
         10    wait both client:x route:r          ->
-        # A client's token is there at 100 ms, the route's at 10 s: the client keeps nothing until then that others could use.
+        # A client's token is there at 100 ms, the route's at 10 s: until then the client keeps nothing from other requests.
         10    wait d client:x                     ->
         10    wait e client:x                     ->
         1000                                      -> d@100 e@200
@@ -141,8 +141,8 @@ fn what_a_key_keeps_for_another_time_is_no_reason_to_wait_for_others() {
     );
 }
 
-/// Far more than a plan looks at, each of a client and a route that have tokens half a second
-/// apart, beside those who need only one.
+/// Far more requests than one dispatch examines, each with a client and a route half a second
+/// apart, beside requests with one key.
 #[test]
 fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
     let per = |name, period, label| keyed(name, 1.0, period, &[label]);
@@ -161,7 +161,7 @@ fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
             ask(&mut world, at, &[(label, name(kind, pair))]);
         }
     }
-    // A hundred will wait for their depot for an hour.
+    // A hundred requests will wait for their depot for an hour.
     let both = |pair: usize| vec![("client", name("c", pair)), ("route", name("r", pair))];
     for pair in 0..100 {
         let mut labels = both(pair);
@@ -177,7 +177,7 @@ fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
 }
 
 #[test]
-fn who_waits_for_two_keys_is_told_of_a_quota_that_is_gone() {
+fn a_request_that_waits_for_two_keys_is_refused_when_its_quota_is_spent() {
     let per = |name, label| keyed(name, 1.0, 1000, &[label]);
     let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 4.0, span(1000)) };
     play(
@@ -229,7 +229,7 @@ fn a_large_request_is_not_passed_by_small_ones_of_its_key() {
 }
 
 #[test]
-fn binding_answers_come_before_the_less_urgent_at_a_gate() {
+fn binding_answers_precede_less_urgent_requests_in_a_key_queue() {
     let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
     let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 10.0, 1000, &["client"])]) };
     play(
@@ -245,7 +245,7 @@ fn binding_answers_come_before_the_less_urgent_at_a_gate() {
 }
 
 #[test]
-fn nobody_starves_at_a_gate() {
+fn no_request_starves_in_a_key_queue() {
     let [urgent, bulk] = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class)));
     let bulk = ClassSpec { max_starvation: Some(span(1500)), ..bulk };
     let spec =
@@ -267,7 +267,7 @@ fn nobody_starves_at_a_gate() {
 }
 
 #[test]
-fn who_waits_for_something_shared_lets_others_of_its_key_pass() {
+fn a_request_that_waits_for_a_shared_limit_lets_others_of_its_key_pass() {
     let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
     let heavy = LimitSpec {
         name: crate::common::name("heavy"),
@@ -289,7 +289,7 @@ fn who_waits_for_something_shared_lets_others_of_its_key_pass() {
 }
 
 #[test]
-fn who_comes_to_a_line_that_is_held_lets_others_of_its_key_pass() {
+fn a_request_behind_a_held_queue_lets_others_of_its_key_pass() {
     let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
     let heavy = LimitSpec {
         name: crate::common::name("heavy"),
@@ -311,7 +311,7 @@ fn who_comes_to_a_line_that_is_held_lets_others_of_its_key_pass() {
 }
 
 #[test]
-fn newcomers_and_binding_answers_come_behind_those_who_wait_for_the_same_key() {
+fn newcomers_and_binding_answers_follow_waiting_requests_of_the_same_key() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
         "
@@ -328,7 +328,7 @@ fn newcomers_and_binding_answers_come_behind_those_who_wait_for_the_same_key() {
 }
 
 #[test]
-fn the_more_urgent_go_first_at_a_gate_too() {
+fn more_urgent_requests_go_first_in_a_key_queue() {
     let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
     let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 1.0, 1000, &["client"])]) };
     play(
@@ -390,7 +390,7 @@ fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
         0     allow a client:x requests=10  -> a@0
         0     allow b client:y requests=1   -> b@0
         0     allow c client:z              -> c:too_many_keys+1000
-        # Those who are known are not disturbed, nor are those without a key.
+        # Known keys are not disturbed, nor are requests without a key.
         0     allow d client:y              -> d@0
         0     allow e                       -> e@0
         200   allow f client:z              -> f@200
@@ -400,12 +400,12 @@ fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
 }
 
 #[test]
-fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_others_wait() {
+fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_other_keys_wait() {
     let name = |index: usize| format!("{index}{}", "\"".repeat(250));
     let asks = (0..8000).map(|index| format!("0 allow k{index} client:{} requests=10 -> k{index}@0\n", name(index)));
     let mut world = play(&ten_each(), &asks.collect::<String>());
     let snapshot = world.scheduler.snapshot(ms(0), 0);
-    let listed: BTreeSet<&str> = snapshot.keys.listed.iter().map(|mark| &*mark.key).collect();
+    let listed: BTreeSet<&str> = snapshot.keys.listed.iter().map(|known| &*known.key).collect();
     let written: usize = listed.iter().map(|key| format!("{key:?}").len()).sum();
     assert!((700_000..900_000).contains(&written), "{written} bytes");
     let unlisted = (0..8000).map(name).find(|name| !listed.contains(&**name)).unwrap();
@@ -440,7 +440,7 @@ fn a_successor_knows_what_every_key_has_left() {
         600   allow h client:y                -> h@600
         ",
     );
-    // What a call turns out to cost is charged to its key all the same.
+    // The actual cost of a call is charged to its key all the same.
     play_on(
         World::of(restored()),
         "
@@ -450,7 +450,7 @@ fn a_successor_knows_what_every_key_has_left() {
         500   allow e client:y                -> e@500
         ",
     );
-    // One that knows nothing begins with empty buckets.
+    // A scheduler without state begins with empty buckets.
     play_on(
         World::of(Scheduler::cautious(Resource::new(&spec).unwrap(), 2, now)),
         "
@@ -487,7 +487,7 @@ fn an_unknown_client_is_refused_where_the_resource_says_so() {
     assert!(unknown.unwrap().is_empty(), "it passes otherwise");
 }
 
-/// A request, or that one is cancelled, after a pause in milliseconds.
+/// A request, or its cancellation, after a pause in milliseconds.
 #[derive(Clone, Debug)]
 enum Step {
     Ask { client: usize, route: usize, cost: [u64; 2], mode: Mode, class: usize },
@@ -498,7 +498,7 @@ const CLIENTS: [&str; 3] = ["x", "y", "z"];
 const ROUTES: [&str; 3] = ["/heavy/1", "/heavy/2", "/light"];
 const CLASSES: [&str; 2] = ["urgent", "bulk"];
 
-/// What the account allows, what each client may, and what each heavy route can.
+/// The limits of the account, of each client, and of each heavy route.
 fn three_limits() -> ResourceSpec {
     let heavy = Applies {
         matching: [("route".to_owned(), Pattern::Prefix("/heavy/".to_owned()))].into(),
@@ -519,7 +519,7 @@ fn three_limits() -> ResourceSpec {
     }
 }
 
-/// Whether a request counts in a limit, and in which bucket of it.
+/// Whether a limit counts a request, and in which bucket.
 fn bucket_of(limit: usize, client: usize, route: usize) -> Option<usize> {
     match limit {
         0 => Some(0),
@@ -542,7 +542,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bucket_is_overdrawn_and_nobody_is_forgotten(steps in steps()) {
+    fn no_bucket_is_overdrawn_and_no_request_forgotten(steps in steps()) {
         let spec = three_limits();
         let mut world = World::new(&spec);
         let (mut now, mut asked, mut cancelled) = (ms(1), Vec::new(), BTreeSet::new());
@@ -568,7 +568,7 @@ proptest! {
             }
         }
         world.run_until(now + Span::from_secs(600));
-        prop_assert_eq!(world.scheduler.waiting(), 0, "nobody is forgotten");
+        prop_assert_eq!(world.scheduler.waiting(), 0, "no request is forgotten");
         for (index, limit) in spec.limits.iter().enumerate() {
             for bucket in 0..3 {
                 let counts = |(request, client, route, _): &&(usize, usize, usize, [u64; 2])| {

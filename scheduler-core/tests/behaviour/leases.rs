@@ -1,5 +1,4 @@
-//! Calls in flight that go on: they keep their places, also with a scheduler that was not there
-//! when they began.
+//! Long calls in flight keep their places, even with a scheduler that started after them.
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
@@ -8,7 +7,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
-/// Two in flight, which are over after a second unless somebody says otherwise.
+/// Two in flight, which end after a second unless they are renewed.
 fn two() -> LimitSpec {
     LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0, span(1_000)) }
 }
@@ -37,9 +36,9 @@ fn what_is_renewed_holds_its_place_for_as_long_again() {
     );
 }
 
-/// A call may be over long before its lease is.
+/// A call may end long before its lease.
 #[test]
-fn who_waits_for_a_call_in_flight_is_refused_at_the_deadline_and_not_before() {
+fn a_request_that_waits_for_a_call_in_flight_is_refused_at_its_deadline() {
     play(
         &resource(vec![two()]),
         "
@@ -54,7 +53,7 @@ fn who_waits_for_a_call_in_flight_is_refused_at_the_deadline_and_not_before() {
 }
 
 #[test]
-fn a_call_that_nobody_knows_any_more_is_counted_anew() {
+fn an_unknown_call_is_counted_anew() {
     let spec = resource(vec![two()]);
     let mut before = play(&spec, "0 allow a -> a@0");
     let after = crashed(&mut before, &spec, 300);
@@ -75,7 +74,7 @@ fn a_call_that_nobody_knows_any_more_is_counted_anew() {
 }
 
 #[test]
-fn more_may_be_counted_than_there_is_room_for_and_nobody_else_goes() {
+fn calls_counted_anew_may_exceed_the_limit_and_hold_all_requests() {
     let spec = resource(vec![two()]);
     let mut before = play(&spec, "0 allow a -> a@0\n 0 allow b -> b@0");
     let after = crashed(&mut before, &spec, 300);
@@ -97,7 +96,7 @@ fn more_may_be_counted_than_there_is_room_for_and_nobody_else_goes() {
 }
 
 #[test]
-fn who_does_not_say_what_was_asked_for_or_holds_nothing_is_not_counted() {
+fn a_call_without_its_request_or_without_places_is_not_counted() {
     let tokens = resource(vec![limit("requests", 10.0, span(1_000))]);
     play(&resource(vec![two()]), "0 extend a -> a:unknown_permit\n 0 levels -> requests=2");
     play(&tokens, "0 extend a anew -> a:unknown_permit\n 0 levels -> requests=10");
@@ -128,18 +127,18 @@ fn a_call_is_counted_anew_for_its_key() {
 }
 
 #[test]
-fn nobody_is_counted_anew_beyond_what_is_remembered() {
+fn no_call_is_counted_anew_beyond_the_bound_of_permits() {
     let mut spec = resource(vec![two()]);
     spec.bounds.max_permits = 1;
     play(&spec, "0 allow a -> a@0\n 0 extend b anew -> b:queue_full+1000\n 0 levels -> requests=1");
 }
 
-/// The mark covers one start: whose place is given back under it must have been taken under it.
+/// The checkpoint covers one start: a place is given back only to the checkpoint that counted it.
 #[test]
-fn who_is_counted_anew_takes_from_what_the_mark_allows() {
+fn a_call_counted_anew_is_charged_to_the_checkpoint() {
     let mut world = World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), 1, ms(0)).fenced());
-    let mark = world.scheduler.checkpoint(ms(0)).unwrap();
-    world.handle(ms(0), Event::CheckpointStored(mark.number));
+    let checkpoint = world.scheduler.checkpoint(ms(0)).unwrap();
+    world.handle(ms(0), Event::CheckpointStored(checkpoint.number));
     play_on(
         world,
         "
@@ -181,10 +180,9 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
     );
 }
 
-/// What a record of the build before does not say of a renewal may count for longer, and never for
-/// less.
+/// An older record without renewals may make a call count for longer, and never for less.
 #[test]
-fn a_call_whose_end_no_record_tells_keeps_its_place() {
+fn a_call_without_a_recorded_end_keeps_its_place() {
     let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:settled");
     let mut snapshot = before.scheduler.snapshot(ms(7_000), usize::MAX);
     snapshot.permits.iter_mut().for_each(|permit| permit.held_until.clear());
@@ -235,8 +233,7 @@ fn a_call_is_remembered_as_long_as_it_is_renewed() {
     );
 }
 
-/// Windows are those of the wall clock; a call lasts as long as it does, whatever clocks on the
-/// wall show.
+/// Windows follow the wall clock; a call's duration does not.
 #[test]
 fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
     let mut before = play(&four(), "0 allow a requests=4 -> a@0");

@@ -1,5 +1,4 @@
-//! What is left of the limits of a permit, for clients of servers: an HTTP answer says so in its
-//! `RateLimit` field.
+//! The remaining amounts of a permit's limits, for an HTTP answer with `RateLimit`.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
@@ -9,7 +8,7 @@ fn ten(algorithm: Algorithm) -> ResourceSpec {
     resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }])
 }
 
-/// Six of the ten are taken at 300 ms.
+/// Six of the ten are used at 300 ms.
 #[test]
 fn every_limit_says_what_is_left_and_when_all_of_it_is_there_again() {
     let table = [
@@ -17,7 +16,7 @@ fn every_limit_says_what_is_left_and_when_all_of_it_is_there_again() {
         (Algorithm::LeakyBucket, "4+600"),
         (Algorithm::FixedWindow(Alignment::Epoch), "4+700"),
         (Algorithm::SlidingWindow, "4+1000"),
-        // No time brings back what calls in flight hold, nor a quota that is never reset.
+        // No time restores the places of calls in flight, or a quota that never resets.
         (Algorithm::Concurrency, "4"),
         (Algorithm::Quota(None), "4"),
     ];

@@ -1,4 +1,4 @@
-//! What the core does, rule by rule: one program, because each takes as long to link as it does to
+//! The behaviour of the core, rule by rule. One program, because each takes as long to link as to
 //! run.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
@@ -14,7 +14,7 @@ mod delivery;
 mod exactness;
 mod fairness;
 mod feedback;
-mod fence;
+mod fencing;
 mod keys;
 mod leases;
 mod left;

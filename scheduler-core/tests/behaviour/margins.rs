@@ -1,4 +1,4 @@
-//! Stock that is held back, so that a late call finds what an early one was promised.
+//! The stock held back, so that a late call finds what an early one was promised.
 
 use crate::common::{amount, limit, play, resource, span};
 use rampmeter_scheduler_core::policy::resource::Resource;

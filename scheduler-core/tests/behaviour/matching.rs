@@ -1,4 +1,4 @@
-//! Which limits a request is for, and which keys it belongs to.
+//! The limits that apply to a request, and its keys.
 
 use crate::common::{limit, name, resource, span};
 use rampmeter_protocol::labels::Labels;
@@ -26,7 +26,7 @@ fn expression(regex: &str) -> Pattern {
     Pattern::Regex(regex.to_owned())
 }
 
-/// The limits that a request with these labels is charged by, and the keys of their buckets.
+/// The limits of a request with these labels, and the keys of their buckets.
 fn charged(spec: &ResourceSpec, given: &[(&str, &str)]) -> (Vec<usize>, Vec<String>) {
     let mut labels = Labels::new();
     given.iter().for_each(|(label, value)| labels.set(*label, *value).unwrap());

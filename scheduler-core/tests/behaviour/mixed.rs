@@ -1,5 +1,4 @@
-//! Limits of all kinds together: no limit is overdrawn, as judges see it that share no code with
-//! the core, and nobody is forgotten.
+//! Limits of all kinds together: independent judges see no overdraft, and no request is forgotten.
 
 use crate::common::{Counter, Held, Judge, Wish, World, amount, limit, resource, span, wish, with_bulk};
 use proptest::prelude::*;
@@ -10,10 +9,10 @@ use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Limi
 
 const UNITS: [&str; 4] = ["a", "b", "c", "d"];
 const CLIENTS: [&str; 3] = ["x", "y", "z"];
-/// How long calls may be in flight of which nobody hears.
+/// The longest lease of a call without a report.
 const TIME_TO_LIVE: Span = Span::from_secs(3);
 
-/// A request, so many milliseconds after the one before.
+/// A request, so many milliseconds after the previous one.
 #[derive(Clone, Debug)]
 struct Ask {
     pause: u64,
@@ -24,16 +23,16 @@ struct Ask {
     end: End,
 }
 
-/// What becomes of its call.
+/// The fate of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It is over so long after its start.
+    /// It ends so long after its start.
     Over(u64),
-    /// It cost less than it was charged.
+    /// It cost less than its charge.
     Cheaper(u64),
-    /// Nobody ever hears of it.
+    /// It is never reported.
     Unheard,
-    /// It was not made, and is given back so long after its start.
+    /// It was not made, and returns so long after its start.
     GivenBack(u64),
 }
 
@@ -77,7 +76,7 @@ fn spec() -> impl Strategy<Value = ResourceSpec> {
     })
 }
 
-/// What was asked, and what came of it.
+/// A request and its outcome.
 struct Asked {
     ask: Ask,
     request: usize,
@@ -122,7 +121,7 @@ fn pass(world: &mut World, all: &mut [Asked], end: Time) {
 }
 
 impl Asked {
-    /// When it is settled, if it was granted a start.
+    /// The time of its settle, if it was granted.
     fn due(&self, world: &World) -> Option<Time> {
         let start = world.start(self.request)?;
         match self.ask.end {
@@ -146,7 +145,7 @@ fn cheaper(cost: [u64; 4]) -> Vec<(String, rampmeter_protocol::amount::Amount)> 
     UNITS.iter().zip(cost).map(|(unit, units)| ((*unit).to_owned(), amount((units / 2) as f64))).collect()
 }
 
-/// The calls that concern a limit, and one client where it has a bucket of its own.
+/// The calls that a limit counts; with keys, those of one client.
 fn calls(world: &World, all: &[Asked], limit: usize, client: Option<usize>) -> Vec<Held> {
     let made = all.iter().filter(|asked| !matches!(asked.ask.end, End::GivenBack(_)));
     let made = made.filter(|asked| client.is_none_or(|client| asked.ask.client == client));
@@ -155,7 +154,7 @@ fn calls(world: &World, all: &[Asked], limit: usize, client: Option<usize>) -> V
         let until = asked.settled.unwrap_or(Time::NEVER).min(start + TIME_TO_LIVE);
         let charged = asked.ask.cost[limit];
         let cost = if matches!(asked.ask.end, End::Cheaper(_)) { charged / 2 } else { charged };
-        // What takes up room is what was asked for.
+        // The estimate is what takes up room.
         let cost = if limit == 3 { charged } else { cost };
         Some((start, until, amount(cost as f64)))
     })
@@ -166,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_overdrawn_and_nobody_forgotten(spec in spec(), asks in prop::collection::vec(ask(), 1..40)) {
+    fn no_limit_is_overdrawn_and_no_request_forgotten(spec in spec(), asks in prop::collection::vec(ask(), 1..40)) {
         let (world, all) = play(&spec, asks);
         for asked in all.iter().filter(|asked| asked.ask.mode != Mode::Allow) {
             prop_assert!(world.start(asked.request).is_some(), "{:?} never started", asked.ask);

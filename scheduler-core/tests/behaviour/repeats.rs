@@ -1,4 +1,4 @@
-//! Permits have names: who asks again gets the same answer and is charged once.
+//! Permits have ids: a repeated request gets the same answer and is charged once.
 
 use crate::common::{Said, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::id::PermitId;
@@ -30,7 +30,7 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
     );
 }
 
-/// A start is told of again for as long as the margin pays for a call that is that late.
+/// A start is told again for as long as the margin pays for a call that late.
 #[test]
 fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
     play(
@@ -57,7 +57,7 @@ fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
     );
 }
 
-/// The promise of another start would keep what the first has given back.
+/// The promise of another start would keep what the first one returned.
 #[test]
 fn a_lapsed_permit_is_given_back_at_what_is_left_of_it() {
     play(
@@ -91,7 +91,7 @@ fn a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused()
 }
 
 #[test]
-fn who_waits_and_asks_again_is_answered_once_where_it_asked_last() {
+fn a_repeated_waiting_request_is_answered_once_at_its_last_address() {
     play(
         &ten_per_second(),
         "
@@ -145,7 +145,7 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         2500    used a                           -> a:settled
         2500    used b                           -> b:settled
         300999  allow a                          -> a@300999
-        # Forgotten, it is a new request. The others are known still.
+        # Forgotten, it is a new request. The other ids stay known.
         301000  allow a requests=10              -> a@301000
         301000  allow b                          -> b@301000
         301000  levels                           -> requests=0
@@ -159,7 +159,7 @@ fn ids_are_known_for_five_minutes_after_the_start() {
     assert_eq!(world.scheduler.remembered(), 1);
 }
 
-/// Asks without an id, and returns the id that was made up.
+/// Asks without an id, and returns the generated id.
 fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
     let class = world.scheduler.resource().default_class();
     let mode = Mode::Reserve;
@@ -183,9 +183,9 @@ fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
 }
 
 #[test]
-fn made_up_ids_are_nobody_elses() {
+fn generated_ids_are_unique() {
     let mut world = World::new(&ten_per_second());
-    // Somebody has chosen just the names that will come.
+    // A client has chosen exactly the ids that come next.
     let given: Vec<PermitId> = (100..140).map(|serial| PermitId::generated(1, serial)).collect();
     for id in &given {
         world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
@@ -217,7 +217,7 @@ fn waiting_requests_are_bounded() {
         0    wait c class=bulk                   ->
         0    wait d                              -> d:queue_full+1000
         0    wait d class=bulk                   -> d:queue_full+1000
-        # Who waits already may ask again, and who does not wait is not concerned.
+        # A waiting request may be repeated; requests that do not wait are not concerned.
         0    wait b                              ->
         0    reserve e                           -> e@200
         50                                       -> b@100
@@ -229,7 +229,7 @@ fn waiting_requests_are_bounded() {
 }
 
 #[test]
-fn nobody_fills_the_line_alone() {
+fn no_client_fills_the_queue_alone() {
     let key = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let limit = |key: &Applies| LimitSpec { applies: key.clone(), ..ten_per_second().limits[0].clone() };
     let keyed = ResourceSpec { limits: vec![limit(&key)], ..bounded(10, 100) };
@@ -253,7 +253,7 @@ fn nobody_fills_the_line_alone() {
         0    wait d client?x       -> d:queue_full+1000
         0    wait f client?y       ->
         0    wait g client?y       -> g:queue_full+1000
-        # Whoever leaves makes room.
+        # A request that leaves makes room.
         0    unused c8             -> c8:unknown_permit c8:settled
         0    wait g client?y       ->
         ";
@@ -302,7 +302,7 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
         ",
     );
     assert_eq!(world.scheduler.remembered(), 3);
-    // Who waits, or starts later, is not forgotten however long that takes.
+    // A waiting request, or one with a later start, is never forgotten.
     world = play_on(
         World::new(&bounded(100, 3)),
         "
@@ -318,7 +318,7 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
 }
 
 #[test]
-fn what_was_given_back_and_what_costs_nothing_leaves_places_to_others() {
+fn returned_and_free_permits_leave_places_to_charged_ones() {
     let world = play(
         &bounded(100, 2),
         "
@@ -348,7 +348,7 @@ fn what_was_given_back_and_what_costs_nothing_leaves_places_to_others() {
 }
 
 #[test]
-fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
+fn a_permit_started_with_returned_stock_is_forgotten_in_time() {
     let world = play(
         &ten_per_second(),
         "
@@ -368,8 +368,7 @@ fn who_started_with_what_was_given_back_is_forgotten_in_its_time() {
     assert_eq!(world.scheduler.remembered(), 1);
 }
 
-/// Beyond the bound the oldest is forgotten: its id is a new one, and is charged if its request
-/// still comes.
+/// Beyond the bound, the oldest is forgotten: its id is a new one, and a late request is charged.
 #[test]
 fn ids_that_were_given_back_are_bounded() {
     let mut world = World::new(&bounded(100, 2));

@@ -1,4 +1,4 @@
-//! A successor goes on from a snapshot as if nothing had happened.
+//! A successor continues from a snapshot without any difference.
 
 use crate::common::{Said, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Limi
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::cmp::Reverse;
 
-/// A successor at `now`, for a world whose last word was spoken at `then`.
+/// A successor at `now` of a world whose last event was at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
     let snapshot = world.scheduler.snapshot(then, usize::MAX);
     restored(spec, now, then, &snapshot)
@@ -21,7 +21,7 @@ fn restored(spec: &ResourceSpec, now: Time, then: Time, snapshot: &Snapshot) -> 
     World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, now, then, snapshot))
 }
 
-/// Plays `before`, restarts at `then` with a successor that is there at `now`, and plays `after`.
+/// Plays `before`, restarts at `then` with a successor that starts at `now`, and plays `after`.
 fn check(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), after: &str) {
     check_change(spec, before, (then, now), spec, after);
 }
@@ -114,7 +114,7 @@ fn levels_debts_promises_and_ids_survive() {
         100  levels                              -> requests=-12
         100  unused b                            -> b:settled
         100  levels                              -> requests=-2
-        # Who waited asks again.
+        # A waiting request is asked again.
         100  wait e                              ->
         250                                      -> e@300
         ",
@@ -139,8 +139,8 @@ fn time_without_a_scheduler_refills() {
     );
 }
 
-/// A promise that no list has room for does not refill before its start: until then a full bucket
-/// holds that much less.
+/// A promise beyond the list does not refill before its start: until then a full bucket holds that
+/// much less.
 #[test]
 fn promises_that_are_not_listed_stay_promised() {
     let spec = resource(vec![limit("units", 10.0, span(10_000)), limit("slow", 1.0, span(100_000))]);
@@ -152,7 +152,7 @@ fn promises_that_are_not_listed_stay_promised() {
         0     reserve c units=6 slow=1           -> c@200000
         ",
     );
-    // What is not listed is told in steps.
+    // Unlisted promises are told in steps.
     for (listed, later) in [(0, "d@206000"), (1, "d@111250"), (2, "d@110000"), (3, "d@110000")] {
         let snapshot = world.scheduler.snapshot(ms(0), listed);
         assert_eq!(snapshot.permits.len(), listed);
@@ -161,7 +161,7 @@ fn promises_that_are_not_listed_stay_promised() {
     }
 }
 
-/// What ran over before the snapshot is lost at the upstream, whoever remembers it.
+/// Overflow before the snapshot is lost at the upstream, with any memory.
 #[test]
 fn a_successor_returns_nothing_that_ran_over_before_it_came() {
     check(
@@ -218,7 +218,7 @@ fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
         let after = format!("100 levels -> requests=-12 units={units}");
         check_change(&ten_per_second(), BUSY, (100, 100), &changed, &after);
     }
-    // The other way round: what nobody limits any more is not missed.
+    // Conversely, a limit that is gone is not missed.
     check_change(
         &more,
         "0 reserve a requests=10 units=60 -> a@0\n 0 reserve b requests=5 units=60 -> b@500",
@@ -279,7 +279,7 @@ fn levels_are_rounded_down() {
     assert!(restored >= kept && restored.since(kept) <= Span::from_nanos(143), "{kept} and {restored}");
 }
 
-/// Something that happens to a world, after a pause in nanoseconds.
+/// An event of a world, after a pause in nanoseconds.
 #[derive(Clone, Debug)]
 enum Step {
     Ask {
@@ -293,7 +293,7 @@ enum Step {
         pause: u64,
         which: prop::sample::Index,
     },
-    /// Given back, if its start has not come.
+    /// Returned, if its start has not come.
     GiveBack {
         pause: u64,
         which: prop::sample::Index,
@@ -318,7 +318,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One story, told to a world.
+/// One story for a world.
 struct Story {
     world: World,
     now: Time,
@@ -340,7 +340,7 @@ impl Story {
             }
             Step::GiveBack { pause, which } => {
                 let id = self.id(which)?;
-                // Where it stands is asked first: what has started is not given back.
+                // The position is asked first: a started permit is not returned.
                 let (now, said) = self.ask(*pause, &wish(Mode::Allow, &[]).named(&id))?;
                 let ahead = matches!(said, Said::Granted(delay) if delay > Span::ZERO);
                 ahead.then(|| (now, self.world.settle(now, &id, Outcome::Unused)))
@@ -389,31 +389,31 @@ fn a_snapshot_says_what_was_charged() {
     let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
     let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
     let told: Vec<_> =
-        snapshot.permits.iter().map(|mark| (mark.id.as_str(), mark.start_nanos, &mark.bill[..])).collect();
+        snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start_nanos, &permit.bill[..])).collect();
     let charged = |units| [(name("requests"), amount(units))];
     assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
 }
 
-/// What a successor is told by a graceful stop at `then`, by a mark that was taken then, and by a
-/// record of the build before.
+/// The records for a successor: a graceful stop at `then`, a checkpoint of that time, and a record
+/// of the previous build.
 fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let mut stopped = play(spec, before);
     let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);
     let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced());
-    let mut crashed = marked(fenced, 0);
+    let mut crashed = checkpointed(fenced, 0);
     crashed = play_on(crashed, before);
-    let mark = crashed.scheduler.checkpoint(ms(then)).unwrap();
+    let checkpoint = crashed.scheduler.checkpoint(ms(then)).unwrap();
     let old = Snapshot { freezes: Vec::new(), ..whole.clone() };
-    [whole, mark.state, old]
+    [whole, checkpoint.state, old]
 }
 
-fn marked(mut world: World, now: u64) -> World {
-    let mark = world.scheduler.checkpoint(ms(now)).unwrap();
-    world.handle(ms(now), Event::CheckpointStored(mark.number));
+fn checkpointed(mut world: World, now: u64) -> World {
+    let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
+    world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
     world
 }
 
-/// One, of which every key of a label has as much.
+/// A limit, of which every key of a label has as much.
 fn by_key(spec: ResourceSpec) -> ResourceSpec {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     resource(spec.limits.into_iter().map(|limit| LimitSpec { applies: applies.clone(), ..limit }).collect())
@@ -435,7 +435,7 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
                 };
                 let [first, second] = ["b", "c"].map(|id| after.ask(ms(5_000), &wish(id)));
                 let starts = [first, second].map(|request| after.start(request));
-                // One goes first, and the other when nobody has said for two seconds how that went.
+                // One probe starts, and the other after two seconds without a report.
                 let frozen = [Some(ms(9_000)), Some(ms(11_000))];
                 assert_eq!(starts == frozen, number < 2, "{number}: {starts:?} {spec:?}");
             }
@@ -458,11 +458,11 @@ fn a_spent_quota_survives_a_hand_over_and_a_crash() {
 }
 
 #[test]
-fn a_freeze_is_in_a_mark_within_a_fifth_of_a_second() {
+fn a_freeze_is_in_a_checkpoint_within_a_fifth_of_a_second() {
     for answer in ["429 after=9000", "403 after=9000"] {
         let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
-        let mut world = play_on(marked(fenced, 0), "0 allow a -> a@0");
-        world = play_on(marked(world, 250), &format!("400 answered a {answer} -> a:settled"));
+        let mut world = play_on(checkpointed(fenced, 0), "0 allow a -> a@0");
+        world = play_on(checkpointed(world, 250), &format!("400 answered a {answer} -> a:settled"));
         assert!(
             world.scheduler.next_checkpoint() <= Some(ms(450)),
             "{answer}: {:?}",
@@ -471,7 +471,7 @@ fn a_freeze_is_in_a_mark_within_a_fifth_of_a_second() {
     }
 }
 
-/// A promise that no list has room for holds its window through one stop and the next.
+/// A promise beyond the list holds its window through two stops.
 #[test]
 fn what_is_promised_in_a_later_window_of_a_key_outlives_two_stops() {
     let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };

@@ -25,7 +25,7 @@ fn shadow(spec: LimitSpec) -> LimitSpec {
 }
 
 #[test]
-fn a_limit_that_is_raised_lets_those_who_wait_go_sooner() {
+fn a_raised_limit_starts_waiting_requests_sooner() {
     let raised = resource(vec![limit("requests", 20.0, span(1000))]);
     play_under(
         &ten_per_second(),
@@ -52,10 +52,10 @@ fn a_limit_that_is_lowered_keeps_its_promises() {
         0  reserve p requests=2 -> p@200
         0  wait w requests=6 ->
         10 limits lowered -> w:never_fits
-        # The promise of 200 ms leaves a debt, which others pay for.
+        # The promise of 200 ms leaves a debt, which later requests pay for.
         10 reserve q -> q@590
         20 reserve p requests=2 -> p@200
-        # What is given back helps those who come now.
+        # Returned stock helps new requests.
         20 unused p -> p:settled
         20 reserve r -> r@190
         ",
@@ -78,7 +78,7 @@ fn a_limit_that_is_full_when_it_is_lowered_is_full_behind_it() {
 }
 
 #[test]
-fn a_new_limit_holds_those_who_come_from_now_on() {
+fn a_new_limit_holds_later_requests() {
     let more = resource(vec![called("also", 2.0, 1000), limit("requests", 10.0, span(1000))]);
     play_under(
         &ten_per_second(),
@@ -101,7 +101,7 @@ fn a_new_limit_holds_those_who_come_from_now_on() {
 }
 
 #[test]
-fn a_limit_that_is_gone_holds_nobody() {
+fn a_removed_limit_holds_no_request() {
     let both = resource(vec![called("slow", 1.0, 10_000), limit("requests", 10.0, span(1000))]);
     play_under(
         &both,
@@ -117,7 +117,7 @@ fn a_limit_that_is_gone_holds_nobody() {
     );
 }
 
-/// Whoever has asked under the former limits may name what those have counted.
+/// A request under the former limits may name units that only those counted.
 #[test]
 fn a_call_may_settle_what_is_not_counted_any_more() {
     let both = resource(vec![limit("requests", 10.0, span(1000)), limit("units", 5.0, span(1000))]);
@@ -145,7 +145,7 @@ fn a_limit_with_another_match_or_key_is_another_limit() {
         0  wait a client:a route:s ->
         0  wait b client:a route:s ->
         10 limits by-route -> a@10
-        # Who waits now waits for the key of its route.
+        # A waiting request now waits for the key of its route.
         20 unused a -> a:settled b@20
         30 reserve c client:b route:s -> c@10020
         30 limits by-client ->
@@ -177,7 +177,7 @@ fn measured(world: &mut World, now: Time) -> ShadowStatus {
 }
 
 #[test]
-fn a_shadow_limit_holds_nobody_up_and_counts_whom_it_would() {
+fn a_shadow_limit_delays_no_request_and_counts_those_it_would() {
     let spec = resource(vec![limit("requests", 10.0, span(1000)), shadow(called("maybe", 2.0, 1000))]);
     let mut world = play_under(
         &spec,
@@ -195,7 +195,7 @@ fn a_shadow_limit_holds_nobody_up_and_counts_whom_it_would() {
         ",
     );
     let ShadowStatus { calls, would_wait, would_refuse, longest_wait_ms } = measured(&mut world, ms(900));
-    // c and e would have waited, d and g said how long they can, and f can't ever be.
+    // c and e would have waited, d and g have deadlines, and f never fits.
     assert_eq!((calls, would_wait, would_refuse, longest_wait_ms), (8, 3, 3, 1000.0));
 }
 
@@ -218,7 +218,7 @@ fn a_shadow_limit_that_is_enforced_begins_anew_and_the_other_way_round() {
     assert_eq!(measured(&mut world, ms(20)), ShadowStatus { calls: 1, ..ShadowStatus::default() });
 }
 
-/// What a call was charged by a shadow limit that is gone is nobody's any more.
+/// The charge of a removed shadow limit vanishes.
 #[test]
 fn calls_outlive_the_shadow_limits_that_saw_them() {
     let with = |shadows: Vec<LimitSpec>| resource([vec![limit_of_all()], shadows].concat());
@@ -253,7 +253,7 @@ fn a_resource_may_have_nothing_but_shadows() {
         0 allow   a client:x -> a@0
         0 wait    b client:x -> b@0
         0 reserve c client:y requests=5 -> c@0
-        # Nobody unknown gets through: it is for them that the shadow is to say something.
+        # No unmatched request gets through, except one that a shadow limit is to measure.
         0 allow   d -> d:no_limit
         0 unused  b -> b:settled
         0 wait    e client:x -> e@0
@@ -268,7 +268,7 @@ fn limit_of_all() -> LimitSpec {
 }
 
 #[test]
-fn nothing_is_granted_under_new_limits_before_the_store_holds_a_mark_of_them() {
+fn nothing_is_granted_under_new_limits_before_a_checkpoint_of_them() {
     let mut world = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
     let former = world.scheduler.checkpoint(ms(0)).unwrap().number;
     world.handle(ms(0), Event::CheckpointStored(former));
@@ -278,13 +278,13 @@ fn nothing_is_granted_under_new_limits_before_the_store_holds_a_mark_of_them() {
     world.handle(ms(1), Event::Limits(Box::new(Resource::new(&raised).unwrap())));
     let behind = world.ask(ms(1), &wish(Mode::Reserve, &[]));
     world.handle(ms(1), Event::CheckpointStored(former));
-    assert_eq!(world.start(behind), None, "a mark of the former limits allows nothing");
-    let mark = world.scheduler.checkpoint(ms(1)).unwrap().number;
-    world.handle(ms(2), Event::CheckpointStored(mark));
+    assert_eq!(world.start(behind), None, "a checkpoint of the former limits allows nothing");
+    let checkpoint = world.scheduler.checkpoint(ms(1)).unwrap().number;
+    world.handle(ms(2), Event::CheckpointStored(checkpoint));
     assert_eq!(world.start(behind), Some(ms(2)));
 }
 
-/// Something that happens, after a pause in milliseconds.
+/// An event, after a pause in milliseconds.
 #[derive(Clone, Debug)]
 enum Step {
     Ask {
@@ -292,14 +292,13 @@ enum Step {
         mode: Mode,
     },
     GiveBack(usize),
-    /// Other limits: whether there is one, its capacity, and the milliseconds in which one token of
-    /// it comes in.
+    /// Other limits: their presence, capacity, and milliseconds for one token.
     Limits(Sizes),
 }
 
 const NAMES: [&str; 3] = ["first", "second", "third"];
 
-/// By limit, its capacity and the milliseconds in which one token of it comes in, if there is one.
+/// By limit, its capacity and milliseconds for one token, if it exists.
 type Sizes = [Option<(u64, u64)>; 3];
 
 /// Two limits of requests, and one of units.
@@ -323,12 +322,12 @@ struct Call {
     promised: usize,
 }
 
-/// What happens to one limit, in the order of time: it has a size, in tokens and tokens in a
-/// millisecond, from then on.
+/// The history of one limit, in the order of time: its size from then on, in tokens and tokens per
+/// millisecond.
 type Life = Vec<(usize, f64, (f64, f64))>;
 
-/// The levels behind calls, replayed from the beginning: what was promised before a change and
-/// begins until it is spent before it.
+/// The levels after calls, replayed from the beginning. A call that was promised before a change
+/// and begins after it is spent before it.
 fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     let mut calls = calls.to_vec();
     calls.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.promised.cmp(&b.promised)));
@@ -349,8 +348,8 @@ fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     behind
 }
 
-/// Nothing is promised under the limits that count which the bucket does not hold, and nothing
-/// makes a debt of former limits larger.
+/// Promises never exceed the bucket under the limits that count, and never enlarge a debt of former
+/// limits.
 fn judge(limit: &str, life: &Life, calls: &[Call]) {
     const ROUNDING: f64 = 1e-4;
     let levels = replay(life, calls);
@@ -385,7 +384,7 @@ fn check(first: &Sizes, steps: &[(u64, Step)]) {
     let mut sizes = vec![(0, 0.0, *first)];
     let mut asked: Vec<(usize, [u64; 2])> = Vec::new();
     let mut returned = Vec::new();
-    // By request, how many changes there had been when it was promised.
+    // By request, the number of changes before its promise.
     let mut promised = BTreeMap::new();
     for (pause, step) in steps {
         now += span(*pause);
@@ -426,7 +425,7 @@ fn check(first: &Sizes, steps: &[(u64, Step)]) {
     }
 }
 
-/// The lives of a limit: it ends with the change from which on there is none.
+/// The lives of a limit, each of which ends with the change that removes it.
 fn lives(sizes: &[(usize, f64, Sizes)], index: usize) -> Vec<(Life, usize)> {
     let mut lives: Vec<(Life, usize)> = Vec::new();
     let mut alive = false;
@@ -470,8 +469,7 @@ proptest! {
     }
 }
 
-/// So many permits are remembered that a change has to charge them anew one by one; that is no
-/// standstill.
+/// A change charges all these remembered permits anew, one by one, without a standstill.
 #[test]
 fn a_change_with_many_permits_out() {
     let many = resource(vec![limit("requests", 200_000.0, span(1000))]);
@@ -485,8 +483,7 @@ fn a_change_with_many_permits_out() {
     assert_eq!(world.scheduler.limit_status(ms(1))[0].level, 5.0);
 }
 
-/// Of a sliding window, what is held ends later, and what has left it may not have left the longer
-/// one.
+/// Of a sliding window, what is held ends later. What has left it may still be in the longer one.
 #[test]
 fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
     let sliding = |period| LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) };
@@ -513,7 +510,7 @@ fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
         0     reserve a requests=4     -> a@0
         800   reserve b requests=3     -> b@800
         1200  limits longer            ->
-        # How much it was that ended at 1000, nobody knows any more.
+        # The amount that ended at 1000 is not remembered.
         1200  levels                   -> requests=0
         9999  levels                   -> requests=0
         10000 levels                   -> requests=7

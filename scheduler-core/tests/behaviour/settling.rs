@@ -1,5 +1,4 @@
-//! What workers tell afterwards: permits given back, and calls that cost less or more than
-//! estimated.
+//! Settles: returned permits, and calls that cost less or more than estimated.
 
 use crate::common::{Judge, World, limit, ms, play, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
@@ -29,7 +28,7 @@ fn a_permit_given_back_before_its_start_frees_all_of_its_tokens() {
 }
 
 #[test]
-fn a_permit_given_back_serves_those_who_wait_at_once() {
+fn a_returned_permit_serves_waiting_requests_at_once() {
     play(
         &ten_per_second(),
         "
@@ -45,7 +44,7 @@ fn a_permit_given_back_serves_those_who_wait_at_once() {
 
 #[test]
 fn a_call_that_was_not_made_returns_what_the_bucket_had_room_for() {
-    // How long after the start it is given back, and the level then.
+    // The delay of the return after the start, and the level then.
     for (after, level) in [(0, 10), (200, 10), (500, 10), (600, 10), (5000, 10)] {
         play(
             &ten_per_second(),
@@ -75,11 +74,10 @@ fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
     );
 }
 
-/// However long ago, and whatever was remembered of the time since then: less may come back, and
-/// never more.
+/// With any delay and any memory of the time since then, less may return, and never more.
 #[test]
 fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
-    // The bucket holds 999 right behind a, and 998 right behind b.
+    // The bucket holds 999 right after a, and 998 right after b.
     for (id, least, most) in [("a", 0.0, 1.0), ("b", 1.0, 2.0)] {
         let mut world = World::new(&resource(vec![limit("requests", 1_000.0, span(100_000))]));
         let mut ask = |at: u64, id: &str, cost: f64| {
@@ -156,8 +154,7 @@ fn a_call_made_before_its_start_is_spent_when_it_is_told() {
     );
 }
 
-/// A call made too early took from a bucket that was full: what another had not needed before was
-/// lost.
+/// A call made too early took from a full bucket: it lost what another had left over.
 #[test]
 fn a_call_made_before_its_start_took_from_what_was_there() {
     play(
@@ -178,7 +175,7 @@ fn a_second_settle_changes_nothing() {
     let first = ["unused a", "used a", "used a requests=2", "used a requests=9"];
     let second = ["unused a", "used a", "used a requests=1", "used a requests=10", "extend a"];
     for (first, second) in first.iter().flat_map(|first| second.map(|second| (first, second))) {
-        // Given back, it has no lease that could be extended.
+        // A returned permit has no lease to extend.
         let answer = if (*first, second) == ("unused a", "extend a") { "unknown_permit" } else { "settled" };
         let mut world = play(
             &ten_per_second(),
@@ -219,8 +216,7 @@ fn bucket(capacity: u64) -> LimitSpec {
     limit("requests", capacity as f64, Span::from_nanos(capacity * NANOS_PER_TOKEN))
 }
 
-/// A call: how long after the one before it is asked for, its cost, and after which time it is
-/// settled how.
+/// A call: its delay after the previous one, its cost, and the time and kind of its settle.
 #[derive(Clone, Debug)]
 struct Call {
     pause: u64,
@@ -248,7 +244,7 @@ enum Step {
     Settle(Actual),
 }
 
-/// All that happens, in order.
+/// All events, in order.
 fn steps(calls: &[Call]) -> Vec<(Time, usize, Step)> {
     let mut now = Time::ORIGIN;
     let mut steps = Vec::new();
@@ -262,8 +258,8 @@ fn steps(calls: &[Call]) -> Vec<(Time, usize, Step)> {
     steps
 }
 
-/// Plays calls, and after each step compares the level with that of a judge who knows what was
-/// really spent when. Returns what was spent in the end.
+/// Plays calls, and compares the level after each step with that of a judge that knows the actual
+/// usage. Returns the usage at the end.
 fn against_the_judge(capacity: u64, calls: &[Call], compare: impl Fn(i128, i128)) -> Vec<(Time, Amount)> {
     let judge = Judge::new(&bucket(capacity));
     let mut world = World::new(&resource(vec![bucket(capacity)]));
@@ -298,7 +294,7 @@ fn against_the_judge(capacity: u64, calls: &[Call], compare: impl Fn(i128, i128)
 fn honest(calls: &mut [Call]) {
     for call in calls {
         if let Some((after, Actual::Cost(cost))) = &mut call.settle {
-            // Long after the latest start that can be.
+            // Long after the latest possible start.
             *after += 2_000 * NANOS_PER_TOKEN;
             *cost = (*cost).min(call.cost);
         }

@@ -1,4 +1,4 @@
-//! What people are told: how limits are doing, and why a request waits.
+//! Views for people: the status of limits, and the reason of a wait.
 
 use crate::common::{Wish, World, amount, limit, ms, name, resource, span, wish, with_bulk};
 use rampmeter_protocol::explain::Explanation;
@@ -14,7 +14,7 @@ fn by_client() -> LimitSpec {
     LimitSpec { applies, name: name("each"), ..limit("requests", 10.0, span(10_000)) }
 }
 
-/// Who is named first, how many are ahead of it, and in how many milliseconds it starts.
+/// The first listed requests, each with its position and the milliseconds until its start.
 fn first(explanation: &Explanation) -> Vec<(&str, u64, f64)> {
     explanation.first.iter().map(|one| (one.id.as_str(), one.position, one.eta_ms)).collect()
 }
@@ -23,7 +23,7 @@ fn explained(world: &mut World, id: &str) -> Explanation {
     world.scheduler.explain(ms(0), Some(&PermitId::new(id).unwrap())).unwrap()
 }
 
-/// A world in which `x` has used up all that there is, and then these wait: id, cost, class and
+/// A world in which `x` has used up all stock, and then these requests wait: id, cost, class and
 /// client.
 fn waiting(shared: f64, asked: &[(&str, f64, &str, &str)]) -> World {
     let spec = with_bulk(resource(vec![limit("requests", shared, span(1000)), by_client()]), 0.0);
@@ -36,7 +36,7 @@ fn waiting(shared: f64, asked: &[(&str, f64, &str, &str)]) -> World {
 }
 
 #[test]
-fn those_ahead_in_line_are_named_class_by_class() {
+fn the_first_requests_are_listed_class_by_class() {
     let asked =
         [("a", 2.0, "bulk", "a"), ("b", 3.0, "urgent", "b"), ("c", 1.0, "bulk", "c"), ("d", 1.0, "urgent", "d")];
     let mut world = waiting(10.0, &asked);
@@ -51,7 +51,7 @@ fn those_ahead_in_line_are_named_class_by_class() {
 }
 
 #[test]
-fn those_ahead_at_a_gate_are_named_with_its_key() {
+fn the_first_requests_of_a_key_queue_are_listed_with_its_key() {
     let asked = [("k", 1.0, "bulk", "x"), ("l", 2.0, "bulk", "x"), ("m", 1.0, "urgent", "x")];
     let mut world = waiting(100.0, &asked);
     let all = world.scheduler.explain(ms(0), None).unwrap();
@@ -63,7 +63,7 @@ fn those_ahead_at_a_gate_are_named_with_its_key() {
 }
 
 #[test]
-fn a_permit_that_is_granted_waits_for_nobody() {
+fn a_granted_permit_waits_for_no_request() {
     let mut world = waiting(10.0, &[("a", 1.0, "bulk", "a")]);
     let granted = explained(&mut world, "x");
     assert_eq!((granted.waiting, granted.first.len(), granted.request.unwrap().eta_ms), (0, 0, 0.0));
@@ -71,7 +71,7 @@ fn a_permit_that_is_granted_waits_for_nobody() {
     assert_eq!(stranger, Err(Refusal::UnknownPermit));
 }
 
-/// So many keys that only some of them are looked at.
+/// So many keys that the status examines only some of them.
 #[test]
 fn of_many_keys_the_one_in_debt_is_shown() {
     const KEYS: usize = 6_000;

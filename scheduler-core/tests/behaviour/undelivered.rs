@@ -9,7 +9,7 @@ use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
 
-/// Everything in stock is granted to a client that is gone, and at once to another.
+/// All stock is granted to a client that is gone, and at once to another.
 #[test]
 fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
     let algorithms = [
@@ -128,7 +128,7 @@ fn a_probe_behind_a_freeze_that_reaches_no_client_lets_another_go_first() {
     }
 }
 
-/// Requests of two clients in two classes, and whether they want to be told how they stand.
+/// Requests of two clients in two classes, and whether they want progress.
 fn crowd(requests: usize) -> World {
     let mut spec = shared(ten_per_second(), &[]);
     spec.classes = vec![class("urgent", 0.0), class("bulk", 0.0)];
@@ -144,7 +144,7 @@ fn crowd(requests: usize) -> World {
     world
 }
 
-/// Steps until the walk is over, and what each has said.
+/// Takes steps until the walk is over, and returns the answers of each.
 fn steps(world: &mut World, mut step: impl FnMut(&mut Scheduler<usize>, Walk) -> Option<Walk>) -> Vec<usize> {
     let (mut walk, mut said) = (Some(Walk::default()), Vec::new());
     while let Some(from) = walk {
@@ -159,9 +159,9 @@ fn steps(world: &mut World, mut step: impl FnMut(&mut Scheduler<usize>, Walk) ->
 }
 
 #[test]
-fn who_may_be_gone_is_told_how_it_stands_or_sent_away_and_nobody_else_hears_of_it() {
+fn a_possibly_gone_client_is_told_its_position_or_refused_and_no_other_is() {
     let mut world = crowd(600);
-    // The first of all was not in line.
+    // The first of all was not in the class queue.
     let told = steps(&mut world, |scheduler, walk| scheduler.probe(ms(1), walk, |to| *to > 300));
     assert_eq!(told.iter().sum::<usize>(), 300);
     assert!(told.iter().all(|told| *told <= 64), "steps are short: {told:?}");
@@ -204,7 +204,7 @@ fn a_purge_ends_the_waits_that_it_names_and_no_others() {
     }
 }
 
-/// Those behind them need not wait for anything else to happen.
+/// Requests behind them start without a further event.
 #[test]
 fn those_behind_a_purged_request_start_at_once() {
     let mut world = play(

@@ -19,9 +19,8 @@ fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
 }
 
-/// `R` per window, the window in ms, jobs before, the time into a window: the job behind them waits
-/// until the windows before it have passed, `(w + 1)·W + ⌊n/R⌋·W` counted from the window that `w`
-/// windows of full ones precede.
+/// `R` per window, the window in ms, earlier jobs, the time into a window. The next job waits for
+/// the windows before it: `(w + 1)·W + ⌊n/R⌋·W` from the window after `w` full ones.
 #[test]
 fn a_delay_is_that_of_a_queue_that_puts_jobs_off_and_is_kept() {
     let table =
@@ -84,15 +83,14 @@ fn a_window_that_is_nearly_full_has_room_for_small_ones() {
     );
 }
 
-/// Of hundreds of windows, of which no two that follow each other hold the same, a start is in the
-/// first that has room.
+/// Hundreds of windows hold different amounts; a start is in the first one with room.
 #[test]
 fn the_first_window_with_room_is_found_beyond_many() {
     const COUNT: u64 = 300;
     let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
     let mut world = World::new(&fixed(Alignment::Epoch));
     for number in 0..COUNT {
-        // What fills each window up is given back once all are full.
+        // The fill of each window is returned once all are full.
         let (id, rest) = (format!("a{number}"), format!("b{number}"));
         let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
         world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
@@ -129,10 +127,10 @@ fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
     );
 }
 
-/// A predecessor whose clock was three seconds behind may have taken all of its window at the end
-/// of it.
+/// A predecessor whose clock was three seconds behind may have used all of its window at the end of
+/// it.
 #[test]
-fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
+fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     let spec = resource(vec![LimitSpec {
         algorithm: Algorithm::FixedWindow(Alignment::Epoch),
         ..limit("requests", 10.0, span(10_000))
@@ -149,10 +147,10 @@ fn what_is_taken_by_another_clock_counts_until_the_end_of_every_window_that_it_m
     );
 }
 
-/// Whatever was taken may have been in any window that it meets under the other clock; promises are
-/// in that of their start.
+/// Usage counts in every window that it may meet under the other clock; promises count in that of
+/// their start.
 #[test]
-fn windows_follow_a_clock_that_is_set_and_nothing_that_was_taken_is_forgotten() {
+fn windows_follow_a_clock_that_is_set_and_keep_their_usage() {
     let spec =
         LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(10_000)) };
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
@@ -217,7 +215,7 @@ fn headroom_melts_towards_the_end_of_a_window() {
 }
 
 #[test]
-fn what_is_left_of_a_window_and_of_no_use_to_the_first_goes_to_those_behind_who_fit() {
+fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
     play(
         &fixed(Alignment::Epoch),
         "
@@ -231,7 +229,7 @@ fn what_is_left_of_a_window_and_of_no_use_to_the_first_goes_to_those_behind_who_
         950                            -> b@1000 c@1000
         ",
     );
-    // Who is first keeps its start: in a sliding window b needs what c would take, and d leaves
+    // The first keeps its start: in a sliding window b needs what c would take, and d leaves
     // enough.
     play(
         &ten(Algorithm::SlidingWindow),
@@ -247,9 +245,9 @@ fn what_is_left_of_a_window_and_of_no_use_to_the_first_goes_to_those_behind_who_
     );
 }
 
-/// Nor does another class take it first, whose headroom has melted.
+/// Nor does another class take it first, with its headroom melted.
 #[test]
-fn what_is_left_of_a_window_goes_to_the_own_class_before_others() {
+fn the_rest_of_a_window_goes_to_the_own_class_before_others() {
     play(
         &with_bulk(fixed(Alignment::Epoch), 0.2),
         "
@@ -264,7 +262,7 @@ fn what_is_left_of_a_window_goes_to_the_own_class_before_others() {
 }
 
 #[test]
-fn whoever_fits_once_the_headroom_has_melted_is_not_forgotten() {
+fn a_request_that_fits_once_the_headroom_has_melted_is_not_forgotten() {
     play(
         &with_bulk(fixed(Alignment::Epoch), 0.2),
         "
@@ -279,9 +277,9 @@ fn whoever_fits_once_the_headroom_has_melted_is_not_forgotten() {
     );
 }
 
-/// That others of its class have passed is no use to who waits for so long.
+/// The starts of other requests of its class do not help a starving request.
 #[test]
-fn whoever_is_passed_starves_all_the_same() {
+fn a_passed_request_starves_all_the_same() {
     let mut spec = fixed(Alignment::Epoch);
     let bulk = ClassSpec { max_starvation: Some(span(1500)), ..class("bulk", 0.0) };
     spec.classes = vec![class("urgent", 0.0), bulk];
@@ -327,7 +325,7 @@ fn calls_that_may_be_late_stay_away_from_the_ends_of_windows() {
 }
 
 #[test]
-fn a_sliding_window_gives_back_what_was_taken_a_period_ago() {
+fn a_sliding_window_frees_the_usage_of_a_period_ago() {
     play(
         &ten(Algorithm::SlidingWindow),
         "
@@ -345,7 +343,7 @@ fn a_sliding_window_gives_back_what_was_taken_a_period_ago() {
 }
 
 #[test]
-fn who_comes_when_a_quota_is_gone_does_not_wait() {
+fn a_request_for_a_spent_quota_does_not_wait() {
     play(
         &ten(Algorithm::Quota(Some(Alignment::Epoch))),
         "
@@ -388,7 +386,7 @@ fn what_is_promised_after_a_reset_leaves_what_there_is_until_then() {
 }
 
 #[test]
-fn who_waits_when_a_quota_is_spent_is_told_so_and_stands_aside_for_no_key() {
+fn a_waiting_request_for_a_spent_quota_is_refused_and_waits_for_no_key() {
     for (reset, told) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
         play(
             &ten_and_units(Algorithm::Quota(reset), 10_000, &["client"]),
@@ -404,7 +402,7 @@ fn who_waits_when_a_quota_is_spent_is_told_so_and_stands_aside_for_no_key() {
 }
 
 #[test]
-fn what_others_wait_for_of_a_quota_without_reset_is_spent() {
+fn the_demand_of_waiting_requests_spends_a_quota_without_reset() {
     play(
         &ten_and_units(Algorithm::Quota(None), 10_000, &[]),
         "
@@ -473,20 +471,19 @@ fn each_key_has_windows_of_its_own() {
     assert_eq!(world.scheduler.limit_status(ms(10_000))[0].keys, 1, "what is as new is forgotten");
 }
 
-/// What the wall clock shows at the origin of the predecessor's time.
+/// The wall time at the origin of the predecessor's time.
 const UNIX: u64 = 1_795_000_000_000_000_000;
 
-/// A successor whose clock shows `then` when that of its predecessor shows `at`, by what each takes
-/// for the time on the wall.
+/// A successor whose wall clock shows `then` when that of its predecessor shows `at`.
 fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix: u64) -> World {
     let resource = Resource::new(spec).unwrap().at_unix(unix);
     World::of(Scheduler::restore(resource, 2, then, then, &before.scheduler.snapshot(at, 100)))
 }
 
 #[test]
-fn a_successor_knows_what_is_taken_and_promised() {
-    // By how many milliseconds the wall clock was set meanwhile, when the next may start, and when
-    // b has been given back.
+fn a_successor_knows_usage_and_promises() {
+    // The milliseconds by which the wall clock was set, the next start, and the start after the
+    // return of b.
     let table = [
         (Algorithm::FixedWindow(Alignment::Epoch), 0, "102000", "101000"),
         (Algorithm::FixedWindow(Alignment::Epoch), 80, "102000", "101000"),
@@ -506,7 +503,7 @@ fn a_successor_knows_what_is_taken_and_promised() {
         let after = succeeded(&spec, &mut before, ms(600), ms(100_600), unix);
         let next = next.parse::<u64>().unwrap() as i64;
         let freed = freed.parse::<u64>().unwrap() as i64;
-        // Windows end when this wall clock says so.
+        // Windows end by this wall clock.
         let cut = if algorithm == Algorithm::FixedWindow(Alignment::Epoch) && set == 80 { set } else { 0 };
         play_on(
             after,
@@ -524,8 +521,8 @@ fn a_successor_knows_what_is_taken_and_promised() {
     }
 }
 
-/// Of many windows some are told of at once. Where another clock cuts them, several promises may be
-/// in what counts once: what is given back of one leaves the others theirs.
+/// Of many windows, a snapshot has only some. Another clock cuts them elsewhere, so several
+/// promises may share a count. One returned promise leaves the others theirs.
 #[test]
 fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     let mut spec = fixed(Alignment::Epoch);
@@ -552,8 +549,7 @@ fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     );
 }
 
-/// A record of a build that told of levels alone: what is promised takes of its window all the
-/// same.
+/// A record of a build with levels alone: promises still take part of their window.
 #[test]
 fn what_no_record_tells_of_windows_its_permits_tell() {
     let spec = fixed(Alignment::Epoch);

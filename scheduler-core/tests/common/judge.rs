@@ -5,8 +5,8 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::BTreeMap;
 
-/// A token bucket that replays all calls whenever it is asked. All levels are in millionths times
-/// the period in nanoseconds, so that nothing is rounded.
+/// A token bucket that replays all calls on every question. Levels are in millionths times the
+/// period in nanoseconds, so that nothing is rounded.
 pub(crate) struct Judge {
     capacity: i128,
     period: i128,
@@ -17,14 +17,13 @@ impl Judge {
         Judge { capacity: i128::from(limit.capacity.micros()), period: i128::from(limit.period.nanos()) }
     }
 
-    /// The lowest level that these calls, by start and cost, ever leave behind, below zero if one
-    /// found too little.
+    /// The lowest level that these calls, by start and cost, ever leave; negative if one found too
+    /// little.
     pub(crate) fn lowest(&self, calls: &[(Time, Amount)]) -> i128 {
         self.levels_behind(calls).into_iter().map(|(_, level)| level).min().unwrap_or(self.full())
     }
 
-    /// The level at `now` behind these calls, none of them later, in whole millionths, rounded
-    /// down.
+    /// The level at `now` after these calls, none of them later, in millionths, rounded down.
     pub(crate) fn level_micros(&self, calls: &[(Time, Amount)], now: Time) -> i128 {
         let (at, level) = self.levels_behind(calls).last().copied().unwrap_or((0, self.full()));
         self.refilled(level, nanos(now) - at).div_euclid(self.period)
@@ -51,14 +50,14 @@ impl Judge {
     }
 }
 
-/// A limit that counts the slow way: windows, or calls that hold something for a while.
+/// A naive judge of limits that count: windows, or calls that hold something for a while.
 pub(crate) struct Counter {
     capacity: i128,
     period: u64,
     algorithm: Algorithm,
 }
 
-/// A call: from when to when, and how much.
+/// A call: its start, its end, and its amount.
 pub(crate) type Held = (Time, Time, Amount);
 
 impl Counter {
@@ -67,9 +66,9 @@ impl Counter {
         Counter { capacity, period, algorithm: limit.algorithm.clone() }
     }
 
-    /// The least that was ever left, below zero if too much was taken.
+    /// The least that was ever left, below zero if calls took too much.
     pub(crate) fn lowest(&self, calls: &[Held]) -> i128 {
-        // What costs nothing of a limit opens no window of it.
+        // A call without cost opens no window.
         let mut sorted: Vec<Held> = calls.iter().copied().filter(|(.., cost)| *cost > Amount::ZERO).collect();
         sorted.sort_by_key(|(at, ..)| *at);
         let taken = match &self.algorithm {
@@ -101,7 +100,7 @@ impl Counter {
     }
 }
 
-/// The most that is held at once, which is right behind some start.
+/// The most that is held at once, which is right after some start.
 fn overlaps(calls: &[Held], end: impl Fn(Time, Time) -> Time) -> i128 {
     let held_at = |time: Time| -> i128 {
         let held = calls.iter().filter(|(at, until, _)| *at <= time && time < end(*at, *until));

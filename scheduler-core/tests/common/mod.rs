@@ -1,5 +1,4 @@
-//! What the tests of the core share: short ways to say who asks for what, scripts, and a naive
-//! judge.
+//! What the tests of the core share: short forms of requests, scripts, and a naive judge.
 
 #![allow(dead_code, reason = "every test uses a part")]
 
@@ -35,7 +34,7 @@ pub(crate) fn span(millis: u64) -> Span {
     Span::from_millis(millis)
 }
 
-/// A limit without margin, called after its unit.
+/// A limit without margin, with the name of its unit.
 pub(crate) fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
     let margin = Margin::Fixed(Amount::ZERO);
     LimitSpec { margin, ..LimitSpec::new(name(unit), name(unit), amount(capacity), period) }

@@ -1,34 +1,34 @@
 //! Scenarios as text.
 //!
-//! A line is `<ms> <action> -> <answers>`: time passes until then, with every wake-up that is asked
-//! for, then the action is taken. All answers since the line before are listed, in order:
+//! A line is `<ms> <action> -> <answers>`. Time passes until then, with every requested wake-up.
+//! Then the action happens. All answers since the previous line follow, in order:
 //!
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | the request with this id is asked for. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
-//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with the actual cost by unit, where it differs; `extend` also with `anew` and the options that it was asked for with |
-//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for when to come back, `unit=<unit>` or `limit=<limit>` for who objects, `left=<tokens>` for what it says is left, `others` where it is not our fault |
-//! | `held-up` | answers do not come through |
-//! | `delivered` | all that was answered has come through |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
+//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
+//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, `others` if other accounts are to blame |
+//! | `held-up` | answers are delayed |
+//! | `delivered` | all answers have arrived |
 //! | `hand-over` | the scheduler gives the resource up |
 //! | `undelivered`, then a name | the last answer to the request of this name has reached no client |
-//! | `clock`, then milliseconds | the wall clock turns out to have shown that at the beginning of time |
-//! | `levels` | the levels of all limits are answered |
-//! | `left`, then a name | what is left of the limits of this permit is answered |
-//! | `limits`, then a name | there are the limits of this name from now on |
+//! | `clock`, then milliseconds | corrects the wall time at the origin of time |
+//! | `levels` | answers the levels of all limits |
+//! | `left`, then a name | answers the remaining amounts in the limits of this permit |
+//! | `limits`, then a name | switches to the limits of this name |
 //!
 //! | answer | meaning |
 //! |---|---|
 //! | `a@300` | `a` may start at 300 ms |
-//! | `a#2~300` | `a` is told that 2 are ahead of it and that it will start in 300 ms |
-//! | `a:not_in_time+300` | `a` is refused with this code, and told to come back in 300 ms |
-//! | `frozen+300` | everybody is told that starts within 300 ms are void |
-//! | `a:settled` | the settle of `a` was taken |
-//! | `requests=7.5` | the limit's level, or what is left of it; `+300` where all of it is there again in 300 ms |
+//! | `a#2~300` | `a` is told that 2 requests are ahead of it and that it starts in 300 ms |
+//! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
+//! | `frozen+300` | starts within 300 ms are announced as void |
+//! | `a:settled` | the settle of `a` was accepted |
+//! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
 
 use super::amount;
-use super::world::{EVERYBODY, SETTLER, Said, Wish, World, wish};
+use super::world::{BROADCAST, SETTLER, Said, Wish, World, wish};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::request::Mode;
@@ -38,12 +38,12 @@ use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
-/// Plays `script` from the beginning of time; every line must be answered as it says.
+/// Plays `script` from the origin of time; every line must be answered as it says.
 pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {
     play_on(World::new(spec), script)
 }
 
-/// Plays `script`, in which there may be the limits of `sets` by name.
+/// Plays `script`, which may switch to the limits of `sets` by name.
 pub(crate) fn play_under(spec: &ResourceSpec, sets: &[(&str, ResourceSpec)], script: &str) -> World {
     play_sets(World::new(spec), sets, script)
 }
@@ -71,9 +71,9 @@ fn play_sets(world: World, sets: &[(&str, ResourceSpec)], script: &str) -> World
 struct Player<'a> {
     world: World,
     sets: &'a [(&'a str, ResourceSpec)],
-    /// By the number of the request.
+    /// Names by the number of the request.
     names: Vec<String>,
-    /// How many answers earlier lines have listed.
+    /// The number of answers that earlier lines have listed.
     told: usize,
 }
 
@@ -133,13 +133,13 @@ impl Player<'_> {
         self.answers(id)
     }
 
-    /// What was said since the last time; `settled` is what the settler asked about.
+    /// The answers since the previous call; `settled` is the id of the current settle.
     fn answers(&mut self, settled: &str) -> String {
         let news = &self.world.answers[self.told..];
         let tell = |(at, to, said): &(Time, usize, Said)| {
             let name = match *to {
                 SETTLER => settled,
-                EVERYBODY => "",
+                BROADCAST => "",
                 to => &self.names[to],
             };
             told(name, *at, said)

@@ -1,4 +1,4 @@
-//! A scheduler and what it has answered.
+//! A scheduler and its answers.
 
 use super::amount;
 use rampmeter_protocol::cost::Cost;
@@ -7,7 +7,7 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::command::{Announcement, Command};
+use rampmeter_scheduler_core::command::{Command, FreezeNotice};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::bill::Bill;
@@ -17,17 +17,17 @@ use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
-/// A scheduler and what it has answered, by the number of the request.
+/// A scheduler and its answers, by the number of the request.
 pub(crate) struct World {
     pub(crate) scheduler: Scheduler<usize>,
     pub(crate) asked: usize,
     pub(crate) answers: Vec<(Time, usize, Said)>,
 }
 
-/// Where answers to settles go.
+/// The address of answers to settles.
 pub(crate) const SETTLER: usize = usize::MAX;
-/// To whom announcements go.
-pub(crate) const EVERYBODY: usize = usize::MAX - 1;
+/// The address of announcements.
+pub(crate) const BROADCAST: usize = usize::MAX - 1;
 
 /// An answer as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub(crate) enum Said {
     Frozen(Vec<LimitId>, Span),
 }
 
-/// A request as a test writes it.
+/// A request in a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
     pub(crate) id: Option<&'a str>,
@@ -85,7 +85,7 @@ impl World {
         World { scheduler, asked: 0, answers: Vec::new() }
     }
 
-    /// Asks, and returns the number of the request.
+    /// Asks and returns the number of the request.
     pub(crate) fn ask(&mut self, now: Time, wish: &Wish<'_>) -> usize {
         let to = self.asked;
         self.asked += 1;
@@ -108,7 +108,7 @@ impl World {
         to
     }
 
-    /// What such a call takes.
+    /// The bill of such a call.
     pub(crate) fn bill(&self, wish: &Wish<'_>) -> Result<Bill, Refusal> {
         let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
         self.scheduler.resource().bill(&wish.labels(), cost)
@@ -118,7 +118,7 @@ impl World {
         self.settle_observed(now, id, outcome, None)
     }
 
-    /// Settles with what the upstream answered.
+    /// Settles with the upstream's answer.
     pub(crate) fn settle_observed(
         &mut self,
         now: Time,
@@ -127,11 +127,11 @@ impl World {
         observation: Option<Observation>,
     ) -> Said {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation }));
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
         self.said(SETTLER).expect("a settle is answered at once")
     }
 
-    /// Lets time pass, with every wake-up that is asked for.
+    /// Lets time pass, with every requested wake-up.
     pub(crate) fn run_until(&mut self, end: Time) {
         while let Some(wakeup) = self.scheduler.next_wakeup()
             && wakeup.at <= end
@@ -147,14 +147,14 @@ impl World {
         }
     }
 
-    /// Takes note of what was said at `now`.
+    /// Notes a command at `now`.
     pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
         let (to, said) = match command {
             Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
             Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
             Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
             Command::Settled { to, .. } => (to, Said::Settled),
-            Command::Announce(Announcement::Freeze { limits, span }) => (EVERYBODY, Said::Frozen(limits, span)),
+            Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, Said::Frozen(limits, span)),
         };
         self.answers.push((now, to, said));
     }
@@ -172,7 +172,7 @@ impl World {
         })
     }
 
-    /// The level of the first limit in millionths, all promises paid.
+    /// The level of the first limit in millionths, with all promises paid.
     pub(crate) fn level_micros(&mut self, now: Time) -> i128 {
         self.scheduler.snapshot(now, 0).levels[0].micros
     }

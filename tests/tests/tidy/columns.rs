@@ -10,18 +10,6 @@ const MOST_WORDS: usize = 25;
 
 /// Folders with comments that are still wider.
 const STILL_WIDE: &[&str] = &[
-    "scheduler-core/src",
-    "scheduler-core/src/adaptation",
-    "scheduler-core/src/arithmetic",
-    "scheduler-core/src/collections",
-    "scheduler-core/src/durability",
-    "scheduler-core/src/fencing",
-    "scheduler-core/src/ledger",
-    "scheduler-core/src/limits",
-    "scheduler-core/src/policy",
-    "scheduler-core/src/queue",
-    "scheduler-core/src/scheduler",
-    "scheduler-core/src/views",
     "scheduler/dialects/src",
     "scheduler/src",
     "scheduler/src/commands",

@@ -54,7 +54,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "scheduler-core/src/durability/snapshot.rs",
         "the space is counted in entries of a snapshot",
     ),
-    ("scheduler-core/src/ledger/key_pages.rs", "scheduler-core/src/ledger/keys.rs", "a page is a page of keys"),
     (
         "scheduler-core/src/ledger/shadow_limits.rs",
         "scheduler-core/src/views/report.rs",
@@ -65,11 +64,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "scheduler-core/src/policy/rules.rs",
         "scheduler-core/src/policy/resource.rs",
         "a succession compares two resources",
-    ),
-    (
-        "scheduler-core/src/queue/fair_order.rs",
-        "scheduler-core/src/queue/class_queue.rs",
-        "the order names places in the queue",
     ),
     (
         "scheduler-core/src/scheduler/mod.rs",
@@ -83,7 +77,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     (
         "scheduler-core/src/scheduler/mod.rs",
-        "scheduler-core/src/scheduler/held_answers.rs",
+        "scheduler-core/src/scheduler/pending_answers.rs",
         "the scheduler has the answers that wait",
     ),
     (

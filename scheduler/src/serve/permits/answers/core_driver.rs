@@ -211,10 +211,6 @@ impl CoreDriver {
         self.delivery.announce(news);
     }
 
-    pub(crate) fn note_upstream_429(&mut self) {
-        self.core.count_upstream_429();
-    }
-
     pub(crate) fn delivery(&mut self) -> &mut Delivery {
         &mut self.delivery
     }

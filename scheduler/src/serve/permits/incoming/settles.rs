@@ -11,9 +11,6 @@ use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::wire;
 
-/// The status of an upstream's answer to a call above its limits.
-const TOO_MANY_REQUESTS: u16 = 429;
-
 /// Takes the settles that came in at one time.
 pub(crate) struct Settles<'a> {
     now: Time,
@@ -60,8 +57,7 @@ impl<'a> Settles<'a> {
     /// What the upstream's answer tells of its limits.
     fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
         let response = settle.response.as_ref()?;
-        if response.status == TOO_MANY_REQUESTS {
-            self.core.note_upstream_429();
+        if response.is_throttled() {
             let retry_after = response.headers.get("retry-after");
             tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
         }

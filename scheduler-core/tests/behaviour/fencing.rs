@@ -1,5 +1,4 @@
-//! Whoever dies, stalls or is replaced, and whatever becomes of writes to the store: nothing is
-//! admitted twice.
+//! No failure of schedulers or of writes to the store admits anything twice.
 
 use crate::common::{Counter, Held, Judge, Said, Wish, World, limit, resource, span, wish};
 use proptest::prelude::*;
@@ -20,53 +19,52 @@ use std::sync::LazyLock;
 
 mod keys;
 
-/// What becomes of a write to the store.
+/// The fate of a write to the store.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Done,
-    /// It is done, and nobody says so.
+    /// The store has it, and no answer arrives.
     Unheard,
-    /// It never arrives, and nobody says so.
+    /// It never reaches the store, and no answer arrives.
     Lost,
 }
 
-/// Something that happens, after a pause in milliseconds.
+/// An event, after a pause in milliseconds.
 #[derive(Clone, Debug)]
 enum Step {
-    /// One of the schedulers that live is asked; the last is the leader.
+    /// A living scheduler is asked; the last one is the leader.
     Ask { of: Index, cost: [u64; 3], client: usize, mode: Mode },
-    /// An unused permit comes back to whoever granted it.
+    /// An unused permit returns to the scheduler that granted it.
     GiveBack { which: Index },
     /// The call of a permit is over, or still in flight.
     Settle { of: Index, which: Index, over: bool },
-    /// The leader hears of a call in flight that another has granted.
+    /// The leader learns of a call in flight that another scheduler granted.
     CountAnew { of: Index, which: Index },
-    /// Another scheduler takes over. It has known the mark for so many milliseconds; the leader may
-    /// live on.
+    /// Another scheduler takes over. It has known the checkpoint for so many milliseconds; the
+    /// leader may live on.
     TakeOver { known_for: u64, leader_dies: bool },
-    /// The leader wonders whether it still is one.
+    /// The leader doubts its leadership.
     Doubt,
-    /// From now on, this becomes of writes.
+    /// The fate of later writes.
     Writes(Fate),
-    /// The leader goes on under other limits beside those that are judged, and so does whoever
-    /// comes after it.
+    /// The leader and its successors go on under other limits beside the judged ones.
     Limits(Others),
     /// So many other clients call that keys at rest go to a page.
     Crowd,
 }
 
-/// What there is beside the limits that are judged.
+/// The limits beside the judged ones.
 #[derive(Clone, Copy, Debug)]
 enum Others {
     Nothing,
     /// Another limit before them.
     Before,
-    /// Others among them, which stand in another order, one of them in shadow mode.
+    /// Other limits between them, in another order, one of them in shadow mode.
     Among,
 }
 
-/// The one value of a store that is written by compare-and-set, and the pages beside it, which
-/// whoever leads no more may write too.
+/// The one value of a store with compare-and-set, and the pages beside it. A former leader may
+/// still write pages.
 struct Store {
     revision: u64,
     levels: Snapshot,
@@ -76,23 +74,23 @@ struct Store {
     pages: Pages,
 }
 
-/// By place, with what tells one from another that was there before.
+/// Pages by place, each with the number of its writer.
 type Pages = BTreeMap<(u64, u32), (u64, Vec<KeySnapshot>)>;
 
 impl Store {
-    fn write_pages(&mut self, mark: &Checkpoint) {
-        for NewPage { id, keys } in &mark.state.new_pages {
+    fn write_pages(&mut self, checkpoint: &Checkpoint) {
+        for NewPage { id, keys } in &checkpoint.state.new_pages {
             self.pages.insert((id.epoch, id.place), (id.serial, keys.clone()));
         }
     }
 
-    fn write(&mut self, mark: &Checkpoint, taken: Time, writer: usize) {
-        self.write_pages(mark);
-        (self.revision, self.number) = (self.revision + 1, mark.number.0);
-        (self.levels, self.taken, self.writer) = (mark.state.clone(), taken, writer);
+    fn write(&mut self, checkpoint: &Checkpoint, taken: Time, writer: usize) {
+        self.write_pages(checkpoint);
+        (self.revision, self.number) = (self.revision + 1, checkpoint.number.0);
+        (self.levels, self.taken, self.writer) = (checkpoint.state.clone(), taken, writer);
     }
 
-    /// What a successor finds.
+    /// The state that a successor finds.
     fn read(&self) -> Snapshot {
         let mut found = self.levels.clone();
         for page in &mut found.keys.pages {
@@ -103,7 +101,7 @@ impl Store {
     }
 }
 
-/// A scheduler, its known revision, and the write that it waits for.
+/// A scheduler, its known revision, and its pending write.
 struct Writer {
     number: usize,
     world: World,
@@ -123,7 +121,7 @@ struct Permit {
 }
 
 struct Play {
-    /// The limits that are judged.
+    /// The judged limits.
     judged: ResourceSpec,
     spec: ResourceSpec,
     now: Time,
@@ -133,20 +131,21 @@ struct Play {
     fate: Fate,
 }
 
-/// How long a write takes.
+/// The duration of a write.
 const WRITE: Span = Span::from_millis(3);
-/// When a writer that has heard nothing looks what the store holds.
+/// After this time without an answer, a writer reads the store.
 const PATIENCE: Span = Span::from_millis(40);
 
 impl Play {
     fn new(spec: ResourceSpec) -> Self {
         let now = Time::ORIGIN + Span::from_secs(100);
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
-        let mark = world.scheduler.checkpoint(now).unwrap();
-        let levels = mark.state.clone();
-        let store = Store { revision: 1, levels, taken: now, writer: 0, number: mark.number.0, pages: Pages::new() };
-        world.handle(now, Event::CheckpointStored(mark.number));
-        let first = Writer { number: 0, world, revision: 1, writing: None, last: mark, granted: Vec::new() };
+        let checkpoint = world.scheduler.checkpoint(now).unwrap();
+        let levels = checkpoint.state.clone();
+        let store =
+            Store { revision: 1, levels, taken: now, writer: 0, number: checkpoint.number.0, pages: Pages::new() };
+        world.handle(now, Event::CheckpointStored(checkpoint.number));
+        let first = Writer { number: 0, world, revision: 1, writing: None, last: checkpoint, granted: Vec::new() };
         Play { judged: spec.clone(), spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
     }
 
@@ -166,7 +165,7 @@ impl Play {
         self.pass(Span::ZERO);
     }
 
-    /// Time passes, millisecond by millisecond where something is to be done.
+    /// Time passes, by milliseconds while events are due.
     fn pass(&mut self, time: Span) {
         let end = self.now + time;
         loop {
@@ -186,15 +185,15 @@ impl Play {
     fn write(&mut self, index: usize) {
         let Some(writer) = &mut self.writers[index] else { return };
         match writer.writing.take() {
-            Some((mark, due, fate)) if due <= self.now => {
+            Some((checkpoint, due, fate)) if due <= self.now => {
                 let current = self.store.revision == writer.revision;
                 match fate {
-                    Fate::Done | Fate::Unheard if current => self.store.write(&mark, due - WRITE, index),
-                    Fate::Done | Fate::Unheard => self.store.write_pages(&mark),
+                    Fate::Done | Fate::Unheard if current => self.store.write(&checkpoint, due - WRITE, index),
+                    Fate::Done | Fate::Unheard => self.store.write_pages(&checkpoint),
                     Fate::Lost => {}
                 }
-                writer.writing =
-                    matches!(fate, Fate::Unheard | Fate::Lost).then(|| (mark.clone(), due + PATIENCE, Fate::Done));
+                writer.writing = matches!(fate, Fate::Unheard | Fate::Lost)
+                    .then(|| (checkpoint.clone(), due + PATIENCE, Fate::Done));
                 if matches!(fate, Fate::Done) && self.store.writer == index {
                     writer.revision = self.store.revision;
                     let number = CheckpointNumber(self.store.number);
@@ -204,10 +203,10 @@ impl Play {
             writing => writer.writing = writing,
         }
         if writer.writing.is_none() && writer.world.scheduler.next_checkpoint().is_some_and(|due| due <= self.now) {
-            // Where too many are open, the last is written once more.
-            let mark = writer.world.scheduler.checkpoint(self.now).unwrap_or_else(|| writer.last.clone());
-            writer.last = mark.clone();
-            writer.writing = Some((mark, self.now + WRITE, self.fate));
+            // If too many checkpoints are open, the last one is written again.
+            let checkpoint = writer.world.scheduler.checkpoint(self.now).unwrap_or_else(|| writer.last.clone());
+            writer.last = checkpoint.clone();
+            writer.writing = Some((checkpoint, self.now + WRITE, self.fate));
         }
     }
 
@@ -243,7 +242,7 @@ impl Play {
         }
     }
 
-    /// What has not started can't have been used.
+    /// Only a permit that has not started is returned.
     fn give_back(&mut self, which: &Index) {
         let now = self.now;
         let leader = self.leader();
@@ -258,7 +257,7 @@ impl Play {
         }
     }
 
-    /// Whoever granted a permit hears that its call is over, or goes on.
+    /// The scheduler that granted a permit learns that its call is over, or goes on.
     fn settle(&mut self, of: &Index, which: &Index, over: bool) {
         let now = self.now;
         let writers: Vec<&mut Writer> =
@@ -277,16 +276,16 @@ impl Play {
         let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend(None) };
         let said = writer.world.settle(now, &permit_id(writer.number, permit.request), outcome);
         match (over, said) {
-            // Whose place is another's has none any more.
+            // A call whose place went to another call has none any more.
             (true, _) | (false, Said::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
             (false, Said::Settled) => permit.renewed = Some(now),
             (false, _) => {}
         }
     }
 
-    /// The leader counts a call of another's, at any time and as often as it is told: that makes no
-    /// room. To the judge the call is over when its own scheduler says so, for one that leads no
-    /// more may know nothing of it and give its place away then.
+    /// The leader counts a call of another scheduler, at any time and repeatedly: that makes no
+    /// room. For the judge, the call ends when its own scheduler says so. A former leader may know
+    /// nothing of the call and give its place away.
     fn count_anew(&mut self, of: &Index, which: &Index) {
         let Some((leader, before)) = self.writers.split_last_mut() else { return };
         let others: Vec<&Writer> =
@@ -305,11 +304,11 @@ impl Play {
         let epoch = self.writers.len() as u64 + 1;
         let successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
         let mut world = World::of(successor);
-        let mark = world.scheduler.checkpoint(self.now).unwrap();
+        let checkpoint = world.scheduler.checkpoint(self.now).unwrap();
         let writer = self.writers.len();
-        self.store.write(&mark, self.now, writer);
+        self.store.write(&checkpoint, self.now, writer);
         let revision = self.store.revision;
-        world.handle(self.now, Event::CheckpointStored(mark.number));
+        world.handle(self.now, Event::CheckpointStored(checkpoint.number));
         if leader_dies {
             self.ended.extend(self.writers.last_mut().unwrap().take());
         }
@@ -318,13 +317,12 @@ impl Play {
             world,
             revision,
             writing: None,
-            last: mark,
+            last: checkpoint,
             granted: Vec::new(),
         }));
     }
 
-    /// All calls that were made, as far as they concern a limit, and those of one client where it
-    /// has a bucket of its own.
+    /// All calls that a limit counts; with keys, those of one client.
     fn calls(&self, limit: usize, client: Option<usize>) -> Vec<Held> {
         let lasting = self.spec.limits[limit].period;
         let writers = self.ended.iter().chain(self.writers.iter().flatten());
@@ -333,7 +331,7 @@ impl Play {
             permits.filter(|(_, permit)| !permit.given_back && client.is_none_or(|client| permit.client == client));
         used.filter_map(|(world, permit)| {
             let start = world.start(permit.request)?;
-            // Who neither settles nor renews in time holds nothing any more.
+            // A call that is neither settled nor renewed in time holds nothing any more.
             let expiry = permit.renewed.unwrap_or(start).max(start) + lasting;
             let until = permit.over.map_or(expiry, |over| over.min(expiry));
             Some((start, until, whole(permit.cost[limit])))
@@ -349,7 +347,7 @@ impl Writer {
         self.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
     }
 
-    /// When something is to be done.
+    /// The time of the next event.
     fn next(&self) -> Time {
         let write = match &self.writing {
             Some((_, due, _)) => Some(*due),
@@ -366,7 +364,7 @@ fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
     wish
 }
 
-/// No two schedulers make the same.
+/// Unique among all schedulers.
 fn permit_id(writer: usize, request: usize) -> String {
     format!("s{writer}-p{request}")
 }
@@ -375,15 +373,15 @@ fn whole(units: u64) -> Amount {
     Amount::from_micros(units * 1_000_000).unwrap()
 }
 
-/// Ten in a second, a bucket of two hundred that fills in fifty, and for each client one of five
-/// that fills in two.
+/// Ten in a second, a bucket of two hundred that fills in fifty, and one of five that fills in two
+/// for each client.
 fn spec() -> ResourceSpec {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let each = LimitSpec { applies: each, ..limit("c", 5.0, span(2_000)) };
     resource(vec![limit("a", 10.0, span(1_000)), limit("b", 200.0, span(50_000)), each])
 }
 
-/// The same limits beside these others, which hold nobody up.
+/// The same limits beside these others, which delay no request.
 fn spec_with(judged: &ResourceSpec, others: Others) -> ResourceSpec {
     let [a, b, c] = <[LimitSpec; 3]>::try_from(judged.limits.clone()).unwrap();
     let other = |name: &str| LimitSpec { name: crate::common::name(name), ..limit("a", 1_000.0, span(1)) };
@@ -402,7 +400,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
     let pause = prop_oneof![3 => Just(0_u64), 4 => 0..40_u64, 3 => 0..2_500_u64, 1 => 0..20_000_u64];
     let mode = prop_oneof![2 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 2 => Just(Mode::Wait)];
     let fate = prop_oneof![2 => Just(Fate::Done), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost)];
-    // Where the others cost next to nothing, the key is what makes starts far.
+    // The others cost next to nothing, so the key makes starts far.
     let shared = prop_oneof![1 => (0..=10_u64, 0..=40_u64), 1 => Just((0, 0))];
     let cost = (shared, 0..=5_u64).prop_map(|((a, b), c)| [a, b, c]);
     let ask = (any::<Index>(), cost, 0..CLIENTS.len(), mode).prop_map(|(of, cost, client, mode)| Step::Ask {
@@ -428,7 +426,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
     (pause, what)
 }
 
-/// The same sizes for what counts something else than tokens.
+/// The same sizes for limits that do not count tokens.
 fn counting() -> impl Strategy<Value = ResourceSpec> {
     let algorithm = || {
         prop_oneof![
@@ -446,7 +444,7 @@ fn counting() -> impl Strategy<Value = ResourceSpec> {
     })
 }
 
-/// The same, with a limit by key that is so long that marks list its keys.
+/// The same, with a limit by key so long that checkpoints list its keys.
 fn listing() -> impl Strategy<Value = ResourceSpec> {
     let algorithm = prop_oneof![
         Just(Algorithm::TokenBucket),
@@ -454,7 +452,7 @@ fn listing() -> impl Strategy<Value = ResourceSpec> {
         Just(Algorithm::FixedWindow(Alignment::FirstUse)),
         Just(Algorithm::SlidingWindow),
     ];
-    // Of twelve, one is too many to be allowed unheard of.
+    // One of twelve is too much for an unlisted key.
     (algorithm, prop_oneof![Just(12), Just(24)]).prop_map(|(algorithm, capacity)| by_the_hour(algorithm, capacity))
 }
 
@@ -496,7 +494,7 @@ fn check(spec: &ResourceSpec, steps: &[(u64, Step)]) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// How many plays each test takes.
+/// The number of plays of each test.
 fn plays() -> u32 {
     std::env::var("RAMPMETER_FENCE_PLAYS")
         .map_or(300, |plays| plays.parse().expect("RAMPMETER_FENCE_PLAYS is a number"))
@@ -512,19 +510,19 @@ proptest! {
     }
 
     #[test]
-    fn nor_to_keys_that_marks_list(spec in listing(), steps in prop::collection::vec(step(), 1..60)) {
+    fn nothing_is_admitted_twice_to_listed_keys(spec in listing(), steps in prop::collection::vec(step(), 1..60)) {
         check(&spec, &steps)?;
     }
 
     #[test]
-    fn nor_is_what_is_counted(spec in counting(), steps in prop::collection::vec(step(), 1..60)) {
-        // Other limits are judged where they are made from token buckets.
+    fn nothing_is_admitted_twice_to_counted_limits(spec in counting(), steps in prop::collection::vec(step(), 1..60)) {
+        // The other limits are judged only if they are token buckets.
         let steps: Vec<_> = steps.into_iter().filter(|(_, step)| !matches!(step, Step::Limits(_) | Step::Crowd)).collect();
         check(&spec, &steps)?;
     }
 }
 
-/// More than a mark lists.
+/// More keys than a checkpoint lists.
 const CROWD: usize = 700;
 
 fn clients(count: usize) -> impl Iterator<Item = &'static str> {
@@ -550,9 +548,9 @@ fn at_most_two(play: &Play) {
     assert!(lowest >= 0, "{lowest}: {:?}", play.calls(0, None));
 }
 
-/// A call whose lease had ended when a mark was taken has no place in it that another could have.
+/// A call whose lease had ended before a checkpoint has no place in it for another call.
 #[test]
-fn a_call_that_is_over_frees_no_place_of_a_mark_that_never_counted_it() {
+fn a_finished_call_frees_no_place_of_a_checkpoint_that_never_counted_it() {
     let mut play = Play::new(two_in_flight());
     let ask = |play: &mut Play| {
         let now = play.now;
@@ -571,32 +569,31 @@ fn a_call_that_is_over_frees_no_place_of_a_mark_that_never_counted_it() {
     at_most_two(&play);
 }
 
-/// A call that is renewed when its lease has ended takes a place that marks until then did not
-/// count.
+/// A call that is renewed after its lease takes a place that earlier checkpoints did not count.
 #[test]
-fn a_lease_that_is_renewed_late_is_charged_to_the_marks_that_do_not_know_it() {
+fn a_lease_renewed_late_is_charged_to_checkpoints_without_it() {
     let mut world = World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), 1, Time::ORIGIN).fenced());
-    let mark = |world: &mut World, now: Time| {
-        let mark = world.scheduler.checkpoint(now).unwrap();
-        world.handle(now, Event::CheckpointStored(mark.number));
+    let checkpoint = |world: &mut World, now: Time| {
+        let checkpoint = world.scheduler.checkpoint(now).unwrap();
+        world.handle(now, Event::CheckpointStored(checkpoint.number));
     };
     let ask = |world: &mut World, now: Time| {
         let request = world.ask(now, &wish(Mode::Allow, &[("a", 1.0)]).named(&format!("p{}", world.asked)));
         world.start(request).is_some()
     };
     let [start, late] = [0, 1_500].map(|at| Time::ORIGIN + span(at));
-    mark(&mut world, start);
+    checkpoint(&mut world, start);
     assert!(ask(&mut world, start));
     world.run_until(late);
-    mark(&mut world, late);
+    checkpoint(&mut world, late);
     world.settle(late, "p0", Outcome::Extend(None));
     world.settle(late, "p0", Outcome::Used(Vec::new()));
     let granted = (0..3).filter(|_| ask(&mut world, late)).count();
-    assert_eq!(granted, 1, "the mark has room for one call beside those that it counts");
+    assert_eq!(granted, 1, "the checkpoint has room for one call beside those that it counts");
 }
 
-/// A far start is told once the store knows of it, and taken back if that takes too long, however
-/// late that is noticed.
+/// A far start is told once the store has it. It is withdrawn if that takes too long, however late
+/// the delay is noticed.
 #[test]
 fn a_far_start_waits_for_the_store() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
@@ -625,7 +622,8 @@ fn a_far_start_waits_for_the_store() {
     }
 }
 
-/// A request that no mark covers is judged again with each, and waits for half a second in all.
+/// A request without a covering checkpoint is judged again with each one, and waits for half a
+/// second in all.
 #[test]
 fn a_request_that_is_judged_again_waits_no_longer() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
@@ -640,13 +638,13 @@ fn a_request_that_is_judged_again_waits_no_longer() {
     assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
 }
 
-/// What was never used of a mark is there for others.
+/// Other calls may use the unused budget of a checkpoint.
 #[test]
-fn what_is_returned_may_be_granted_again_under_the_same_mark() {
+fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
     for spec in [spec(), by_the_hour(Algorithm::TokenBucket, 24), two_in_flight()] {
         let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
-        let mark = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
-        world.handle(Time::ORIGIN, Event::CheckpointStored(mark.number));
+        let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
+        world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
         for round in 0..100 {
             let id = format!("p{round}");
             let mode = if round % 2 == 0 { Mode::Allow } else { Mode::Wait };

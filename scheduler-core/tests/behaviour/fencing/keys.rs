@@ -1,19 +1,19 @@
-//! Keys of long limits: what a crash leaves to each of them.
+//! Keys of limits with long periods: what a crash leaves to each of them.
 
 use super::*;
 
-/// Whether `client` is granted so many at once.
+/// Whether `client` is granted so many units at once.
 fn gets(play: &mut Play, client: &'static str, units: u64) -> bool {
     let now = play.now;
     let mut wish = wish(Mode::Allow, &[("c", units as f64)]);
     wish.labels.push(("client", client));
     let request = play.leader().world.ask(now, &wish);
-    // A mark that lists its key comes until then, also behind one with a page.
+    // A checkpoint that lists its key comes by then, even after one with a page.
     play.pass(span(450));
     play.leader().world.start(request).is_some()
 }
 
-/// An hour would be too long to be without anything.
+/// An hour without any capacity would be too long.
 #[test]
 fn a_crash_leaves_keys_of_long_limits_what_they_have() {
     let quota = Algorithm::Quota(None);
@@ -31,8 +31,8 @@ fn a_crash_leaves_keys_of_long_limits_what_they_have() {
     }
 }
 
-/// A key on a page may be granted a small call before a mark lists it again; a successor charges
-/// that, and knows what was used since.
+/// A key on a page may be granted a small call before a checkpoint lists it again. A successor
+/// charges that call, and knows later usage.
 #[test]
 fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::Quota(None)] {
@@ -50,16 +50,16 @@ fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
             play.pass(span(3_000));
             let left = 64 - 10 - more - 1;
             assert!(!gets(&mut play, "x", left + 1), "{algorithm:?}, after {more}: more than {left}");
-            // As much is charged as the largest call of late takes, which was one of ten.
+            // The charge is that of the largest recent call, which was one of ten.
             assert!(gets(&mut play, "x", left - 3), "{algorithm:?}, after {more}: not even {left}");
         }
     }
 }
 
-/// A call that takes little of its key waits for no mark, and costs every key as much when the
-/// leader dies.
+/// A call that takes little of its key needs no checkpoint. Every key loses as much when the leader
+/// dies.
 #[test]
-fn a_small_call_of_a_new_key_waits_for_no_mark() {
+fn a_small_call_of_a_new_key_waits_for_no_checkpoint() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch)] {
         let mut play = Play::new(by_the_hour(algorithm, 64));
         play.pass(span(1_000));
@@ -69,7 +69,7 @@ fn a_small_call_of_a_new_key_waits_for_no_mark() {
             assert_eq!(play.leader().world.start(request), Some(now));
         }
         play.take_over(Span::ZERO, true);
-        // What comes in while such a call may be made is lost.
+        // The refill during the time of such a call is lost.
         play.pass(span(3_000));
         for (client, left) in [("x", 63), ("another", 63)] {
             assert!(!gets(&mut play, client, left + 1) && gets(&mut play, client, left), "{client}");
@@ -77,10 +77,9 @@ fn a_small_call_of_a_new_key_waits_for_no_mark() {
     }
 }
 
-/// A bucket that was full until a call came is less full than one from which that call was taken
-/// before.
+/// A bucket that was full until a call is less full than one with an earlier call.
 #[test]
-fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
+fn a_call_under_a_checkpoint_is_no_earlier_call() {
     let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 7200));
     play.pass(span(3_000));
     while play.now.since(play.store.taken) < span(900) {
@@ -95,8 +94,8 @@ fn a_call_under_a_mark_is_not_taken_for_an_earlier_one() {
     assert!(gets(&mut play, "x", 7200));
 }
 
-/// A start that is farther than what a mark says of unknown keys waits for one that lists its key,
-/// whatever was listed for others.
+/// A start beyond the checkpoint's word on unlisted keys waits until its key is listed, whatever is
+/// listed for other keys.
 #[test]
 fn far_starts_of_keys_are_listed_first() {
     let mut play = Play::new(spec());
@@ -114,9 +113,9 @@ fn far_starts_of_keys_are_listed_first() {
     assert!(lowest >= 0, "{lowest}");
 }
 
-/// What a mark allows of a key is for all calls under it together.
+/// The budget of a key in a checkpoint covers all calls together.
 #[test]
-fn a_key_takes_no_more_under_a_mark_than_that_allows() {
+fn a_key_stays_within_its_budget_under_a_checkpoint() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
         let mut play = Play::new(by_the_hour(algorithm, 24));
         assert!(gets(&mut play, "x", 1));
@@ -130,8 +129,7 @@ fn a_key_takes_no_more_under_a_mark_than_that_allows() {
     }
 }
 
-/// What is allowed to a key under the last mark is all that is lost with whoever dies right after
-/// it.
+/// A crash loses at most the budget of each key in the last checkpoint.
 #[test]
 fn a_crash_costs_a_busy_key_little() {
     let mut play = Play::new(by_the_hour(Algorithm::Quota(None), 12));
@@ -151,7 +149,7 @@ fn once_there_are_few_keys_again_they_are_known() {
     assert!(gets(&mut play, "x", 8) && gets(&mut play, "another", 12));
 }
 
-/// However many keys there are, a crash leaves each what it has, and so does the next one.
+/// With any number of keys, a crash leaves each its stock, and so does the next crash.
 #[test]
 fn a_crash_leaves_thousands_of_keys_what_they_have() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch), Algorithm::Quota(None)] {
@@ -179,7 +177,7 @@ fn a_crash_leaves_thousands_of_keys_what_they_have() {
     }
 }
 
-/// A key that owes is empty for a successor, also if what it had promised came back.
+/// A key in debt is empty for a successor, even if its promise was returned.
 #[test]
 fn a_debt_is_known_behind_a_promise_that_was_given_back() {
     let mut spec = by_the_hour(Algorithm::TokenBucket, 100);
