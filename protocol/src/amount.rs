@@ -20,16 +20,16 @@ pub struct Amount(u64);
 /// Why a number is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum AmountError {
-    /// Below zero, above [`MAX_AMOUNT`], or not a number.
+    /// The number is below zero, above [`MAX_AMOUNT`], or not a number.
     #[error("an amount is a number from 0 to 1e9, not {0:e}")]
     OutOfRange(f64),
-    /// Finer than a millionth.
+    /// The number is finer than a millionth.
     #[error("an amount has at most 6 decimals, not {0}; round it up")]
     TooFine(f64),
 }
 
 const MICROS: f64 = 1e6;
-/// What the nearest binary fraction of a six-decimal number may be off, in millionths.
+/// The most by which the nearest binary fraction of a six-decimal number differs, in millionths.
 const BINARY_NOISE: f64 = 1e-3;
 
 impl Amount {
@@ -38,7 +38,7 @@ impl Amount {
     /// One whole unit.
     pub const ONE: Amount = Amount(1_000_000);
 
-    /// From a number with at most six decimals.
+    /// An amount from a number with at most six decimals.
     ///
     /// # Errors
     /// If `units` is out of range or finer than a millionth.
@@ -51,7 +51,8 @@ impl Amount {
         Ok(Amount(whole as u64))
     }
 
-    /// From any number in range, rounded up to the next millionth: a caller never pays too little.
+    /// An amount from any number in range, rounded up to the next millionth, so that a caller never
+    /// pays too little.
     ///
     /// # Errors
     /// If `units` is out of range.
@@ -60,7 +61,7 @@ impl Amount {
         Self::new(units).or_else(|_| Self::from_micros(micros.ceil() as u64))
     }
 
-    /// From millionths.
+    /// An amount from millionths.
     ///
     /// # Errors
     /// If that is more than [`MAX_AMOUNT`] units.

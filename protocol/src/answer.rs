@@ -1,6 +1,6 @@
-//! What a scheduler answers: the fields, the one way of writing them, and the one of reading them.
+//! The answers of a scheduler: their fields, and the one way to write and to read them.
 //!
-//! A new field stands in its struct and in [`Flat`].
+//! A new field belongs into its struct and into [`Flat`].
 
 use crate::code::Code;
 use crate::left::Left;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
-/// Whole numbers below this are written digit by digit, others with an exponent.
+/// Whole numbers below this are written digit by digit, larger ones with an exponent.
 const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 
 /// The answer to a request for a permit. A client ignores fields that it does not know.
@@ -27,29 +27,29 @@ const MOST_WHOLE: u64 = 10_000_000_000_000_000;
 pub enum Answer<'a> {
     /// Start the call when the delay is over.
     Granted(Granted<'a>),
-    /// The request waits; another answer will come.
+    /// The request waits, and another answer will come.
     Queued(Queued<'a>),
-    /// No permit, and why.
+    /// There is no permit.
     Refused(Refused<'a>),
-    /// A settle was taken.
+    /// The scheduler accepted a settle.
     Settled {
         /// The permit.
         id: Text<'a>,
     },
 }
 
-/// A permit: the call may start `delay_ms` after this was received.
+/// A permit. The call may start `delay_ms` after the receipt of this answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Granted<'a> {
     /// The permit.
     pub id: Text<'a>,
     /// How long to wait.
     pub delay_ms: f64,
-    /// How long after its start the permit lapses.
+    /// How long the permit stays valid after its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_ms: Option<f64>,
-    /// How long the call holds its place in limits that count calls in flight, from its start or
-    /// its last renewal on; absent where it holds none.
+    /// How long the call holds its place in limits that count calls in flight. It counts from the
+    /// start or from the last renewal. Absent if the call holds no place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<f64>,
     /// The limit that sets the delay.
@@ -58,11 +58,12 @@ pub struct Granted<'a> {
     /// What is left of the limits, if the request asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left<'a>>,
-    /// When the answer was written, in whole milliseconds on the scheduler's clock, whose origin
-    /// each epoch has of its own. It tells a client how [late](crate::lateness) the answer is.
+    /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's clock
+    /// has an origin of its own. A client derives from it how [late](crate::lateness) the answer
+    /// is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers; it grows with every change of leader.
     pub epoch: u64,
 }
 
@@ -75,48 +76,48 @@ pub struct Queued<'a> {
     pub position: u64,
     /// When it will probably start.
     pub eta_ms: f64,
-    /// The limit that holds it.
+    /// The limit that delays it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
     /// When the answer was written, as in [`Granted::at_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers; it grows with every change of leader.
     pub epoch: u64,
 }
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused<'a> {
-    /// The request, where its id could be read.
+    /// The request, if its id could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Text<'a>>,
-    /// For programs.
+    /// The reason, for programs.
     pub code: Code,
-    /// For people.
+    /// The reason, for people.
     pub message: Text<'a>,
-    /// When to come back; absent where that is useless.
+    /// When to ask again; absent if asking again is useless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<f64>,
     /// The limit in the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers; it grows with every change of leader.
     pub epoch: u64,
 }
 
 impl Answer<'_> {
-    /// Writes the JSON text, byte for byte what serde writes. Every answer is written by this.
+    /// Writes the JSON text, byte for byte as serde does. Every answer is written by this.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// If `to` fails.
     pub fn write(&self, to: impl Write) -> serde_json::Result<()> {
         self.serialize(&mut Serializer::with_formatter(to, WholeNumbers(CompactFormatter)))
     }
 }
 
 impl Granted<'_> {
-    /// The same, independent of the message that it came in.
+    /// The same, independent of the message that it borrows from.
     #[must_use]
     pub fn into_owned(self) -> Granted<'static> {
         Granted {
@@ -129,13 +130,13 @@ impl Granted<'_> {
 }
 
 impl<'a> Refused<'a> {
-    /// A refusal of no request in particular that names no limit and no time to come back.
+    /// A refusal that names no request, no limit and no time to ask again.
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
         Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: 0 }
     }
 }
 
-/// Nearly all milliseconds are whole numbers, which are written in a fraction of the time.
+/// Writes whole numbers of milliseconds, which nearly all are, in a fraction of the time.
 struct WholeNumbers(CompactFormatter);
 
 impl Formatter for WholeNumbers {
@@ -150,7 +151,7 @@ impl Formatter for WholeNumbers {
     }
 }
 
-/// All fields of all answers: serde reads a tagged enum by way of a copy, and a struct without.
+/// All fields of all answers. Serde buffers a tagged enum before it reads it, but not a struct.
 #[derive(Deserialize)]
 struct Flat<'a> {
     status: Status,

@@ -1,6 +1,6 @@
 //! Every bound of the wire, with its reason.
 
-/// Units in one cost vector. Real policies count two or three units; the rest is room.
+/// Units in one cost. Real policies count two or three units; the rest is room.
 pub const MAX_UNITS: usize = 16;
 /// Largest amount of one unit in one call. Keeps every product of the arithmetic inside 128 bits.
 pub const MAX_AMOUNT: u64 = 1_000_000_000;
@@ -16,11 +16,11 @@ pub const MAX_ID: usize = 64;
 pub const MAX_NAME: usize = 64;
 /// Longest duration in a message: a year and a day, beyond any quota's period.
 pub const MAX_MILLIS: f64 = 366.0 * 86_400_000.0;
-/// Elements of one array. A larger batch delays everyone behind it.
+/// Elements of one array. A larger batch would delay all requests that wait for it.
 pub const MAX_BATCH: usize = 1024;
 /// Highest epoch: the largest integer that every JSON implementation keeps exactly.
 pub const MAX_EPOCH: u64 = (1 << 53) - 1;
-/// Headers that a settle carries; only those that speak of rate limits are of use.
+/// Headers in one settle. Only headers that describe rate limits are of use.
 pub const MAX_HEADERS: usize = 64;
 /// Characters in one header's value.
 pub const MAX_HEADER_VALUE: usize = 1024;

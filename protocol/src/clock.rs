@@ -7,8 +7,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// A monotonic clock. Drivers hold one and pass [`Clock::now`] down; nothing below a driver has
 /// a clock.
 ///
-/// It starts a year after [`Time::ORIGIN`], so that what happened before it was started, such as
-/// a request's first attempt or the last save of a former process, has a [`Time`] too.
+/// It starts a year after [`Time::ORIGIN`]. Earlier events, such as a request's first attempt or
+/// the last save of a former process, therefore have a [`Time`] too.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
@@ -31,8 +31,8 @@ impl Clock {
         Self::START + Span::from(self.started.elapsed())
     }
 
-    /// `time` of this clock for timers that want the standard library's instants. What is past
-    /// is due at once; what is too far ahead for the platform, a year from the start.
+    /// `time` of this clock for timers that use the standard library's instants. A time in the past
+    /// is due at once. A time that the platform cannot represent becomes a year from the start.
     #[must_use]
     pub fn instant(&self, time: Time) -> Instant {
         let ahead = time.since(Self::START).duration();
@@ -40,7 +40,8 @@ impl Clock {
     }
 }
 
-/// Wall time in nanoseconds since 1970 at the origin of a clock that reads `now`. It may step either way.
+/// Wall time at the origin of a clock that reads `now`, in nanoseconds since 1970. It may step
+/// either way.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]
 pub fn unix_nanos_at_origin(now: Time) -> u64 {
@@ -48,7 +49,8 @@ pub fn unix_nanos_at_origin(now: Time) -> u64 {
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).saturating_sub(now.nanos())
 }
 
-/// Wall time in milliseconds since 1970, for marks that outlive a process. It may step either way.
+/// Wall time in milliseconds since 1970, for timestamps that outlive a process. It may step either
+/// way.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]
 pub fn unix_ms() -> u64 {

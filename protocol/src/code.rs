@@ -2,39 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A refusal's code. Each has a status of its own in the header `Nats-Service-Error-Code`.
+/// The code of a refusal. Each has a status of its own in the header `Nats-Service-Error-Code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// It would have to wait longer than it may. Nothing is charged.
+    /// The request would have to wait longer than it may. Nothing is charged.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
-    /// A quota of the upstream's is used up: coming back before its reset is useless.
+    /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// The bound of waiting requests is reached.
+    /// The number of waiting requests has reached its bound.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,
-    /// The bound of distinct bucket keys is reached.
+    /// The number of distinct bucket keys has reached its bound.
     TooManyKeys,
-    /// Nobody knows this resource.
+    /// No scheduler serves this resource.
     UnknownResource,
-    /// Nobody knows this permit, or it was given back.
+    /// The scheduler does not know this permit, or the permit was given back.
     UnknownPermit,
-    /// The permit's start is past, and nobody said that it was used: to ask under a new id is charged anew.
+    /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
+    /// anew.
     Lapsed,
     /// The resource has no such class.
     UnknownClass,
     /// No limit of the resource uses this unit.
     UnknownUnit,
-    /// The message is not of the protocol.
+    /// The message does not follow the protocol.
     InvalidRequest,
-    /// An operator has ended the wait: the request is given up.
+    /// An operator ended the wait. The request is given up.
     Purged,
-    /// This scheduler is handing over; ask again at once.
+    /// This scheduler hands over. Ask again at once.
     Unavailable,
-    /// A code of a later protocol.
+    /// A code of a later version of the protocol.
     #[serde(other)]
     Other,
 }
@@ -58,7 +59,7 @@ impl Code {
         Code::Unavailable,
     ];
 
-    /// The number that says the same to programs that know HTTP.
+    /// The HTTP status with the same meaning.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
@@ -74,7 +75,7 @@ impl Code {
         }
     }
 
-    /// As the wire, logs and metrics write it.
+    /// The text on the wire, in logs and in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

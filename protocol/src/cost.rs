@@ -8,10 +8,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// The unit that a call costs one of when its cost does not say.
+/// A call costs one of this unit unless its cost says otherwise.
 pub const REQUESTS: &str = "requests";
 
-/// Amounts by unit: at most 16 units, none twice.
+/// Amounts by unit: at most 16 units, each at most once.
 ///
 /// ```
 /// use rampmeter_protocol::{amount::Amount, cost::Cost};
@@ -28,7 +28,7 @@ pub struct Cost<'a>(Vec<(Text<'a>, Amount)>);
 pub struct TooManyUnits;
 
 impl<'a> Cost<'a> {
-    /// A cost that names no unit: one request.
+    /// A cost that names no unit, which means one request.
     #[must_use]
     pub const fn new() -> Self {
         Cost(Vec::new())
@@ -68,7 +68,7 @@ impl<'a> Cost<'a> {
         self.0.is_empty()
     }
 
-    /// The same cost, independent of the message it came in.
+    /// The same cost, independent of the message that it borrows from.
     #[must_use]
     pub fn into_owned(self) -> Cost<'static> {
         Cost(self.0.into_iter().map(|(unit, amount)| (unit.into_owned(), amount)).collect())

@@ -1,29 +1,32 @@
-//! What a scheduler tells everybody.
+//! What a scheduler announces to all clients.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An event on `rampmeter.event.<resource>`. Clients pass over events and fields that they do not know, and events of an epoch
-/// below one that they have seen: whoever sent them does not lead any more.
+/// An event on `rampmeter.event.<resource>`. Clients ignore events and fields that they do not
+/// know. They also ignore events of an epoch lower than one that they have seen, because its
+/// scheduler no longer leads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A scheduler took the resource over: whoever waits asks again, with the same id.
+    /// A scheduler took over the resource. Clients repeat their waiting requests under the same
+    /// ids.
     Leader {
         /// Its epoch.
         epoch: u64,
         /// The scheduler.
         leader: String,
     },
-    /// Limits have other values from now on.
+    /// Limits have new values.
     Limits {
-        /// Those limits, as they are now.
+        /// The limits with their new values.
         limits: Vec<LimitNews>,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
     },
-    /// A freeze begins: starts that were promised before and fall into the next `for_ms` are void.
+    /// A freeze begins. Starts that were promised before and that fall into the next `for_ms` are
+    /// void.
     Freeze {
         /// Names of the limits that are frozen.
         limits: Vec<Name>,
@@ -33,15 +36,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
     },
-    /// A freeze has ended.
+    /// A freeze has ended. No scheduler of this version sends it.
     Thaw {
-        /// Names of the limits that flow again.
+        /// Names of the limits that are no longer frozen.
         limits: Vec<Name>,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
     },
-    /// An event of a later protocol.
+    /// An event of a later version of the protocol.
     #[serde(other)]
     Other,
 }
@@ -53,12 +56,12 @@ pub struct LimitNews {
     pub name: Name,
     /// What a full bucket of the upstream holds.
     pub capacity: f64,
-    /// In which time an empty bucket fills.
+    /// The time in which an empty bucket fills.
     pub period_ms: f64,
 }
 
 impl Event {
-    /// The epoch of who sent it, as far as it says.
+    /// The epoch of the sender, if the event names it.
     #[must_use]
     pub fn epoch(&self) -> Option<u64> {
         match self {

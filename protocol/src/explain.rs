@@ -7,83 +7,84 @@ use crate::status::LimitStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A question on `rampmeter.explain.<resource>`; an empty payload asks about nobody in particular.
+/// A question on `rampmeter.explain.<resource>`. An empty payload asks about the whole queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {
-    /// The request that is asked about.
+    /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
 }
 
-/// The answer.
+/// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The resource.
     pub resource: Name,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers.
     pub epoch: u64,
-    /// Its limits as they are now.
+    /// The limits as they are now.
     pub limits: Vec<LimitStatus>,
-    /// The request that was asked about.
+    /// The request that the question was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
-    /// How many are ahead of it, in line or for the same key; of all, if nobody in particular was asked about.
+    /// How many requests are ahead of it, in the class queue or for the same key. Without a request
+    /// in the question: how many wait in all.
     pub waiting: u64,
-    /// The first of them, at most ten: in the order in which they will probably be served, and then those who wait for a key of their own alone,
-    /// by age.
+    /// The first of them, at most ten, in the order in which they will probably be served. Requests
+    /// that wait only for their own key follow, by age.
     pub first: Vec<Explained>,
 }
 
-/// One request.
+/// One request, explained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Its id.
     pub id: PermitId,
-    /// What has become of it.
+    /// Whether it waits, has a permit, or has ended.
     pub state: State,
     /// Its class.
     pub class: Name,
-    /// With whom it shares what its class gets, where that is known.
+    /// The client that it shares its class as, if the resource shares by a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What it takes, by limit; of a keyed limit, from the bucket of its key.
+    /// What it costs, by limit. With a keyed limit, the amount is taken from the bucket of its key.
     pub takes: BTreeMap<Name, f64>,
-    /// The limit that holds it, or held it.
+    /// The limit that delays or delayed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
-    /// How the bucket that holds it is doing.
+    /// The state of the bucket that delays it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Holder>,
-    /// How many are ahead of it.
+    /// How many requests are ahead of it.
     pub position: u64,
     /// How long it has waited.
     pub waited_ms: f64,
-    /// How long until it starts; negative if it has.
+    /// How long until it starts; negative after the start.
     pub eta_ms: f64,
 }
 
-/// The bucket that holds a request.
+/// The bucket that delays a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Whose it is, where the limit has a bucket for each key.
+    /// The bucket's key, if the limit has a bucket for each key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What could be spent now, negative when promises reach into the future.
+    /// What could be spent now. It is negative if promised starts have spent future stock.
     pub level: f64,
     /// When the level will be above zero again.
     pub next_free_ms: f64,
 }
 
-/// What has become of a request.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits.
+    /// The request waits.
     Waiting,
-    /// It has a permit.
+    /// The request has a permit.
     Granted,
-    /// It was given back or cancelled.
+    /// The request was given back or cancelled.
     Returned,
 }
 
@@ -91,7 +92,7 @@ impl Question {
     /// Reads a payload.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the payload is not a question: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         match Incoming::parse(payload) {
             Incoming::One(question) => question,

@@ -1,6 +1,7 @@
-//! The headers of an upstream's answer that speak of rate limits.
+//! The headers of an upstream's answer that describe rate limits.
 
-/// All that some dialect reads, in lower case and in order. A worker sends these and no others, which may hold secrets.
+/// All headers that some dialect reads, in lower case and in order. A worker sends only these,
+/// because other headers may hold secrets.
 pub const OF_LIMITS: [&str; 30] = [
     "anthropic-ratelimit-input-tokens-limit",
     "anthropic-ratelimit-input-tokens-remaining",
@@ -34,7 +35,7 @@ pub const OF_LIMITS: [&str; 30] = [
     "x-ratelimit-scope",
 ];
 
-/// Whether some dialect reads the header of this name, which is compared without regard to case.
+/// Whether some dialect reads the header with this name. Case does not matter.
 ///
 /// ```
 /// use rampmeter_protocol::headers::speaks_of_limits;

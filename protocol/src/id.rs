@@ -1,4 +1,4 @@
-//! Names of permits.
+//! Ids of permits.
 
 use crate::bounds::MAX_ID;
 use crate::text::Text;
@@ -8,10 +8,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The name of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
+/// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
 ///
-/// Cheap to clone, and small: one as long as a UUID lies in its 40 bytes, so that a million permits are
-/// remembered without a million allocations.
+/// Cheap to clone, and small. An id as long as a UUID fits into its 40 bytes, so that a million
+/// permits need no million allocations.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;
@@ -27,7 +27,7 @@ enum Repr {
     Shared(Arc<str>),
 }
 
-/// Bytes of an id that needs no allocation: what 40 bytes leave beside the length and the variant.
+/// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
 const INLINE: usize = 38;
 
 /// A text that is not a permit's id.
@@ -45,7 +45,7 @@ impl PermitId {
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// The id that a scheduler gives the `serial`th request that came without one in `epoch`.
+    /// The id that a scheduler gives to the `serial`th request without an id in `epoch`.
     #[must_use]
     pub fn generated(epoch: u64, serial: u64) -> Self {
         PermitId(Repr::of(&format!("{epoch}.{serial}")))
@@ -78,7 +78,7 @@ impl Repr {
     }
 }
 
-/// A table: ids are checked for every message.
+/// Which bytes an id may have. A table, because ids are checked for every message.
 const IS_ID_BYTE: [bool; 256] = {
     let mut is = [false; 256];
     let mut byte = 0_u8;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// What a payload holds. One wrong element of an array spoils only itself.
+/// The content of a payload. A wrong element of an array leaves the other elements valid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming<T> {
     /// One message, or an empty payload, which stands for `{}`.
@@ -16,12 +16,12 @@ pub enum Incoming<T> {
     Many(Vec<Result<T, Invalid>>),
 }
 
-/// Why a message is not of the protocol: the field, and what would be right.
+/// Why a message does not follow the protocol: the field, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The message's id, where it could be read.
+    /// The message's id, if it could be read.
     pub id: Option<PermitId>,
-    /// Path of the field, such as `cost.requests`; absent where the whole is at fault.
+    /// Path of the field, such as `cost.requests`; absent if the message as a whole is wrong.
     pub field: Option<String>,
     /// What is wrong with it.
     pub reason: String,
@@ -38,7 +38,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// What JSON takes for space: less than ASCII does.
+/// The whitespace of JSON, which is less than ASCII's.
 const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 impl<'a, T: Deserialize<'a>> Incoming<T> {
@@ -64,7 +64,7 @@ fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     }
 }
 
-/// Arrays are read in one go; only one that has a wrong element is read element by element.
+/// Reads an array in one go, and element by element only if one is wrong.
 fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     match serde_json::from_str::<Vec<Object<T>>>(text) {
         Ok(all) if all.len() <= MAX_BATCH => {
@@ -85,7 +85,7 @@ fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     }
 }
 
-/// Reads a payload that is known to be wrong once more, slowly, to find the field.
+/// Reads a wrong payload once more, slowly, to find the field.
 fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
     let mut json = serde_json::Deserializer::from_str(text);
     let id = readable_id(text);
@@ -106,7 +106,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
     }
 }
 
-/// A wrong message is still answered under its id where that is legible.
+/// The id of a wrong message, so that the answer can name it.
 fn readable_id(text: &str) -> Option<PermitId> {
     #[derive(Deserialize)]
     struct OnlyId {
@@ -115,7 +115,7 @@ fn readable_id(text: &str) -> Option<PermitId> {
     serde_json::from_str::<OnlyId>(text).ok().map(|only| only.id)
 }
 
-/// Names and values of a sender's are quoted up to this length.
+/// The longest quote of a name or value that a sender chose.
 const MAX_QUOTE: usize = 400;
 
 fn shortened(text: &str) -> String {

@@ -7,11 +7,12 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Strings that limits match on and key by, and that fair sharing uses: at most 16, none twice.
+/// Strings that limits match on and key by, and that fair sharing uses: at most 16 labels, each key
+/// once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 
-/// Labels beyond a bound.
+/// A label exceeds a bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelsError(String);
@@ -52,13 +53,13 @@ impl<'a> Labels<'a> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether there are none.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same labels, independent of the message that they came in.
+    /// The same labels, independent of the message that they borrow from.
     #[must_use]
     pub fn into_owned(self) -> Labels<'static> {
         Labels(self.0.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())

@@ -1,39 +1,43 @@
-//! How late an answer is, by the clock of the scheduler that gave it.
+//! How late an answer is, by the clock of the scheduler that wrote it.
 //!
-//! Clocks are not compared, lengths are: an answer takes the *one-way delay* from its stamp to its receipt, which both clocks
-//! shift by the same unknown length. The least one-way delay of late is the *base delay*; what an answer takes beyond it, it is
-//! late (compare RFC 6817, LEDBAT).
+//! The clocks of scheduler and worker are never compared, only lengths of time. The *one-way delay*
+//! of an answer is the time from its stamp to its receipt. Both clocks shift every one-way delay by
+//! the same unknown length. The *base delay* is the smallest one-way delay of the last 30 to 60
+//! seconds. An answer is late by the difference of its one-way delay and the base delay (compare
+//! RFC 6817, LEDBAT).
 
 use crate::time::{NANOS_PER_MILLI, Span, Time};
 
-/// How much later than promised a call may start: the margin of the scheduler pays for as much.
+/// How much later than promised a call may start. The margin of the scheduler covers as much.
 pub const LATENESS: Span = Span::from_millis(50);
-/// Stamps are whole milliseconds: an answer may seem to be later by so much than it is, and no call starts before its time.
+/// The resolution of stamps. A measured lateness may be this much too high. It is reduced by as
+/// much, so that no call starts too early.
 const STAMP: Span = Span::from_millis(1);
-/// A base delay is forgotten after one to two of these: in so long, clocks that are kept by NTP part by up to 1 / 2000 of it.
+/// A base delay is forgotten after one to two of these. Meanwhile clocks that NTP keeps drift apart
+/// by up to 1/2000 of it.
 const MEMORY: Span = Span::from_secs(30);
 
-/// One answer of a scheduler.
+/// The times of one answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamped {
-    /// When the request was sent, as late as that is certain.
+    /// The request was certainly not sent before this time.
     pub asked: Time,
-    /// When the answer came.
+    /// When the answer was received.
     pub received: Time,
-    /// The answer's stamp; older schedulers write none.
+    /// The answer's stamp. Older schedulers write none.
     pub at_ms: Option<u64>,
-    /// The answer's epoch: each leader's clock has an origin of its own.
+    /// The answer's epoch. Each leader's clock has an origin of its own.
     pub epoch: u64,
 }
 
-/// From a stamp to its receipt, on two clocks: only its changes mean something.
+/// The time from a stamp to its receipt, measured on two clocks. Only its changes have a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OneWayDelay(i128);
 
 /// The base delay of one resource's answers.
 ///
-/// An answer that came within [`LATENESS`] of its request is in time whatever the clocks say, and tells the base delay. Until one
-/// has, no answer that took longer is known to be in time.
+/// An answer that came within [`LATENESS`] of its request is in time, whatever the clocks say, and
+/// sets the base delay. Until there is such an answer, no slower answer is known to be in time.
 ///
 /// ```
 /// use rampmeter_protocol::lateness::{BaseDelay, Stamped};
@@ -43,7 +47,7 @@ pub struct OneWayDelay(i128);
 /// let mut base = BaseDelay::default();
 /// let quick = Stamped { asked: at(0), received: at(2), at_ms: Some(7001), epoch: 1 };
 /// assert_eq!(base.start(quick, Span::from_secs(5), None), Ok(Span::from_secs(5)));
-/// // Sent three seconds before it came: of five seconds' delay two are left, and what was to start at once is not begun.
+/// // Three seconds late: two of five seconds' delay are left, and an immediate start is missed.
 /// let late = Stamped { asked: at(10), received: at(4001), at_ms: Some(8000), epoch: 1 };
 /// assert_eq!(base.start(late, Span::from_secs(5), None), Ok(Span::from_millis(2001)));
 /// assert!(base.start(late, Span::ZERO, None).is_err());
@@ -51,22 +55,24 @@ pub struct OneWayDelay(i128);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BaseDelay {
     epoch: u64,
-    /// Since when the least is of the present time.
+    /// When the period of `least` began.
     since: Time,
     least: Option<OneWayDelay>,
-    /// The least of the time before.
+    /// The least one-way delay of the period before.
     before: Option<OneWayDelay>,
 }
 
 impl BaseDelay {
-    /// How long after its receipt the call of a permit is to start, of which the answer says that it is `delay`.
+    /// How long after the receipt of the answer the call starts. `delay` is the delay that the
+    /// answer names.
     ///
     /// # Errors
-    /// If it would start late, or may. The call must not be made. The same request asked for anew passes what this returns as
-    /// `before`: as late twice in a row, the way has become so long, and calls that are all late by as much keep their distances.
+    /// If the call would or might start too late. The call must not be made. The caller asks again
+    /// and passes the returned delay as `before`. If the next answer is as late, the way itself is
+    /// that long. All calls are then late by the same time and keep their distances.
     pub fn start(&mut self, answer: Stamped, delay: Span, before: Option<OneWayDelay>) -> Result<Span, OneWayDelay> {
         let Some(way) = answer.one_way() else { return Ok(delay) };
-        match self.hear(answer) {
+        match self.observe(answer) {
             Some(late) if late.saturating_sub(delay) <= LATENESS => {
                 Ok(delay.saturating_sub(late.saturating_sub(STAMP)))
             }
@@ -78,19 +84,19 @@ impl BaseDelay {
         }
     }
 
-    /// Takes note of an answer; how late it is, where that is known.
-    pub fn hear(&mut self, answer: Stamped) -> Option<Span> {
+    /// Takes note of an answer, and returns how late it is if that is known.
+    pub fn observe(&mut self, answer: Stamped) -> Option<Span> {
         let way = answer.one_way()?;
-        self.turn(answer.epoch, answer.received);
-        let late = self.late(way, answer.received.since(answer.asked));
+        self.forget_old(answer.epoch, answer.received);
+        let late = self.lateness(way, answer.received.since(answer.asked));
         if late.is_some_and(|late| late <= LATENESS) {
             self.least = Some(self.least.map_or(way, |least| least.min(way)));
         }
         late
     }
 
-    /// Forgets what is of another leader, or too old.
-    fn turn(&mut self, epoch: u64, now: Time) {
+    /// Forgets delays of another leader and old ones.
+    fn forget_old(&mut self, epoch: u64, now: Time) {
         let age = now.since(self.since);
         if epoch != self.epoch || age > MEMORY + MEMORY {
             *self = BaseDelay { epoch, since: now, least: None, before: None };
@@ -99,8 +105,8 @@ impl BaseDelay {
         }
     }
 
-    /// No later than its whole round trip took, whatever the base delay says.
-    fn late(&self, way: OneWayDelay, round_trip: Span) -> Option<Span> {
+    /// The lateness, which is at most the whole round trip, whatever the base delay says.
+    fn lateness(&self, way: OneWayDelay, round_trip: Span) -> Option<Span> {
         let base = self.least.into_iter().chain(self.before).min();
         match base {
             Some(base) => Some(way.beyond(base).min(round_trip)),
@@ -134,8 +140,8 @@ mod tests {
         Time::ORIGIN + Span::from_millis(ms)
     }
 
-    /// Answers as (asked, stamp, received, delay), all in milliseconds, of a scheduler whose clock is 1 000 s ahead; and how long
-    /// after the receipt each call starts, if it may.
+    /// Each answer is (asked, stamp, received, delay) in milliseconds, from a scheduler whose clock
+    /// is 1 000 s ahead. Expected is how long after the receipt each call starts, if it may.
     fn check(answers: &[(u64, u64, u64, u64)], expected: &[Option<u64>]) {
         let (mut base, mut before) = (BaseDelay::default(), None);
         let starts = answers.iter().map(|(asked, stamp, received, delay)| {
@@ -152,21 +158,21 @@ mod tests {
     fn an_answer_is_late_by_what_it_took_beyond_the_base_delay() {
         let quick = (0, 1, 2, 0);
         check(&[quick, (10, 60, 61, 0)], &[Some(0), Some(0)]);
-        // What is a little late has its delay shortened by that.
+        // A slightly late answer shortens the delay by its lateness.
         check(&[quick, (10, 20, 61, 100)], &[Some(0), Some(61)]);
         check(&[quick, (10, 20, 71, 0), (10, 20, 72, 0)], &[Some(0), Some(0), None]);
-        // Late by no more than its delay, it starts in time.
+        // An answer that is late by no more than its delay starts in time.
         check(&[quick, (10, 20, 3021, 3000), (10, 20, 3072, 3000)], &[Some(0), Some(1), None]);
-        // A long wait in line is not lateness.
+        // A long wait in the queue is no lateness.
         check(&[quick, (10, 30_000, 30_002, 0)], &[Some(0), Some(0)]);
     }
 
     #[test]
     fn what_took_long_is_not_known_to_be_in_time_unless_the_way_is_so_long() {
         check(&[(0, 500, 1000, 0), (1000, 1001, 1002, 0)], &[None, Some(0)]);
-        // A way by satellite: the second answer takes as long as the first.
+        // A satellite link: the second answer takes as long as the first.
         check(&[(0, 300, 600, 0), (600, 900, 1210, 0), (1300, 1600, 1905, 0)], &[None, Some(0), Some(0)]);
-        // Two answers that were held up take as long by chance only.
+        // Two stalled answers take equally long only by chance.
         check(&[(0, 300, 3000, 0), (3000, 4000, 5000, 0)], &[None, None]);
         // The way becomes longer.
         let longer = [(0, 1, 2, 0), (10, 90, 170, 0), (170, 250, 335, 0), (400, 480, 565, 0)];
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn clocks_may_drift_apart_slowly() {
-        // Half a thousandth, for ten minutes; all but the first wait in line.
+        // The drift is 1/2000 for ten minutes. All requests but the first wait in the queue.
         let drifting = (0..60).map(|ten| (0, 10_000 * ten, 10_000 * ten + 5 * ten + 1, 0));
         let drifting: Vec<_> = drifting.collect();
         check(&drifting, &[Some(0); 60]);
@@ -185,13 +191,13 @@ mod tests {
     fn another_leader_has_another_clock() {
         let answer = |received, at_ms, epoch| Stamped { asked: at(0), received: at(received), at_ms, epoch };
         let mut base = BaseDelay::default();
-        assert_eq!(base.hear(answer(1, Some(0), 1)), Some(Span::ZERO));
-        assert_eq!(base.hear(answer(1000, Some(7), 2)), None, "and nothing is known of it");
+        assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
+        assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "and nothing is known of it");
         assert_eq!(
             base.start(answer(1000, None, 2), Span::ZERO, None),
             Ok(Span::ZERO),
             "without a stamp it is believed"
         );
-        assert_eq!(base.hear(answer(1000, Some(u64::MAX), 3)), None);
+        assert_eq!(base.observe(answer(1000, Some(u64::MAX), 3)), None);
     }
 }

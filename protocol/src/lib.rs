@@ -1,9 +1,8 @@
-//! The words that scheduler and SDK share: messages, subjects, units and time.
+//! The wire protocol between schedulers and workers: messages, subjects, units and time.
 //!
-//! This crate is the wire protocol, version 1, as types. What arrives from the network is
-//! checked once, while it is parsed; a value of one of these types is within the bounds of
-//! [`bounds`]. Nothing here decides, sends or asks for the time, but for [`clock`], the one
-//! place of the workspace that does.
+//! This crate is version 1 of the protocol, as types. A message from the network is checked once,
+//! while it is parsed. A value of one of these types is within the bounds of [`bounds`]. The crate
+//! decides and sends nothing. Only [`clock`] asks for the time, as the one place of the workspace.
 //!
 //! ```
 //! use rampmeter_protocol::{incoming::Incoming, request::PermitRequest};

@@ -1,4 +1,4 @@
-//! Durations as messages have them: milliseconds, perhaps with a fraction.
+//! Durations in messages: milliseconds, with a fraction if needed.
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::Span;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A duration of at most [`MAX_MILLIS`], written in milliseconds.
 ///
-/// What is finer than a nanosecond is rounded up when it is read; whole nanoseconds are read as they were written.
+/// Reading rounds a fraction of a nanosecond up. Whole nanoseconds survive writing and reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(Span);
 
@@ -27,20 +27,20 @@ impl Millis {
         Ok(Millis(Span::from_nanos(whole_nanos(millis * 1e6))))
     }
 
-    /// As a span.
+    /// The duration as a span.
     #[must_use]
     pub const fn span(self) -> Span {
         self.0
     }
 
-    /// Whether there is none; such a field is left out.
+    /// Whether the duration is zero; messages leave out such a field.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == Span::ZERO
     }
 }
 
-/// Rounds up, but not what is only the noise of two conversions.
+/// Rounds up, except for the noise of two conversions.
 fn whole_nanos(nanos: f64) -> u64 {
     let nearest = nanos.round();
     let is_noise = nanos - nearest <= nanos * 2.0 * f64::EPSILON;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn whole_nanoseconds_arrive_as_they_were_sent() {
-        // Of these a third would come out a nanosecond longer, were everything rounded up.
+        // Without the exception a third of these would come out a nanosecond longer.
         for nanos in (0..100_000).map(|number| number * 7_919_331 + number) {
             let span = Span::from_nanos(nanos);
             assert_eq!(Millis::new(span.millis()).unwrap().span(), span);

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A name of 1 to 64 characters `[A-Za-z0-9_-]`: it fits into one token of a subject, into a key
-/// of a KV bucket and into a metric's label as it is. Cheap to clone.
+/// A name of 1 to 64 characters `[A-Za-z0-9_-]`. It fits unchanged into a token of a subject, a key
+/// of a KV bucket and a metric's label. Cheap to clone.
 ///
 /// ```
 /// use rampmeter_protocol::name::Name;

@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A `T` that was written as a JSON object.
+/// A `T` that is written as a JSON object.
 ///
 /// Serde's derived structs also accept an array of their fields; the protocol does not.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +31,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Collects an object into pairs, refusing a key that comes twice and more than `most` pairs.
+/// Collects an object into pairs.
 ///
 /// # Errors
-/// As said, and whatever `check` finds wrong with a pair.
+/// If a key comes twice, if there are more than `most` pairs, or if `check` rejects a pair.
 pub fn pairs<'de, A, K, V>(
     mut map: A,
     most: usize,

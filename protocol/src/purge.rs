@@ -1,10 +1,11 @@
-//! Ending waits by hand.
+//! Ending waits by an operator's order.
 
 use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An order on `rampmeter.purge.<resource>`: ends the waits of all requests that it is for. An empty payload is for all.
+/// An order on `rampmeter.purge.<resource>`. It ends the waits of all requests that match; an empty
+/// payload matches all.
 ///
 /// ```
 /// use rampmeter_protocol::purge::Purge;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Purge {
-    /// The client, as the resource shares between them; any client if it is left out.
+    /// The client, by the label that the resource shares by; any client if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The class; any class if it is left out.
@@ -23,14 +24,14 @@ pub struct Purge {
     pub class: Option<String>,
 }
 
-/// The answer.
+/// The answer to a [`Purge`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
     /// The resource.
     pub resource: Name,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers.
     pub epoch: u64,
-    /// How many waits have been ended.
+    /// How many waits were ended.
     pub ended: u64,
 }
 
@@ -38,7 +39,7 @@ impl Purge {
     /// Reads a payload.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the payload is not an order: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         match Incoming::parse(payload) {
             Incoming::One(order) => order,

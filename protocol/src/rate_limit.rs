@@ -1,14 +1,15 @@
-//! The words of HTTP for limits: the IETF's `RateLimit` (draft-ietf-httpapi-ratelimit-headers), and the seconds of `Retry-After`.
+//! The HTTP headers for limits: the IETF's `RateLimit` (draft-ietf-httpapi-ratelimit-headers) and
+//! the seconds of `Retry-After`.
 
 use crate::cost::REQUESTS;
 use crate::left::Left;
 use crate::name::Name;
 use crate::time::Span;
 
-/// More would not fit into the headers that proxies take from whom they ask.
+/// More members would exceed the header size that proxies accept.
 const MAX_MEMBERS: usize = 8;
 
-/// What limits have left, in whole requests and seconds; nothing where no limit counts requests.
+/// What limits have left, in whole requests and seconds. Nothing if no limit counts requests.
 ///
 /// ```
 /// use rampmeter_protocol::left::Left;
@@ -36,8 +37,8 @@ pub fn remaining(left: &[Left<'_>]) -> Option<String> {
     (!members.is_empty()).then(|| members.join(", "))
 }
 
-/// A limit that has nothing left for this caller, and for how long, where that is known. What is left for others, who may cost less, nobody
-/// has said.
+/// A limit that has nothing left for this caller, and for how long if that is known. A cheaper
+/// request might still fit.
 ///
 /// ```
 /// use rampmeter_protocol::{name::Name, rate_limit::exhausted, time::Span};
@@ -51,13 +52,13 @@ pub fn exhausted(limit: &Name, after: Option<Span>) -> String {
     member(limit, 0, after.map(whole_seconds))
 }
 
-/// A pause in the whole seconds of `Retry-After`: never so short that the next attempt would be too early, and never none.
+/// A pause in the whole seconds of `Retry-After`: rounded up, and at least one second.
 #[must_use]
 pub fn whole_seconds(pause: Span) -> u64 {
     pause.nanos().div_ceil(Span::from_secs(1).nanos()).max(1)
 }
 
-/// Names need no escapes.
+/// One member of the list. Names need no escapes.
 fn member(limit: &str, remaining: u64, reset: Option<u64>) -> String {
     let reset = reset.map_or_else(String::new, |seconds| format!(";t={seconds}"));
     format!("\"{limit}\";r={remaining}{reset}")

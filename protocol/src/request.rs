@@ -12,49 +12,49 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Now, or refused.
+    /// The answer is an immediate permit or a refusal.
     Allow,
-    /// At once, with a binding delay.
+    /// The answer comes at once, with a binding delay.
     #[default]
     Reserve,
-    /// When the turn has come: late binding.
+    /// The answer comes when the request's turn has come: late binding.
     Wait,
 }
 
-/// A request for one permit. Every field may be left out; an unknown one is an error.
+/// A request for one permit. Every field may be left out. An unknown field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PermitRequest<'a> {
-    /// Names the permit; the scheduler makes a name up where there is none.
+    /// The id of the permit. If it is left out, the scheduler generates one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
     /// What the call costs.
     #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// Priority class; the resource's default where there is none.
+    /// The priority class; the resource's default if it is left out.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub class: Option<Text<'a>>,
     /// What limits match on and key by.
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
-    /// How to answer.
+    /// When to answer.
     pub mode: Mode,
-    /// Longest acceptable time from arrival to start.
+    /// The longest acceptable time from arrival to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wait_ms: Option<Millis>,
-    /// Time that this request has waited already.
+    /// How long this request has already waited.
     #[serde(skip_serializing_if = "Millis::is_zero")]
     pub age_ms: Millis,
-    /// Highest epoch that the client has seen for the resource.
+    /// The highest epoch that the client has seen for the resource.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "epoch")]
     pub epoch: Option<u64>,
-    /// Wall clock at sending, in milliseconds since 1970.
+    /// The wall clock at sending, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unix_ms")]
     pub sent_unix_ms: Option<u64>,
-    /// Whether `queued` answers are wanted while waiting.
+    /// Whether the client wants `queued` answers while the request waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
-    /// Whether a permit is to say what is [left](crate::left::Left) of the limits.
+    /// Whether the permit is to say what is [left](crate::left::Left) of the limits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
 }

@@ -1,4 +1,4 @@
-//! What there is.
+//! The resources of a scheduler, with their limits and classes.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,6 @@ pub struct LimitInfo {
     pub algorithm: String,
     /// What a full bucket holds.
     pub capacity: f64,
-    /// In which time an empty bucket fills.
+    /// The time in which an empty bucket fills.
     pub period_ms: f64,
 }

@@ -1,4 +1,4 @@
-//! Telling how a call went.
+//! Reporting how a call went.
 
 use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
@@ -20,7 +20,7 @@ pub struct Settle<'a> {
     /// Whether the call was made; `false` gives the permit back.
     #[serde(default = "yes")]
     pub used: bool,
-    /// What the call really cost; units that are left out cost what was estimated.
+    /// The actual cost of the call. A unit that is left out keeps its estimate.
     #[serde(borrow, default, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
     /// What the upstream answered.
@@ -29,15 +29,15 @@ pub struct Settle<'a> {
     /// How long the call took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<Millis>,
-    /// Renews the lease of limits that count calls in flight, and settles nothing.
+    /// Renews the lease in limits that count calls in flight, and settles nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extend: bool,
-    /// Beside `extend`: a scheduler that does not know the permit, because its predecessor died, counts the call anew.
+    /// Accompanies `extend`. A successor that does not know the permit counts the call by it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked<'a>>,
 }
 
-/// What a permit was asked for with, as far as limits look at it. An unknown field is an error.
+/// The part of a permit's request that limits look at. An unknown field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked<'a> {
@@ -54,26 +54,26 @@ fn yes() -> bool {
 }
 
 impl<'a> Settle<'a> {
-    /// The settle that says that the call of `id`, which was asked for so, is still in flight.
+    /// The settle that renews the lease of the call `id`.
     #[must_use]
     pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
         Settle { extend: true, asked: Some(asked), ..Self::used(id) }
     }
 
-    /// The settle that gives `id` back.
+    /// The settle that gives back `id`.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
         Settle { used: false, ..Self::used(id) }
     }
 
-    /// The settle that says no more than that the call of `id` was made.
+    /// The settle that reports only that the call of `id` was made.
     #[must_use]
     pub fn used(id: PermitId) -> Self {
         Settle { id, used: true, cost: Cost::new(), response: None, elapsed_ms: None, extend: false, asked: None }
     }
 }
 
-/// The upstream's status and those of its headers that speak of rate limits.
+/// The upstream's status, and those of its headers that describe rate limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response<'a> {
@@ -82,7 +82,8 @@ pub struct Response<'a> {
     /// Headers as received.
     #[serde(borrow, default)]
     pub headers: Headers<'a>,
-    /// Whether the answer says in its body that a quota is gone: which no header tells, and a worker can read.
+    /// Whether the body of the answer says that a quota is spent. No header says so, but a worker
+    /// can read the body.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quota_spent: bool,
 }
@@ -100,13 +101,13 @@ impl Response<'_> {
 pub struct Headers<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Headers<'a> {
-    /// The first headers of `all` that are within the bounds.
+    /// The first of `all` headers that are within the bounds.
     pub fn first_of(all: impl IntoIterator<Item = (Text<'a>, Text<'a>)>) -> Self {
         let fitting = all.into_iter().filter(|(_, value)| short_enough(value).is_ok());
         Headers(fitting.take(MAX_HEADERS).collect())
     }
 
-    /// The value of `name`, which is compared without regard to case.
+    /// The value of the header `name`. Case does not matter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)

@@ -1,9 +1,10 @@
-//! Numbers that look like chance and can be repeated.
+//! Pseudo-random numbers that can be repeated.
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The generator `SplitMix64` (Steele, Lea and Flood, 2014): its state is its seed, and it is the same on every machine and in
-/// every version, which the small generators of the crate `rand` do not promise.
+/// The generator `SplitMix64` (Steele, Lea and Flood, 2014). Its state is its seed. It is the same
+/// on every machine and in every version; the small generators of the crate `rand` do not promise
+/// that.
 ///
 /// ```
 /// use rampmeter_protocol::splitmix::SplitMix64;
@@ -29,14 +30,14 @@ impl SplitMix64 {
         drawn
     }
 
-    /// Another generator, one for each number, which does not depend on what is drawn from this one later.
+    /// Another generator, one for each number. Later draws from this one do not change it.
     #[must_use]
     pub const fn fork(&self, number: u64) -> Self {
         SplitMix64(scatter(self.0 ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03)))
     }
 }
 
-/// Spreads numbers evenly: the first number of each seed.
+/// The first number of the seed `number`, which spreads numbers evenly.
 #[must_use]
 pub const fn scatter(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(STEP);

@@ -1,4 +1,4 @@
-//! How a resource is doing.
+//! The status of a resource.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -8,84 +8,84 @@ use serde::{Deserialize, Serialize};
 pub struct Status {
     /// The resource.
     pub resource: Name,
-    /// Grows with every change of leader.
+    /// The epoch of the leader that answers.
     pub epoch: u64,
-    /// The scheduler process that owns the resource.
+    /// The scheduler process that leads the resource.
     pub leader: String,
-    /// Its limits, as configured.
+    /// Its limits, with their state.
     pub limits: Vec<LimitStatus>,
     /// Its classes, the most urgent first.
     pub classes: Vec<ClassStatus>,
-    /// What happened since the process began.
+    /// Totals since the process began.
     pub counters: Counters,
-    /// The limit that delays the next request, if one does.
+    /// The limit that delays the next request, if a limit does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
-    /// Who is asked for the limits, if somebody is.
+    /// The provider of the limits, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderStatus>,
-    /// The rules that were applied while schedulers run, if there are some.
+    /// The rules that were applied while schedulers run, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesStatus>,
-    /// How far estimates of costs have turned out to be off, where that is learned.
+    /// By how much cost estimates were wrong, if the resource learns that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
 }
 
-/// Which rules count.
+/// Which rules are in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulesStatus {
-    /// The edition; 0 if none was ever valid.
+    /// The edition in force; 0 if there has been no valid one.
     pub revision: u64,
-    /// Whether it has limits for this resource; the configuration's count where it has none.
+    /// Whether it has limits for this resource. Otherwise those of the configuration are in force.
     pub counts: bool,
-    /// Who has applied these.
+    /// The user that applied these rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When, in UTC.
+    /// When they were applied, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// A later edition that can't be used.
+    /// A later edition that is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRules>,
 }
 
-/// An edition that is not valid.
+/// An edition of the rules that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedRules {
-    /// Which one.
+    /// The number of the edition.
     pub revision: u64,
-    /// Line, column, and what is wrong there.
+    /// The line, the column, and the mistake.
     pub reason: String,
 }
 
-/// How far estimates of one kind of calls are off.
+/// By how much estimates of one kind of calls are wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// The values of the labels that tell kinds apart, `|` between them.
+    /// The values of the labels that define the kind, with `|` between them.
     pub kind: String,
-    /// What the estimate counts.
+    /// The unit that the estimate counts.
     pub unit: Name,
-    /// What estimates are multiplied with.
+    /// The factor that estimates are multiplied by.
     pub factor: f64,
-    /// Calls that it was learned from.
+    /// The calls that the factor was learned from.
     pub calls: u64,
 }
 
-/// How whoever knows the limits is doing. Whatever it is, the limits of [`Status::limits`] are the ones that count.
+/// The state of a provider. In every state, the limits in [`Status::limits`] are in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProviderStatus {
-    /// Which kind it is.
+    /// The kind of provider.
     pub kind: String,
-    /// Whether it answers.
+    /// Whether the provider answers.
     pub state: ProviderState,
-    /// Why it does not.
+    /// Why the provider does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How long ago this leader was last told the limits.
+    /// How long ago this leader last received limits from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract_age_ms: Option<f64>,
-    /// Where what it says is not what counts, and what of it can't be kept to.
+    /// Where its limits differ from those in force, and which of them the scheduler cannot keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -94,11 +94,11 @@ pub struct ProviderStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderState {
-    /// This leader has had no answer yet, and no failure.
+    /// This leader has had neither an answer nor a failure yet.
     Unknown,
-    /// Everything that was last asked was answered.
+    /// The provider answered all of the last questions.
     Ok,
-    /// Something was not.
+    /// The provider failed to answer some of the last questions.
     Failing,
 }
 
@@ -113,45 +113,46 @@ pub struct LimitStatus {
     pub algorithm: String,
     /// What a full bucket of the upstream holds.
     pub capacity: f64,
-    /// In which time an empty bucket fills.
+    /// The time in which an empty bucket fills.
     pub period_ms: f64,
     /// Stock that is held back against jitter.
     pub margin: f64,
-    /// What could be spent now, negative when promises reach into the future.
+    /// What could be spent now. It is negative if promised starts have spent future stock.
     pub level: f64,
     /// When the level will be above zero again.
     pub next_free_ms: f64,
-    /// Live buckets.
+    /// How many buckets the limit has.
     pub keys: u64,
-    /// How long the limit is still frozen.
+    /// How long the limit stays frozen.
     pub frozen_ms: f64,
-    /// How the upstream turns out to keep the limit, where that differs.
+    /// How the upstream enforces the limit, if that differs from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
-    /// What was measured, where the limit is in shadow mode and holds nobody up.
+    /// What was measured, if the limit is in shadow mode and delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
 }
 
-/// Whom a limit in shadow mode would have held up, since this leader began or the limit did.
+/// What a limit in shadow mode would have delayed, since this leader or the limit began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowStatus {
-    /// Calls that it is for.
+    /// Calls that the limit applies to.
     pub calls: u64,
     /// Calls that would have started later.
     pub would_wait: u64,
-    /// Calls that would have been refused: they cost more than the limit holds, or could not have waited for so long.
+    /// Calls that would have been refused. They cost more than the limit holds, or could not have
+    /// waited that long.
     pub would_refuse: u64,
-    /// The longest that one would have waited.
+    /// The longest wait that a call would have had.
     pub longest_wait_ms: f64,
 }
 
-/// How an upstream keeps a limit, as far as that differs from what is configured.
+/// How an upstream enforces a limit, as far as that differs from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
-    /// The rate in use, as a part of the configured one.
+    /// The rate in use, as a fraction of the configured rate.
     pub rate: f64,
-    /// Tokens that are held back of a full bucket, beside the margin.
+    /// Tokens that are held back from a full bucket, besides the margin.
     pub held_back: f64,
 }
 
@@ -160,9 +161,9 @@ pub struct Learned {
 pub struct ClassStatus {
     /// Its name.
     pub name: Name,
-    /// Requests that wait.
+    /// How many requests wait.
     pub queued: u64,
-    /// How long the oldest of them has waited.
+    /// How long the oldest request has waited.
     pub oldest_ms: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Where to send what.
+//! The subjects of the protocol.
 
 use crate::name::{Name, NameError};
 
@@ -22,7 +22,7 @@ impl Default for Subjects {
 }
 
 impl Subjects {
-    /// Subjects that begin with `prefix`, one token.
+    /// Subjects that begin with `prefix`, which is one token.
     ///
     /// # Errors
     /// If `prefix` is not a [`Name`].
@@ -36,68 +36,72 @@ impl Subjects {
         &self.prefix
     }
 
-    /// Asking for permits.
+    /// Requests for permits.
     #[must_use]
     pub fn permit(&self, resource: &Name) -> String {
         self.of("permit", resource)
     }
 
-    /// Telling how calls went.
+    /// Reports on calls.
     #[must_use]
     pub fn settle(&self, resource: &Name) -> String {
         self.of("settle", resource)
     }
 
-    /// Levels, queues, counters.
+    /// Questions for levels, queues and counters.
     #[must_use]
     pub fn status(&self, resource: &Name) -> String {
         self.of("status", resource)
     }
 
-    /// Why requests wait.
+    /// Questions why requests wait.
     #[must_use]
     pub fn explain(&self, resource: &Name) -> String {
         self.of("explain", resource)
     }
 
-    /// Ending waits by hand.
+    /// Orders that end waits.
     #[must_use]
     pub fn purge(&self, resource: &Name) -> String {
         self.of("purge", resource)
     }
 
-    /// What the subjects begin with where NATS reports to one scheduler that an answer has reached nobody; `token` is that scheduler's alone.
+    /// The beginning of the subjects on which NATS reports to one scheduler that an answer was not
+    /// delivered. `token` is unique to that scheduler.
     #[must_use]
     pub fn undelivered(&self, resource: &Name, token: &str) -> String {
         format!("{}.undelivered.{resource}.{token}", self.prefix)
     }
 
-    /// News of a resource.
+    /// Events of a resource.
     #[must_use]
     pub fn event(&self, resource: &Name) -> String {
         self.of("event", resource)
     }
 
-    /// Where one scheduler is asked whether it still leads: nobody else hears it.
+    /// The subject on which one scheduler is asked whether it still leads. Only that scheduler
+    /// subscribes.
     #[must_use]
     pub fn probe(&self, resource: &Name, leader: &str) -> String {
         format!("{}.probe.{resource}.{leader}", self.prefix)
     }
 
-    /// Where a leader hears itself: what it has not read when that comes was sent before.
+    /// The subject on which a leader receives its own message. Messages that arrive later were sent
+    /// later.
     #[must_use]
     pub fn echo(&self, resource: &Name) -> String {
         self.of("echo", resource)
     }
 
-    /// Names and limits of all resources.
+    /// Questions for the names and limits of all resources.
     #[must_use]
     pub fn resources(&self) -> String {
         format!("{}.resources", self.prefix)
     }
 
-    /// Whether an answer may go to `reply`: neither to a subject of the protocol nor to one that NATS keeps for itself.
-    /// A scheduler may publish there what its clients may not, such as its own state, and must not do it in their place.
+    /// Whether an answer may go to `reply`. Subjects of the protocol and subjects that NATS
+    /// reserves are excluded. A scheduler may publish there, for example its own state, and its
+    /// clients may not. An answer must not give clients that power.
     ///
     /// ```
     /// # use rampmeter_protocol::subject::Subjects;

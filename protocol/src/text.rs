@@ -1,11 +1,11 @@
-//! Text that borrows from the message it came in.
+//! Text that borrows from the message that it came in.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A string of a message: borrowed where it stands there without escapes, owned otherwise.
+/// A string of a message. It is borrowed if it has no escapes there, and owned otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<'a>(pub Cow<'a, str>);
@@ -50,7 +50,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Serde borrows a bare `Cow`, but not one inside an `Option`.
+/// Reads a borrowed text. Serde borrows a bare `Cow`, but not one inside an `Option`.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {

@@ -9,7 +9,7 @@ pub const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// An instant on a monotonic clock: nanoseconds since an origin that its driver chose.
 ///
-/// Instants of different drivers can't be compared; only a [`Span`] may travel.
+/// Instants of different drivers cannot be compared. Only a [`Span`] may be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -25,9 +25,9 @@ pub struct Time(u64);
 pub struct Span(u64);
 
 impl Time {
-    /// The instant from which a driver counts.
+    /// The origin of a driver's clock.
     pub const ORIGIN: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const NEVER: Time = Time(u64::MAX);
 
     /// The instant `nanos` after the origin.
@@ -42,7 +42,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// How long after `earlier` this is; zero if it is earlier.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -71,31 +71,31 @@ impl Span {
         Span(secs.saturating_mul(1000 * NANOS_PER_MILLI))
     }
 
-    /// In nanoseconds.
+    /// The span in nanoseconds.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// In milliseconds, with a fraction, as the wire has it.
+    /// The span in milliseconds with a fraction, as in messages.
     #[must_use]
     pub fn millis(self) -> f64 {
         self.0 as f64 / NANOS_PER_MILLI as f64
     }
 
-    /// In seconds, with a fraction, as metrics have it.
+    /// The span in seconds with a fraction, as in metrics.
     #[must_use]
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// For timers of the standard library and of runtimes.
+    /// The span for timers of the standard library and of runtimes.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// This span less `other`; zero if `other` is longer.
+    /// This span minus `other`; zero if `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))

@@ -1,7 +1,12 @@
-//! A service that lets in as many requests as a resource's limits allow, however many of it run.
+//! A service that admits as many requests as a resource's limits allow, in all its processes
+//! together.
 //!
-//! `cargo run -p rampmeter-worker-sdk --features tower --example axum_layer -- my-api 127.0.0.1:8080`, with the
-//! server's URL in `RAMPMETER_NATS`; then `curl -i -H 'x-client: me' 127.0.0.1:8080`.
+//! With the server's URL in `RAMPMETER_NATS`:
+//!
+//! ```sh
+//! cargo run -p rampmeter-worker-sdk --features tower --example axum_layer -- my-api 127.0.0.1:8080
+//! curl -i -H 'x-client: me' 127.0.0.1:8080
+//! ```
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -26,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(axum::serve(listener, app).await?)
 }
 
-/// Limits may match and be keyed by these.
+/// Sets the labels that limits can match on or key by.
 fn terms(acquire: Acquire, head: &Parts) -> Acquire {
     let client = head.headers.get("x-client").and_then(|client| client.to_str().ok());
     let acquire = acquire.label("client", client.unwrap_or("anonymous"));

@@ -1,5 +1,6 @@
-//! A client of a language model with so many requests and tokens a minute. What an answer takes is known only afterwards: each call
-//! asks for what it may take at most, and settles with what it took; the rest goes to whoever waits.
+//! A client of a language model with limits for requests and tokens a minute. The tokens of an
+//! answer are known only afterwards. Each call therefore asks for the most that it may take, and
+//! settles with what it took. Waiting requests get the rest.
 //!
 //! ```sh
 //! rampmeter upstream --listen 127.0.0.1:9490 --dialect openai --limit requests=600/60s --limit tokens=90000/60s
@@ -34,7 +35,7 @@ use tokio::task::JoinSet;
 /// The most that an answer may take: what is sent as `max_tokens`.
 const MOST_ANSWERED: u32 = 800;
 
-/// What became of some conversations.
+/// Totals of some conversations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     /// Calls that were answered.
@@ -43,7 +44,7 @@ pub struct Summary {
     pub rejected: u32,
     /// Tokens that calls asked for.
     pub estimated: u32,
-    /// Tokens that they took.
+    /// Tokens that calls took.
     pub taken: u32,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// What the service says of an answer, as `usage` does.
+/// The service's report on an answer, like `usage` of a real one.
 struct Completion {
     outcome: Outcome,
     took: u32,
@@ -77,7 +78,7 @@ impl rampmeter_worker_sdk::call::Reply for Completion {
     }
 }
 
-/// Some conversations at once, with so many turns each, in all of which `model` is called at `url`.
+/// Holds some conversations at once, with `turns` calls each of `model` at `url`.
 ///
 /// # Errors
 /// If a call can't be made.
@@ -120,13 +121,14 @@ async fn ask(
         calls.fetch_add(1, Ordering::Relaxed);
         complete(http, url, prompt, number)
     };
-    // Whatever is answered 429 is called again.
+    // A call that is answered 429 is repeated.
     let completion = model.acquire(Cost::requests(1).and("tokens", estimate)).run(call).await?;
     let rejected = calls.into_inner() - 1;
     Ok(Summary { answered: 1, rejected, estimated: estimate, taken: completion.took })
 }
 
-/// The call itself. The imitated service is told what its answer is to take; a real one tells that.
+/// The call itself. The request tells the imitated service how long its answer is; a real service
+/// decides that itself.
 async fn complete(http: &reqwest::Client, url: &str, prompt: u32, number: u32) -> Result<Completion, reqwest::Error> {
     let took = prompt + 20 + number * 104_729 % MOST_ANSWERED;
     let response = http.get(format!("{url}/process?tokens={took}")).send().await?;

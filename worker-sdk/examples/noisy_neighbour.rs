@@ -1,8 +1,8 @@
-//! Three calls a second for each client, as a web service allows them: one client that asks for all it can get, and a quiet one beside it
-//! that never waits.
+//! Three calls a second for each client, as a web service allows them. A noisy client asks for all
+//! that it can get. A quiet client beside it never waits.
 //!
-//! `cargo run -p rampmeter-worker-sdk --example noisy_neighbour -- web 5` shows it for five seconds, with the server's URL in
-//! `RAMPMETER_NATS`, and this resource:
+//! `cargo run -p rampmeter-worker-sdk --example noisy_neighbour -- web 5` shows it for five
+//! seconds. The server's URL is in `RAMPMETER_NATS`, and the scheduler has this resource:
 //!
 //! ```toml
 //! [[resource]]
@@ -25,17 +25,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::{interval, timeout};
 
-/// The noisy one asks in so many tasks at once, and does not wait for its turn.
+/// The noisy client asks in this many tasks at once, without waiting for its turn.
 const TASKS: usize = 20;
-/// The quiet one asks twice in a second.
+/// The quiet client asks twice a second.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How it goes for a client.
+/// The results of one client.
 #[derive(Debug, Default)]
 pub struct Share {
     /// Calls that it could make.
     pub granted: AtomicU32,
-    /// Times that it was told to come back later.
+    /// Refusals with a time to ask again.
     pub refused: AtomicU32,
 }
 
@@ -46,22 +46,22 @@ impl fmt::Display for Share {
     }
 }
 
-/// Both clients, for so long: the noisy one's share and the quiet one's.
+/// Runs both clients for `span`. Returns the share of the noisy client and of the quiet one.
 ///
 /// # Errors
-/// If nobody answers.
+/// If no scheduler answers.
 pub async fn side_by_side(web: &Resource, span: Duration) -> Result<(Share, Share), Error> {
     let (noisy, quiet) = (Share::default(), Share::default());
     let insisting = try_join_all((0..TASKS).map(|_| insist(web, &noisy)));
     let asking = async { tokio::try_join!(insisting, ask_now_and_then(web, &quiet)) };
-    // Nobody ends by itself.
+    // Both tasks only end with an error.
     if let Ok(Err(error)) = timeout(span, asking).await {
         return Err(error);
     }
     Ok((noisy, quiet))
 }
 
-/// Asks again as soon as it is answered.
+/// Asks again after each answer.
 async fn insist(web: &Resource, share: &Share) -> Result<Infallible, Error> {
     loop {
         ask(web, "noisy", share).await?;
@@ -79,7 +79,7 @@ async fn ask_now_and_then(web: &Resource, share: &Share) -> Result<Infallible, E
 async fn ask(web: &Resource, client: &str, share: &Share) -> Result<(), Error> {
     match web.try_acquire(1).label("client", client).await {
         Ok(permit) => {
-            // Here the service does what it was asked for.
+            // A real service would handle the request here.
             permit.begin().settle(Outcome::status(200));
             share.granted.fetch_add(1, Ordering::Relaxed);
         }

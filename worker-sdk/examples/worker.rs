@@ -1,4 +1,4 @@
-//! A worker: asks for a permit, calls, tells how it went, and so on.
+//! A worker: asks for a permit, calls, reports how it went, and repeats.
 //!
 //! `cargo run --example worker -- sentinel-hub`, with the server's URL in `RAMPMETER_NATS`.
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// Where a real worker calls the API with its HTTP client.
+/// A real worker calls the API here with its HTTP client.
 async fn call_the_api() -> Result<(Outcome, &'static str), std::io::Error> {
     Ok((Outcome::status(200), "a tile"))
 }

@@ -1,4 +1,4 @@
-//! A request for a permit, before it is made.
+//! A request for a permit, before it is sent.
 
 use crate::request_future::{RequestFuture, RequestSpec};
 use crate::{Cost, Error, Permit, Resource};
@@ -11,12 +11,12 @@ use rampmeter_protocol::time::Span;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Yes or no is worth little if it is late: how long `try_acquire` waits for its answer unless told.
-const PATIENCE_OF_ALLOW: Duration = Duration::from_secs(5);
+/// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
+const TRY_ACQUIRE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
 ///
-/// To drop the future is to cancel the request, at no cost.
+/// Dropping the future cancels the request, at no cost.
 ///
 /// ```no_run
 /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -38,11 +38,11 @@ pub struct Acquire {
 impl Acquire {
     pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
         let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
-        let longest_wait = (mode == Mode::Allow).then_some(PATIENCE_OF_ALLOW);
+        let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_PATIENCE);
         Acquire { resource, request, longest_wait }
     }
 
-    /// What the call costs, in place of what it was asked for with: for whoever is handed an `Acquire`.
+    /// What the call costs, instead of the cost so far. For code that receives an `Acquire`.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource) {
@@ -69,8 +69,8 @@ impl Acquire {
         self.with(|request| set(&mut request.labels, key, value))
     }
 
-    /// The permit is to say [what is left](Permit::left) of its limits. A scheduler from before it knew the word refuses the request as
-    /// invalid.
+    /// The permit will say [what is left](Permit::left) of its limits. A scheduler older than this
+    /// field refuses the request as invalid.
     ///
     /// ```no_run
     /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -89,8 +89,8 @@ impl Acquire {
         })
     }
 
-    /// How long the call has waited elsewhere already. Its place in line is as if it had been asked
-    /// for that long ago.
+    /// How long the call has already waited elsewhere. The request takes the place in the queue
+    /// that it would have if it had been sent that much earlier.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
@@ -105,13 +105,13 @@ impl Acquire {
         })
     }
 
-    /// The longest wait, from now to the start of the call. Without one `acquire` and `reserve` wait
-    /// for as long as it takes, and `try_acquire` gives its scheduler five seconds to answer.
+    /// The longest wait, from now to the start of the call. Without a deadline `acquire` and
+    /// `reserve` wait without a bound. `try_acquire` waits five seconds for the scheduler's answer.
     pub fn deadline(self, longest_wait: Duration) -> Self {
         Acquire { longest_wait: Some(longest_wait), ..self }
     }
 
-    pub(crate) fn wanted(self) -> Result<RequestSpec, Error> {
+    pub(crate) fn into_spec(self) -> Result<RequestSpec, Error> {
         let deadline = self.resource.link().deadline(self.longest_wait);
         Ok(RequestSpec { resource: self.resource, request: self.request?, deadline })
     }
@@ -136,12 +136,12 @@ impl IntoFuture for Acquire {
 }
 
 async fn acquire(options: Acquire) -> Result<Permit, Error> {
-    let wanted = options.wanted()?;
-    let may_be_far = wanted.request.mode == Mode::Reserve;
-    let permit = RequestFuture::begin(wanted).await?;
+    let spec = options.into_spec()?;
+    let may_be_far = spec.request.mode == Mode::Reserve;
+    let permit = RequestFuture::begin(spec).await?;
     if may_be_far || permit.may_start() {
         return Ok(permit);
     }
-    // In a box, so that thousands who wait for their answer do not carry its size about.
+    // In a box: thousands of waiting requests would otherwise carry its size.
     Box::pin(permit.ready()).await
 }

@@ -1,4 +1,4 @@
-//! How to connect.
+//! Options of a connection.
 
 use crate::driver::Driver;
 use crate::link::Link;
@@ -58,49 +58,51 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Credentials, TLS and everything else that NATS knows; set this first. The ping interval, the
-    /// delay between reconnects and the event callback are the client's own.
+    /// Credentials, TLS and everything else that NATS knows. Set this first. The client sets the
+    /// ping interval, the delay between reconnects and the event callback itself.
     pub fn options(self, options: ConnectOptions) -> Self {
         ClientBuilder { options, ..self }
     }
 
-    /// What the server's monitoring calls this connection.
+    /// The name of this connection in the server's monitoring.
     pub fn name(self, name: &str) -> Self {
         ClientBuilder { options: self.options.name(name), ..self }
     }
 
-    /// Subjects that begin with something else than `rampmeter`, as configured for the scheduler.
+    /// The first token of all subjects, if it is not `rampmeter`. It is the prefix that the
+    /// scheduler is configured with.
     pub fn prefix(self, prefix: &str) -> Self {
         ClientBuilder { prefix: Some(prefix.to_owned()), ..self }
     }
 
-    /// Where replies go: the prefix that this user is permitted to subscribe to.
+    /// The prefix of reply subjects: one that this user may subscribe to.
     pub fn inbox_prefix(self, prefix: &str) -> Self {
         ClientBuilder { options: self.options.custom_inbox_prefix(prefix), ..self }
     }
 
-    /// Waits for a server that is not there yet, instead of failing: for daemons. The wait is in
-    /// the first request for a permit.
+    /// Waits for a server that is not there yet, instead of failing. For daemons. The first request
+    /// for a permit waits.
     pub fn wait_for_server(self) -> Self {
         ClientBuilder { wait_for_server: true, ..self }
     }
 
-    /// Leaves it to [`Call::extend`](crate::Call::extend) to renew what calls in flight hold of limits with a time to live.
+    /// Leaves it to [`Call::extend`](crate::Call::extend) to renew the leases of calls in flight.
     ///
-    /// Otherwise the client renews it, three times within the time to live, for as long as the permit or its call is not dropped:
-    /// a call that hangs for ever then holds its place for ever. Without renewal the place is free again when the time to live is over,
-    /// whether or not the call is.
+    /// Otherwise the client renews each lease three times before it ends, until the permit or its
+    /// call is dropped. A call that hangs for ever then holds its place for ever. Without renewal
+    /// the place is free when the lease ends, even if the call still runs.
     pub fn without_renewal(self) -> Self {
         ClientBuilder { renews: false, ..self }
     }
 
-    /// How many requests may wait for permits at once, over all resources; 262 144 unless told. One more ends at once, with
+    /// How many requests may wait for permits at once, over all resources; 262 144 by default. The
+    /// next request fails at once with
     /// [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
     pub fn max_asks(self, max_asks: usize) -> Self {
         ClientBuilder { max_asks, ..self }
     }
 
-    /// What becomes of requests while no scheduler of their resource answers; they wait unless told.
+    /// What happens to requests while no scheduler of their resource answers. By default they wait.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -121,7 +123,7 @@ impl ClientBuilder {
         ClientBuilder { unreachable: policy, ..self }
     }
 
-    /// The same for one resource; safe rates differ from account to account.
+    /// The same for one resource, because safe rates differ between accounts.
     pub fn unreachable_for(mut self, resource: &str, policy: Unreachable) -> Self {
         self.unreachable_for.push((resource.to_owned(), policy));
         self
@@ -130,8 +132,8 @@ impl ClientBuilder {
     /// Connects to the server at `url`, or to any of [several](Servers) with commas between them.
     ///
     /// # Errors
-    /// If `url` is none, if the prefix is not one token of a subject, if a resource's name is none, if there is no server at `url`, or if it
-    /// refuses. No error shows a password.
+    /// If `url` or a resource's name is invalid, or if the prefix is not one token of a subject. If
+    /// no server answers at `url`, or if it refuses. No error shows a password.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse()?;
         let (renews, max_asks) = (self.renews, self.max_asks);

@@ -12,7 +12,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::time::Time;
 
-/// A call that has been begun. Dropped, it counts as made, at its estimated cost.
+/// A call that has begun. If it is dropped, it counts as made, at its estimated cost.
 ///
 /// ```no_run
 /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -38,21 +38,21 @@ impl Call {
         Call { unsettled, request, begun }
     }
 
-    /// Tells the scheduler how the call went. Costs no waiting.
+    /// Reports how the call went. Does not wait.
     pub fn settle(self, outcome: Outcome) {
         self.end(outcome);
     }
 
-    /// Renews what the call holds of limits that count calls in flight: for a call that takes longer than its limit's time to
-    /// live, by a client that [does not do so itself](crate::client::ClientBuilder::without_renewal).
+    /// Renews the lease of this call in limits that count calls in flight. For a call longer than
+    /// its lease, if the client [does not renew](crate::client::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
             let asked = Asked { cost: self.request.cost.clone(), labels: self.request.labels.clone() };
-            self.unsettled.mention(Settle::extension(id.clone(), asked));
+            self.unsettled.send(Settle::extension(id.clone(), asked));
         }
     }
 
-    /// Settles; what was asked for is left, to be asked for again.
+    /// Settles the call and returns its request, which can be sent again.
     pub(crate) fn end(self, outcome: Outcome) -> Box<PermitRequest<'static>> {
         let link = self.unsettled.resource.link();
         let elapsed = link.clock.now().since(self.begun);
@@ -67,7 +67,8 @@ impl Call {
     }
 }
 
-/// A wrong cost is no reason to keep the rest from the scheduler, which then takes the estimate.
+/// Fills in the outcome. A wrong cost does not suppress the rest; the scheduler then uses the
+/// estimate.
 fn write(settle: &mut Settle<'static>, outcome: Outcome) {
     let (response, cost) = outcome.into_wire();
     settle.response = response;

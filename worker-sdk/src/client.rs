@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 /// One connection to the schedulers, for all resources and tasks of a process. Cheap to clone.
 ///
-/// One task does all its work, and requests of many tasks travel together. When the last clone, resource, permit
-/// and call is dropped, the connection ends after what is unsettled has been sent, if the runtime
-/// lives that long; [`Client::close`] waits for it.
+/// One task does all its work, and requests of many tasks travel together. The connection ends when
+/// the last clone, resource, permit and call is dropped. Before that it sends what is unsettled, if
+/// the runtime lives that long. [`Client::close`] waits for it.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -48,7 +48,7 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// The resource of this name. Whether a scheduler knows it shows when a permit is asked for.
+    /// The resource with this name. A request for a permit shows whether a scheduler knows it.
     ///
     /// # Errors
     /// If `name` is not 1 to 64 characters of `[A-Za-z0-9_-]`.
@@ -57,7 +57,7 @@ impl Client {
         Ok(Resource::new(self.0.clone(), name))
     }
 
-    /// What has been counted so far.
+    /// The totals so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.counters.read()
@@ -66,11 +66,11 @@ impl Client {
     /// Ends all waiting with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends what
     /// is unsettled.
     ///
-    /// Calls in flight may still be settled afterwards; a new permit is not to be had.
+    /// Calls in flight may still be settled afterwards. New requests fail.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         self.0.send(Message::Close { done: Some(done) });
-        // An error means that the driver has ended already.
+        // An error means that the driver has already ended.
         closed.await.ok();
     }
 }

@@ -8,9 +8,10 @@ use rampmeter_protocol::text::Text;
 
 /// What one call costs, by unit.
 ///
-/// A cost that does not name `requests` costs one request as well. Amounts are rounded up to six
-/// decimals. A cost that is wrong (negative, not a number, above 1e9, a unit that is no name, more
-/// than 16 units) can be built, and makes the ask fail with [`ErrorKind::InvalidArgument`].
+/// A cost that does not name `requests` also costs one request. Amounts are rounded up to six
+/// decimals. A wrong cost can be built, and makes the request fail with
+/// [`ErrorKind::InvalidArgument`]. Wrong means: an amount below 0, above 1e9 or not a number, an
+/// invalid unit name, or more than 16 units.
 ///
 /// ```
 /// use rampmeter_worker_sdk::Cost;
@@ -24,7 +25,7 @@ use rampmeter_protocol::text::Text;
 pub struct Cost(Result<wire::Cost<'static>, String>);
 
 impl Cost {
-    /// Some requests and nothing else.
+    /// A number of requests and no other unit.
     #[must_use]
     pub fn requests(amount: impl Into<f64>) -> Self {
         Cost(with(wire::Cost::new(), Text::from(wire::REQUESTS), amount.into()))
@@ -41,16 +42,17 @@ impl Cost {
         Cost(Ok(wire::Cost::new())).and(unit, amount)
     }
 
-    /// The same with `amount` of `unit`.
+    /// The same cost with `amount` of `unit` added.
     #[must_use]
     pub fn and(self, unit: &str, amount: impl Into<f64>) -> Self {
         Cost(self.0.and_then(|cost| with(cost, Text::from(unit.to_owned()), amount.into())))
     }
 
-    /// As messages have it.
+    /// The cost as messages contain it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is wrong.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is
+    /// wrong.
     pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }
@@ -71,14 +73,14 @@ impl Default for Cost {
 }
 
 impl From<u32> for Cost {
-    /// So many requests: `resource.acquire(1)`.
+    /// A number of requests: `resource.acquire(1)`.
     fn from(requests: u32) -> Self {
         Cost::requests(requests)
     }
 }
 
 impl From<wire::Cost<'static>> for Cost {
-    /// What a message said.
+    /// The cost that a message contained.
     fn from(cost: wire::Cost<'static>) -> Self {
         Cost(Ok(cost))
     }

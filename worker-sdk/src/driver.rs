@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 
-/// Things that happen before what they lead to is done: enough to fill arrays, few enough that the
-/// first of them does not wait for the last.
+/// How many events the driver handles before it acts on them. The bound is large enough to fill
+/// arrays, and small enough not to delay the first event.
 const MOST_AT_ONCE: usize = 256;
 
 pub(crate) struct Driver {
@@ -29,7 +29,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A driver of this connection, which counts what its session cannot tell anybody.
+    /// A driver of this connection. It counts the events for which the session has no other
+    /// receiver.
     pub(crate) fn new(
         clock: Clock,
         session: Session,
@@ -46,19 +47,19 @@ impl Driver {
         let mut alarm = Alarm::new(self.clock);
         let mut sleep = pin!(tokio::time::sleep(std::time::Duration::ZERO));
         loop {
-            // 1. Do whatever follows from what has happened.
+            // 1. Do what follows from past events.
             self.carry_out().await;
             alarm.set(self.session.next_wakeup(), sleep.as_mut());
-            // 2. Wait for one thing to happen.
+            // 2. Wait for one event.
             tokio::select! {
                 message = messages.recv() => match message {
-                    Some(message) => self.hear(message).await,
+                    Some(message) => self.handle(message).await,
                     None => break,
                 },
                 arrival = self.transport.next() => self.receive(&arrival),
-                () = sleep.as_mut(), if alarm.is_set() => alarm.rings(),
+                () = sleep.as_mut(), if alarm.is_set() => alarm.clear(),
             }
-            // 3. Take what else has happened meanwhile: it travels together.
+            // 3. Take all other events that are there: their messages travel together.
             self.catch_up(&mut messages).await;
         }
         self.close(None);
@@ -72,15 +73,15 @@ impl Driver {
         }
         for _ in 0..MOST_AT_ONCE {
             let Ok(message) = messages.try_recv() else { break };
-            self.hear(message).await;
+            self.handle(message).await;
         }
     }
 
-    async fn hear(&mut self, message: Message) {
+    async fn handle(&mut self, message: Message) {
         match message {
             Message::Ask(pending) => self.ask(pending),
             Message::Cancel { ask, resource } => self.cancel(ask, resource),
-            Message::Tell(event) => self.session.handle(self.clock.now(), event),
+            Message::Event(event) => self.session.handle(self.clock.now(), event),
             Message::Open { name, freezes } => {
                 let resource = self.transport.open(&name).await;
                 self.session.set_unreachable(resource, self.policies.of(&name));
@@ -101,12 +102,12 @@ impl Driver {
         self.session.handle(self.clock.now(), Event::Cancelled { ask, resource });
     }
 
-    /// Delays count from here: the clock is read for each message.
+    /// Delays count from here, so the clock is read for each message.
     fn receive(&mut self, arrival: &Arrival) {
         let now = self.clock.now();
         match arrival {
             Arrival::Answer { batch, payload } => self.session.handle(now, Event::Answered { batch: *batch, payload }),
-            Arrival::NobodyThere { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
+            Arrival::NoResponders { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
             Arrival::News { resource, payload } => {
                 self.session.handle(now, Event::News { resource: *resource, payload });
             }
@@ -119,7 +120,7 @@ impl Driver {
     }
 
     async fn carry_out(&mut self) {
-        // What NATS buffers while disconnected it delivers long after it has lost its sense.
+        // NATS buffers messages while disconnected and would deliver them when they are useless.
         if !self.transport.is_connected() {
             self.session.handle(self.clock.now(), Event::Disconnected);
         }
@@ -150,10 +151,11 @@ impl Driver {
             Command::Unrenewed { id, code, message, .. } => {
                 count(&self.counters.unrenewed);
                 let code = code.as_str();
-                tracing::warn!(%id, code, %message, "a call in flight was not renewed: another may be in its place");
+                tracing::warn!(%id, code, %message, "the lease of a call in flight was not renewed; another call may be in its place");
             }
             Command::Complete { ask, result } => {
-                // A caller that has stopped waiting has said so, and the session gives the permit back.
+                // A caller that stopped waiting has sent a cancellation, and the session gives the
+                // permit back.
                 if let Some(waiting) = self.waiting.remove(&ask) {
                     drop(waiting.send(result));
                 }
@@ -166,7 +168,7 @@ impl Driver {
     }
 }
 
-/// The timer of the driver, touched only when the time changes: it seldom does.
+/// The timer of the driver. It is touched only when the time changes, which is rare.
 struct Alarm {
     clock: Clock,
     at: Option<Time>,
@@ -191,7 +193,7 @@ impl Alarm {
         self.at.is_some()
     }
 
-    fn rings(&mut self) {
+    fn clear(&mut self) {
         self.at = None;
     }
 }

@@ -10,7 +10,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-/// What went wrong: [`Error::kind`] to match on, the text for people.
+/// What went wrong: [`Error::kind`] for programs, the text for people.
 ///
 /// ```
 /// use rampmeter_worker_sdk::error::{Code, ErrorKind};
@@ -36,7 +36,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Who must act on an [`Error`].
+/// Which party must act on an [`Error`].
 ///
 /// ```
 /// use rampmeter_worker_sdk::error::{Code, ErrorKind};
@@ -45,22 +45,22 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The scheduler said no, and why.
+    /// The scheduler refused the request.
     Refused(Code),
     /// The deadline came before the permit.
     TimedOut,
-    /// No scheduler of the resource answers, and the client is to fail then, or may not call again so
-    /// soon; see [`Unreachable`](crate::policy::Unreachable).
+    /// No scheduler of the resource answers, and the client is configured to fail then. Or its safe
+    /// rate permits no call yet; see [`Unreachable`](crate::policy::Unreachable).
     Unreachable,
-    /// As many requests of the client wait for permits as
-    /// [may](crate::client::ClientBuilder::max_asks). A caller that makes more than are served has to
-    /// wait itself.
+    /// The number of waiting requests of the client has reached [its
+    /// bound](crate::client::ClientBuilder::max_asks). The caller sends requests faster than they
+    /// are served and has to wait itself.
     TooManyAsks,
-    /// The caller gave something that cannot be asked for.
+    /// The caller passed an invalid argument.
     InvalidArgument,
-    /// There is no connection to NATS, or it was refused.
+    /// There is no connection to NATS, or the server refused it.
     Connect,
-    /// The client was closed, or the runtime that it lived on.
+    /// The client was closed, or its runtime has ended.
     Closed,
 }
 
@@ -80,7 +80,7 @@ pub enum ErrorKind {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
-    /// There was no permit; the call was not made, or was answered 429 and may not be made again.
+    /// There was no permit. The call was not made, or was answered 429 and may not be repeated.
     #[error(transparent)]
     Permit(#[from] Error),
     /// The call failed. Its permit was settled as used.
@@ -89,19 +89,19 @@ pub enum RunError<E> {
 }
 
 impl Error {
-    /// Who must act.
+    /// Which party must act.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// When to come back; `None` where that is of no use or not known.
+    /// When to ask again; `None` if that is useless or unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// The limit in the way, where the scheduler named one.
+    /// The limit in the way, if the scheduler named one.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.0.limited_by.as_deref()
@@ -129,8 +129,9 @@ impl Error {
                 let text = format!("{bound} requests of this client wait for permits, which is its bound (`max_asks`)");
                 Error::new(ErrorKind::TooManyAsks, text)
             }
-            Denial::TimedOut { waited, limited_by, heard } => {
-                let mut error = Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), heard));
+            Denial::TimedOut { waited, limited_by, answered } => {
+                let mut error =
+                    Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), answered));
                 error.0.limited_by = limited_by;
                 error
             }
@@ -155,8 +156,8 @@ impl Error {
     }
 }
 
-fn late(resource: &Name, waited: Span, limited_by: Option<&str>, heard: bool) -> String {
-    match (heard, limited_by) {
+fn late(resource: &Name, waited: Span, limited_by: Option<&str>, answered: bool) -> String {
+    match (answered, limited_by) {
         (false, _) => format!("no scheduler of {resource} answered within {waited}; is one running?"),
         (true, None) => format!("no permit of {resource} within {waited}"),
         (true, Some(limit)) => format!("no permit of {resource} within {waited}: held by limit {limit}"),
@@ -205,8 +206,11 @@ mod tests {
     #[test]
     fn errors_say_what_would_be_right() {
         let waited = Span::from_secs(2);
-        let timed_out =
-            |heard, limited_by: Option<&str>| Denial::TimedOut { waited, limited_by: limited_by.map(Box::from), heard };
+        let timed_out = |answered, limited_by: Option<&str>| Denial::TimedOut {
+            waited,
+            limited_by: limited_by.map(Box::from),
+            answered,
+        };
         let refused = Denial::Refused {
             code: Code::NeverFits,
             message: "at most 300".into(),

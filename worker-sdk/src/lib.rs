@@ -1,4 +1,4 @@
-//! What a worker uses to call a rate-limited API without ever being told 429.
+//! What a worker uses to call a rate-limited API without receiving a 429.
 //!
 //! Many workers share one account of an upstream. Before each call a worker asks for a permit, over
 //! NATS; a scheduler that knows the account's limits says when the call may start.
@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! [`Resource::run`] does everything: permit, wait, call, settle, and the same again after a 429. By
-//! hand it is:
+//! [`Resource::run`] does everything: permit, wait, call, settle, and all of it again after a 429.
+//! The same by hand:
 //!
 //! ```no_run
 //! # use rampmeter_worker_sdk::{Error, Outcome, Resource};
@@ -30,18 +30,19 @@
 //! # }
 //! ```
 //!
-//! **A [`Permit`] that is dropped is given back; a [`Call`] that is dropped is settled as used.** The step
-//! between them is [`Permit::begin`], right before the call.
+//! **A [`Permit`] that is dropped is given back. A [`Call`] that is dropped is settled as used.**
+//! The step between them is [`Permit::begin`], right before the call.
 //!
-//! A scheduler that restarts, hands over or cannot be reached is no error: requests keep their place and
-//! are asked again, until their [deadline](call::Acquire::deadline) if they have one, unless an
-//! [`Unreachable`](policy::Unreachable) policy says what else to do. To drop a request is to
-//! cancel it. What the client decides, and nothing else, is in [`rampmeter_worker_session`].
+//! A scheduler that restarts, hands over or cannot be reached is no error. Requests keep their
+//! place, and the client repeats them until their [deadline](call::Acquire::deadline), if they have
+//! one. An [`Unreachable`](policy::Unreachable) policy can replace this behaviour. Dropping a
+//! request cancels it. All decisions of the client are in [`rampmeter_worker_session`].
 //!
-//! If other code makes the calls or serves the requests, middleware asks for the permits. The feature
-//! `tower` has layers for servers and clients, `reqwest-middleware` a middleware for reqwest.
+//! If other code makes the calls or serves the requests, middleware asks for the permits. The
+//! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
+//! reqwest.
 //!
-//! The package `rampmeter-jobs` runs work that can wait when its permit is due. The package
+//! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
 mod acquire;

@@ -1,4 +1,4 @@
-//! What callers hold of the driver.
+//! How callers reach the driver.
 
 use crate::stats::Counters;
 use rampmeter_protocol::bounds::MAX_MILLIS;
@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What callers tell the driver.
+/// A message from a caller to the driver.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A resource is used for the first time. Resources are numbered in the order of these.
+    /// A resource is used for the first time. The order of these messages numbers the resources.
     Open { name: Name, freezes: watch::Sender<Freeze> },
-    /// Somebody wants a permit.
+    /// A caller requests a permit.
     Ask(PendingRequest),
-    /// Nobody waits for this one any more.
+    /// The caller of this request no longer waits.
     Cancel { ask: AskNumber, resource: ResourceNumber },
-    /// Something else that the session has to know.
-    Tell(Event<'static>),
-    /// The session ends; `done` hears when all has been sent.
+    /// Another event for the session.
+    Event(Event<'static>),
+    /// The session ends. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
 }
 
-/// An ask and who waits for it.
+/// An ask and the sender of its answer.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) ask: AskNumber,
@@ -39,14 +39,14 @@ pub(crate) struct PendingRequest {
     pub(crate) answer: oneshot::Sender<Result<Grant, Denial>>,
 }
 
-/// One per client, shared by all its handles. The driver ends when the last of them is dropped.
+/// The shared state of all handles of one client. The driver ends when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
-    /// Guards the numbering of resources, for as long as it takes to open one.
+    /// Guards the numbers of resources, for as long as it takes to open one.
     resources: Mutex<BTreeMap<Name, Opened>>,
 }
 
@@ -62,7 +62,7 @@ impl Link {
         Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The resource of this name. Its opening reaches the driver before any ask for it.
+    /// The resource with this name. Its opening reaches the driver before any request for it.
     pub(crate) fn open(&self, name: &Name) -> Opened {
         let mut resources = self.resources.lock().expect("opening a resource does not panic");
         let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));
@@ -74,7 +74,7 @@ impl Link {
         opened.clone()
     }
 
-    /// A driver that is gone drops the message and what hangs on it: who waits is told so.
+    /// If the driver has ended, the message is dropped. Its answer channel then tells the caller.
     pub(crate) fn send(&self, message: Message) {
         self.messages.send(message).ok();
     }
@@ -83,7 +83,8 @@ impl Link {
         AskNumber(self.asks.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// When a wait of `longest` that begins now ends. What is too long for the wire has no end.
+    /// When a wait of `longest` that begins now ends. A wait that is too long for the wire has no
+    /// end.
     pub(crate) fn deadline(&self, longest: Option<Duration>) -> Time {
         let bounded = longest.map(Span::from).filter(|longest| longest.millis() <= MAX_MILLIS);
         bounded.map_or(Time::NEVER, |longest| self.clock.now() + longest)

@@ -6,9 +6,9 @@ use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 
-/// How a call went: the upstream's status, its headers that speak of rate limits, the actual cost.
+/// How a call went: the upstream's status, its headers that describe rate limits, the actual cost.
 ///
-/// All of it may be left out. A status of 429 freezes the limit that was violated for everybody.
+/// Every part may be left out. A status of 429 freezes the violated limit for all workers.
 ///
 /// ```
 /// use rampmeter_worker_sdk::{Cost, Outcome};
@@ -24,10 +24,10 @@ pub struct Outcome {
     cost: Option<Cost>,
 }
 
-/// What [`Resource::run`](crate::Resource::run) needs to know of what a call returned.
+/// The part of a call's result that [`Resource::run`](crate::Resource::run) needs.
 ///
-/// It is there for [`http::Response`], with the feature `reqwest-middleware` for reqwest's response, for [`Outcome`], and for a
-/// pair of an `Outcome` and anything.
+/// [`http::Response`], [`Outcome`], and any pair of an `Outcome` and a value implement it. With the
+/// feature `reqwest-middleware`, reqwest's response implements it too.
 ///
 /// ```
 /// use rampmeter_worker_sdk::call::Reply;
@@ -59,8 +59,8 @@ impl Outcome {
         Outcome { status: Some(status), ..Outcome::default() }
     }
 
-    /// Adds a header of the answer; of use only beside a status. One that is there already gets the
-    /// value appended, as HTTP has it.
+    /// Adds a header of the answer; of use only together with a status. A second value of the same
+    /// header is appended, as in HTTP.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = name.to_ascii_lowercase();
@@ -71,8 +71,9 @@ impl Outcome {
         self
     }
 
-    /// The body of the answer says that a quota is gone, such as a month's: nobody calls before its reset. Of use only beside a
-    /// status; 403 alone may mean as well that this call is not allowed.
+    /// The body of the answer says that a quota is spent, such as a month's. No call starts before
+    /// its reset. Of use only together with a status. A 403 alone may also mean that this call is
+    /// forbidden.
     ///
     /// ```
     /// use rampmeter_worker_sdk::Outcome;
@@ -86,29 +87,29 @@ impl Outcome {
         Outcome { quota_spent: true, ..self }
     }
 
-    /// What the call really cost; units that are left out cost what was estimated.
+    /// The actual cost of the call. A unit that is left out keeps its estimate.
     #[must_use]
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
         Outcome { cost: Some(cost.into()), ..self }
     }
 
-    /// Whether the upstream said that it was called too often.
+    /// Whether the upstream answered 429.
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         self.status == Some(THROTTLED)
     }
 
-    /// Whether the upstream did what it was called for: a status of 2xx.
+    /// Whether the call succeeded: a status of 2xx.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// What an answer over HTTP says, without the headers that a scheduler has no use for.
+    /// The outcome of an HTTP answer, without the headers that are of no use to a scheduler.
     pub(crate) fn answered(status: StatusCode, headers: &HeaderMap) -> Self {
-        let told = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
-        let told = told.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        told.fold(Outcome::status(status.as_u16()), |outcome, (name, value)| outcome.header(name, value))
+        let relevant = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let relevant = relevant.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        relevant.fold(Outcome::status(status.as_u16()), |outcome, (name, value)| outcome.header(name, value))
     }
 
     pub(crate) fn into_wire(self) -> (Option<Response<'static>>, Option<Cost>) {

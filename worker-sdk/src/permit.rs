@@ -11,11 +11,11 @@ use rampmeter_protocol::time::Time;
 use rampmeter_worker_session::Grant;
 use std::time::Duration;
 
-/// The right to make one call, not made use of yet.
+/// The right to make one call, not yet used.
 ///
-/// **A permit that is dropped is given back.** Say [`begin`](Permit::begin) right before the call:
-/// what it returns is settled as used, whatever happens then. A permit that is merely kept alive
-/// beside the call (`let _permit = …`) would give tokens back that the call has spent.
+/// **A permit that is dropped is given back.** Call [`begin`](Permit::begin) right before the call.
+/// It returns a [`Call`], which is settled as used, whatever happens then. A permit that is merely
+/// kept alive beside the call (`let _permit = …`) would give back tokens that the call has spent.
 ///
 /// ```no_run
 /// # async fn fetch() -> u16 { 200 }
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// # }
 /// ```
 ///
-/// A permit of `reserve` is for later: [`ready`](Permit::ready) waits for its start.
+/// A permit from `reserve` may start later; [`ready`](Permit::ready) waits for its start.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back; `begin()` the call"]
 pub struct Permit {
@@ -42,21 +42,22 @@ impl Permit {
         Permit { unsettled: Unsettled::new(resource, grant.request.id.take()), grant, deadline }
     }
 
-    /// Marks the permit as used. Call this right before the call that it is for, not before its start.
+    /// Marks the permit as used. Call this right before the permitted call, and not before its
+    /// start.
     pub fn begin(self) -> Call {
         Call::new(self.unsettled, self.grant.request)
     }
 
     /// Waits until the call may be made, and not longer.
     ///
-    /// A permit that has become void meanwhile, because a freeze was announced or because it has
-    /// lapsed, is given back and asked for anew, within the deadline of the first request and at its age. What is
-    /// returned is good at that moment: make the call before you wait for anything else.
+    /// Meanwhile a freeze may void the permit, or the permit may lapse. It is then given back, and
+    /// a new permit is requested within the first deadline and at the first request's age. The
+    /// returned permit is valid at that moment: make the call before you wait for anything else.
     ///
     /// # Errors
-    /// If it had to be asked for anew, as asking for it.
+    /// If a new permit was needed, the errors of requesting one.
     pub async fn ready(mut self) -> Result<Permit, Error> {
-        while !self.starts().await {
+        while !self.wait_for_start().await {
             self = self.renewed().await?;
         }
         Ok(self)
@@ -68,8 +69,9 @@ impl Permit {
         self.grant.start.since(self.now()).duration()
     }
 
-    /// How long from now the permit is good: zero for one that may not be used any more, `None` for
-    /// one that does not lapse. Whoever has kept a permit for a while looks here before the call.
+    /// How long the permit stays valid from now. Zero means that it may not be used any more, and
+    /// `None` that it never lapses. Check this before the call if you have kept the permit for a
+    /// while.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -91,40 +93,42 @@ impl Permit {
         self.grant.lapses().map(|lapses| lapses.since(self.now()).duration())
     }
 
-    /// The limit that set the delay, where one did.
+    /// The limit that set the delay, if a limit did.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.grant.answer.limited_by.as_deref()
     }
 
-    /// What is left of the limits that the call is charged to, if [that was asked for](crate::call::Acquire::with_left): for people, and for
-    /// clients of a server. Others may have it by now.
+    /// What is left of the limits that the call is charged to, if [the request asked for
+    /// it](crate::call::Acquire::with_left). It informs people and clients of a server. Other calls
+    /// may have spent it since.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
         &self.grant.answer.left
     }
 
-    /// Whether the client granted it itself, as no scheduler answered; see
+    /// Whether the client granted it itself because no scheduler answered; see
     /// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate).
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.unsettled.id().is_none()
     }
 
-    /// The permit's name in the scheduler's log; empty if it [is local](Permit::is_local).
+    /// The permit's id, as in the scheduler's log; empty if the permit [is
+    /// local](Permit::is_local).
     #[must_use]
     pub fn id(&self) -> &str {
         self.unsettled.id().map_or("", PermitId::as_str)
     }
 
-    /// Whether there is nothing to wait for.
+    /// Whether the call may start now.
     pub(crate) fn may_start(&self) -> bool {
         self.delay().is_zero() && self.is_good()
     }
 
-    /// Waits for the start; whether the permit is still good then. The look comes last: a process that
-    /// was stalled wakes up long after the start.
-    async fn starts(&self) -> bool {
+    /// Waits for the start, and returns whether the permit is still valid then. It checks that
+    /// last, because a process that was stalled wakes up long after the start.
+    async fn wait_for_start(&self) -> bool {
         if !self.delay().is_zero() {
             let start = self.unsettled.resource.link().clock.instant(self.grant.start);
             tokio::select! {
@@ -140,7 +144,7 @@ impl Permit {
         let mut freezes = self.unsettled.resource.freezes().clone();
         let void = freezes.wait_for(|freeze| self.grant.is_voided_by(*freeze)).await.is_ok();
         if !void {
-            // The driver is gone, and nobody announces anything any more.
+            // The driver has ended, and no freeze will be announced.
             std::future::pending::<()>().await;
         }
     }
@@ -153,8 +157,8 @@ impl Permit {
         self.unsettled.resource.link().clock.now()
     }
 
-    /// The old permit goes back first, so that the new one may have its tokens. The new one is as old as the first was: it keeps its
-    /// place among those who wait.
+    /// Replaces the permit. The old permit goes back first, so that its tokens can serve the new
+    /// one. The new request has the first one's age, and so keeps its place in the queue.
     async fn renewed(self) -> Result<Permit, Error> {
         let age_ms = Millis::from(self.now().since(self.grant.since));
         let Permit { unsettled, grant, deadline } = self;
@@ -179,21 +183,21 @@ mod tests {
     use std::sync::Arc;
     use tokio::sync::{mpsc, watch};
 
-    /// A permit whose driver is the test.
+    /// A permit with the test as its driver.
     struct Stage {
         permit: Permit,
         freezes: watch::Sender<Freeze>,
         messages: mpsc::UnboundedReceiver<Message>,
     }
 
-    /// How long a permit of these tests has been wanted when it comes.
+    /// The age of a permit in these tests when it is granted.
     const AGE: Span = Span::from_secs(7);
 
     fn named() -> Option<PermitId> {
         Some(PermitId::generated(1, 1))
     }
 
-    /// Milliseconds from now: the start, and from there how long the permit is good.
+    /// `start` and `valid` are milliseconds: from now to the start, and from there to the lapse.
     fn stage(id: Option<PermitId>, start: u64, valid: Option<u64>) -> Stage {
         let (sender, mut messages) = mpsc::unbounded_channel();
         let link = Arc::new(Link::new(Clock::start(), sender, Arc::default()));
@@ -211,21 +215,22 @@ mod tests {
         Stage { permit: Permit::new(resource, grant, Time::NEVER), freezes, messages }
     }
 
-    /// Waits for the permit and answers what it asks for anew with a refusal: whether it did ask.
+    /// Waits for the permit and refuses the request for a new one. Returns whether there was a
+    /// request.
     async fn is_renewed(stage: Stage) -> bool {
         let Stage { permit, freezes, mut messages } = stage;
         let driver = async {
             let mut given_back = false;
             while let Some(message) = messages.recv().await {
                 match message {
-                    Message::Tell(Event::Settled { settle, .. }) => given_back = !settle.used,
+                    Message::Event(Event::Settled { settle, .. }) => given_back = !settle.used,
                     Message::Ask(pending) => {
                         assert!(given_back, "the old permit goes back first");
                         assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
                         pending.answer.send(Err(Denial::Closed)).unwrap();
                     }
-                    Message::Open { .. } | Message::Cancel { .. } | Message::Tell(_) | Message::Close { .. } => {
-                        panic!("not said here: {message:?}")
+                    Message::Open { .. } | Message::Cancel { .. } | Message::Event(_) | Message::Close { .. } => {
+                        panic!("unexpected: {message:?}")
                     }
                 }
             }
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hears_how_a_local_permit_ended() {
+    fn the_end_of_a_local_permit_is_not_reported() {
         let Stage { permit, mut messages, .. } = stage(None, 0, None);
         assert!(permit.is_local() && permit.id().is_empty());
         let call = permit.begin();

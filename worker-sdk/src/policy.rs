@@ -1,4 +1,4 @@
-//! What is done while nobody answers, resource by resource.
+//! What happens while no scheduler answers, for each resource.
 
 pub use rampmeter_worker_session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};
 
@@ -6,7 +6,7 @@ use crate::Error;
 use rampmeter_protocol::name::Name;
 use std::collections::BTreeMap;
 
-/// One policy for all resources but those that have their own.
+/// One policy for all resources without a policy of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     usual: Unreachable,
@@ -15,7 +15,7 @@ pub(crate) struct Policies {
 
 impl Policies {
     /// # Errors
-    /// If one of the names is none.
+    /// If a name is not the name of a resource.
     pub(crate) fn new(usual: Unreachable, own: Vec<(String, Unreachable)>) -> Result<Self, Error> {
         let by_name = own.into_iter().map(|(name, policy)| Ok((named(&name)?, policy)));
         Ok(Policies { usual, by_name: by_name.collect::<Result<_, Error>>()? })

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
-/// What a request asks for, and until when.
+/// A request for a permit, and its deadline.
 pub(crate) struct RequestSpec {
     pub(crate) resource: Resource,
     pub(crate) request: Box<PermitRequest<'static>>,
@@ -18,13 +18,14 @@ pub(crate) struct RequestSpec {
 }
 
 impl RequestSpec {
-    /// Waits for a permit and its start. Nothing is waited for between the last look at the permit and the call.
-    pub(crate) async fn begun(self) -> Result<Call, Error> {
+    /// Waits for a permit and its start. Nothing is awaited between the last check of the permit
+    /// and the call.
+    pub(crate) async fn begin_call(self) -> Result<Call, Error> {
         Ok(RequestFuture::begin(self).await?.ready().await?.begin())
     }
 }
 
-/// A request that the driver works on. Dropped before its answer, it is cancelled.
+/// A request that the driver handles. If it is dropped before its answer, it is cancelled.
 pub(crate) struct RequestFuture {
     resource: Resource,
     ask: AskNumber,
@@ -72,7 +73,7 @@ impl Future for RequestFuture {
 }
 
 impl Drop for RequestFuture {
-    /// The answer may be there already, unread: the session gives its permit back as well.
+    /// If an unread answer is there already, the session gives back its permit too.
     fn drop(&mut self) {
         if !self.answered {
             let cancel = Message::Cancel { ask: self.ask, resource: self.resource.number() };

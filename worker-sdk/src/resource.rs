@@ -11,7 +11,7 @@ use rampmeter_worker_session::{Freeze, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// One upstream account with its limits, as a scheduler owns it. Cheap to clone.
+/// One upstream account with its limits. Cheap to clone.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -38,14 +38,16 @@ impl Resource {
         Resource(Arc::new(Inner { link, name, opened }))
     }
 
-    /// Waits in the scheduler's queue and until the permit's start: the call may be made at once.
+    /// Waits in the scheduler's queue and until the permit's start. The call may then be made at
+    /// once.
     ///
-    /// More urgent requests may overtake; to stop waiting costs nothing.
+    /// More urgent requests may overtake. Cancelling the wait costs nothing.
     pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire {
         Acquire::new(self.clone(), Mode::Wait, cost.into())
     }
 
-    /// Promises a start at once, however far away; [`Permit::ready`](crate::Permit::ready) waits for it.
+    /// Returns a start at once, however far away; [`Permit::ready`](crate::Permit::ready) waits for
+    /// it.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -60,7 +62,7 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Reserve, cost.into())
     }
 
-    /// A permit for now, or none.
+    /// Returns a permit for now, or an error.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) {
@@ -74,8 +76,8 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Allow, cost.into())
     }
 
-    /// Permit, wait, call, settle, and the failsafe: [`Acquire::run`] of an [`acquire`](Resource::acquire)
-    /// without options.
+    /// Permit, wait, call, settle, and repeats after a 429: [`Acquire::run`] of an
+    /// [`acquire`](Resource::acquire) without options.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }

@@ -1,4 +1,4 @@
-//! A call with everything around it.
+//! A call with its permit.
 
 use crate::acquire::Acquire;
 use crate::error::RunError;
@@ -8,9 +8,9 @@ use crate::request_future::RequestSpec;
 impl Acquire {
     /// Gets a permit, waits for its start, calls, and settles.
     ///
-    /// The failsafe: an answer with status 429 is settled with its headers, so that everybody pauses,
-    /// and the call is made anew with a new permit, until there is another answer or the deadline
-    /// has come. `call` must therefore be safe to repeat after a 429.
+    /// An answer with status 429 is settled with its headers, so that all workers pause. The call
+    /// is then repeated with a new permit, until another answer or the deadline comes. `call` must
+    /// therefore be safe to repeat after a 429.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
@@ -22,20 +22,21 @@ impl Acquire {
     /// ```
     ///
     /// # Errors
-    /// [`RunError::Permit`] if there is no permit (any more), [`RunError::Call`] with what `call` returned.
+    /// [`RunError::Permit`] if there is no permit (any more), [`RunError::Call`] with the error of
+    /// `call`.
     pub async fn run<F, Fut, R, E>(self, mut call: F) -> Result<R, RunError<E>>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<R, E>>,
         R: Reply,
     {
-        let RequestSpec { resource, mut request, deadline } = self.wanted()?;
+        let RequestSpec { resource, mut request, deadline } = self.into_spec()?;
         loop {
-            let begun = RequestSpec { resource: resource.clone(), request, deadline }.begun().await?;
+            let in_flight = RequestSpec { resource: resource.clone(), request, deadline }.begin_call().await?;
             let reply = call().await.map_err(RunError::Call)?;
             let outcome = reply.outcome();
             let throttled = outcome.is_throttled();
-            request = begun.end(outcome);
+            request = in_flight.end(outcome);
             if !throttled {
                 return Ok(reply);
             }

@@ -15,15 +15,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Stats {
     /// Permits that callers received.
     pub granted: u64,
-    /// Those of them that the client granted itself, as no scheduler answered.
+    /// Permits among these that the client granted itself because no scheduler answered.
     pub local: u64,
-    /// Asks that ended without one: refused, late, unanswered, or closed.
+    /// Requests that ended without a permit: refused, late, unanswered, or closed.
     pub denied: u64,
     /// Permits that were given back unused.
     pub returned: u64,
     /// Calls that the upstream answered with 429.
     pub throttled: u64,
-    /// Renewals of calls in flight that a scheduler refused: for a time at least, another may have been in their place.
+    /// Renewals of calls in flight that a scheduler refused. Another call may have taken their
+    /// place meanwhile.
     pub unrenewed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The connection to NATS, and nothing that decides.
+//! The connection to NATS. It decides nothing.
 
 use crate::link::Message;
 use async_nats::{Client, ConnectOptions, Subject};
@@ -14,10 +14,10 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::mpsc::WeakUnboundedSender;
 
-/// Sending waits for room in the client's buffer; longer than this it is as good as disconnected.
+/// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A connection with an inbox of its own; the number of a reply is that of its batch.
+/// A connection with an inbox of its own. The number of a reply is the number of its batch.
 pub(crate) struct Transport {
     client: Client,
     subjects: Subjects,
@@ -31,10 +31,10 @@ struct Targets {
     settle: Subject,
 }
 
-/// What came in.
+/// A message that was received.
 pub(crate) enum Arrival {
     Answer { batch: BatchNumber, payload: Bytes },
-    NobodyThere { batch: BatchNumber },
+    NoResponders { batch: BatchNumber },
     News { resource: ResourceNumber, payload: Bytes },
 }
 
@@ -53,7 +53,7 @@ impl Transport {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    /// Resources are numbered in the order of these calls.
+    /// Subscribes to the resource's events. The order of these calls numbers the resources.
     pub(crate) async fn open(&mut self, name: &Name) -> ResourceNumber {
         let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
         let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
@@ -68,32 +68,33 @@ impl Transport {
         resource
     }
 
-    /// Whether the batch could be sent.
+    /// Sends requests, and returns whether that succeeded.
     pub(crate) async fn ask(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
         let subject = self.resources[resource.0 as usize].permit.clone();
         let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
-    /// A settle that cannot be sent is lost: its permit counts as used, which is safe.
+    /// Sends settles. A settle that cannot be sent is lost: its permit counts as used, which is
+    /// safe.
     pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>) {
         let subject = self.resources[resource.0 as usize].settle.clone();
         bounded(self.client.publish(subject, payload.into())).await;
     }
 
-    /// Whether the renewals could be sent.
+    /// Sends renewals, and returns whether that succeeded.
     pub(crate) async fn renew(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
         let subject = self.resources[resource.0 as usize].settle.clone();
         let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
-    /// Waits until all that was published is on its way.
+    /// Waits until the server has all published messages.
     pub(crate) async fn flush(&self) {
         bounded(self.client.flush()).await;
     }
 
-    /// The next message, when it comes.
+    /// Waits for the next message.
     pub(crate) async fn next(&mut self) -> Arrival {
         tokio::select! {
             Some((number, reply)) = self.inbox.next() => arrival(BatchNumber(number), reply),
@@ -102,7 +103,7 @@ impl Transport {
         }
     }
 
-    /// The next message, if it is there.
+    /// The next message, if one is there.
     pub(crate) fn try_next(&mut self) -> Option<Arrival> {
         self.next().now_or_never()
     }
@@ -120,13 +121,13 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
 fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
     match reply {
         InboxReply::Answer(payload) => Arrival::Answer { batch, payload },
-        InboxReply::NobodyThere => Arrival::NobodyThere { batch },
+        InboxReply::NoResponders => Arrival::NoResponders { batch },
     }
 }
 
-/// What the connection says of itself, as the driver has to know it.
+/// Reports changes of the connection to the driver.
 ///
-/// The callback lives as long as the connection: it must not keep the driver alive.
+/// The callback lives as long as the connection, and must not keep the driver alive.
 pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Message>) -> ConnectOptions {
     options.event_callback(move |event| {
         log(&event);
@@ -139,8 +140,8 @@ pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Messa
 
 fn message(event: &async_nats::Event) -> Option<Message> {
     match event {
-        async_nats::Event::Connected => Some(Message::Tell(Event::Connected)),
-        async_nats::Event::Disconnected => Some(Message::Tell(Event::Disconnected)),
+        async_nats::Event::Connected => Some(Message::Event(Event::Connected)),
+        async_nats::Event::Disconnected => Some(Message::Event(Event::Disconnected)),
         async_nats::Event::Closed => Some(Message::Close { done: None }),
         async_nats::Event::LameDuckMode
         | async_nats::Event::Draining
@@ -150,7 +151,8 @@ fn message(event: &async_nats::Event) -> Option<Message> {
     }
 }
 
-/// A client error comes with every attempt to connect, several times a second.
+/// Logs an event of the connection. A client error comes with every attempt to connect, several
+/// times a second.
 fn log(event: &async_nats::Event) {
     match event {
         async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {

@@ -1,4 +1,4 @@
-//! A permit whose scheduler still has to hear how it ended.
+//! A permit that is not settled yet.
 
 use crate::Resource;
 use crate::link::Message;
@@ -24,22 +24,22 @@ impl Unsettled {
         self.id.as_ref()
     }
 
-    /// Settles with what `write` knows besides.
+    /// Settles with the details that `write` adds.
     pub(crate) fn settle(mut self, write: impl FnOnce(&mut Settle<'static>)) {
-        self.tell(write);
+        self.send_settle(write);
     }
 
-    /// Says something of the permit that is not its end.
-    pub(crate) fn mention(&self, settle: Settle<'static>) {
+    /// Sends a settle that does not end the permit.
+    pub(crate) fn send(&self, settle: Settle<'static>) {
         let event = Event::Settled { resource: self.resource.number(), settle };
-        self.resource.link().send(Message::Tell(event));
+        self.resource.link().send(Message::Event(event));
     }
 
-    fn tell(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
+    fn send_settle(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
         let Some(id) = self.id.take() else { return };
         let mut settle = Settle { used: self.used, ..Settle::used(id) };
         write(&mut settle);
-        self.mention(settle);
+        self.send(settle);
         if !self.used {
             count(&self.resource.link().counters.returned);
         }
@@ -48,6 +48,6 @@ impl Unsettled {
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        self.tell(|_| ());
+        self.send_settle(|_| ());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A number that no other process draws: for seeds, ids and jitter, not for secrets.
+/// A number for seeds, ids and jitter that no other process draws. It is not fit for secrets.
 ///
 /// The standard library seeds its hashers with the system's randomness.
 #[must_use]

@@ -5,29 +5,31 @@ use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// Where the replies to all questions of a connection come in, told apart by a number.
+/// One subscription that receives all replies of a connection. A number tells which question a
+/// reply answers.
 ///
-/// The client's own `request()` keeps some memory for every request that is never answered. The SDK's client has one inside.
+/// The client's own `request()` keeps some memory for every request that is never answered. The
+/// worker SDK's client contains an inbox.
 pub struct Inbox {
     address: InboxAddress,
     replies: Subscriber,
 }
 
-/// What replies are sent to. Cheap to clone.
+/// The address that replies are sent to. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct InboxAddress(Arc<str>);
 
-/// What came back.
+/// A reply, or the notice that there will be none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxReply {
-    /// Somebody has answered.
+    /// The reply's payload.
     Answer(Bytes),
-    /// The server says that nobody listens.
-    NobodyThere,
+    /// The NATS server reports that no subscriber exists.
+    NoResponders,
 }
 
 impl Inbox {
-    /// An inbox on the connection of `client`, which stays open over reconnects.
+    /// An inbox on the connection of `client`. It stays open over reconnects.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -37,14 +39,14 @@ impl Inbox {
         Ok(Inbox { address, replies })
     }
 
-    /// Where replies are to be sent.
+    /// The address that replies go to.
     #[must_use]
     pub fn address(&self) -> &InboxAddress {
         &self.address
     }
 
-    /// The next reply, with the number of its question; nothing once the connection is closed. A reply that was not
-    /// taken because this was dropped is not lost.
+    /// The next reply, with the number of its question; `None` once the connection is closed. If
+    /// this future is dropped, no reply is lost.
     pub async fn next(&mut self) -> Option<(u64, InboxReply)> {
         loop {
             let message = self.replies.next().await?;
@@ -62,7 +64,7 @@ impl InboxAddress {
         Subject::from(format!("{}{number}", self.0))
     }
 
-    /// Anybody may write to an inbox; what has no number is not for us.
+    /// Any client may write to an inbox. A subject without a number belongs to another sender.
     fn number(&self, subject: &str) -> Option<u64> {
         subject.strip_prefix(&*self.0)?.parse().ok()
     }
@@ -70,7 +72,7 @@ impl InboxAddress {
 
 fn reply(message: Message) -> InboxReply {
     match message.status {
-        Some(StatusCode::NO_RESPONDERS) => InboxReply::NobodyThere,
+        Some(StatusCode::NO_RESPONDERS) => InboxReply::NoResponders,
         Some(_) | None => InboxReply::Answer(message.payload),
     }
 }

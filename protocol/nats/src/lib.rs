@@ -1,4 +1,4 @@
-//! What schedulers and workers both need of NATS, beside the client library.
+//! What schedulers and workers both need of NATS, besides the client library.
 
 pub mod entropy;
 pub mod inbox;

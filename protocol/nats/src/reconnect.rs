@@ -4,13 +4,13 @@ use crate::entropy::entropy;
 use async_nats::ConnectOptions;
 use std::time::Duration;
 
-/// A server that is gone is noticed after two of these; the default takes two minutes.
+/// The client notices a dead server after two of these. The default takes two minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// The longest pause between attempts to connect again, before jitter.
 const MOST_RECONNECT_DELAY_MS: u64 = 250;
 
-/// The same options for a connection that notices within seconds that its server is gone, and
-/// connects again within a quarter of a second once there is one.
+/// The same options for a connection that notices a dead server within seconds. It connects again
+/// within a quarter of a second once a server is there.
 #[must_use]
 pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)

@@ -1,4 +1,4 @@
-//! The NATS servers that a setting names, and the user to be there.
+//! The NATS servers that a setting names, and the user to log in as.
 
 use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// One server or, with commas between them, several of one cluster: `nats://user:password@host:4222`, or `nats://token@host:4222`. Any of them
-/// may be away at the start, and every server of the cluster is found later by itself.
+/// One server, or several of one cluster with commas between them: `nats://user:password@host:4222`
+/// or `nats://token@host:4222`. Any of them may be away at the start. The client finds the other
+/// servers of the cluster by itself.
 ///
-/// Its text is without user, password and token, for messages that others may read.
+/// `Display` leaves out user, password and token, so that messages can show it.
 ///
 /// ```
 /// use rampmeter_nats::servers::Servers;
@@ -23,19 +24,20 @@ pub struct Servers {
     addresses: Vec<ServerAddr>,
 }
 
-/// What is wrong with a setting that is to name servers. It does not show the setting: there may be a password in it.
+/// Why a setting names no servers. The error does not show the setting, because it may contain a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServersError {
-    /// It names none.
+    /// The setting names no server.
     #[error("the URL of the NATS server is not like nats://user:password@host:4222 or nats://token@host:4222")]
     NoUrl,
-    /// A user, a password or a token is no text once its `%41` are characters.
+    /// A user, a password or a token is not UTF-8 once its `%41` are decoded.
     #[error("a user, a password or a token in the URL of the NATS server is not UTF-8")]
     NoText,
 }
 
-/// Who to be.
+/// The user to log in as.
 #[derive(Clone, PartialEq, Eq)]
 enum Login {
     User(String, String),
@@ -43,14 +45,14 @@ enum Login {
 }
 
 impl Servers {
-    /// Where they are, without user, password and token: the client logs them when it connects.
+    /// The addresses without user, password and token. The client logs them when it connects.
     #[must_use]
     pub fn addresses(&self) -> Vec<ServerAddr> {
-        self.addresses.iter().cloned().map(bare).collect()
+        self.addresses.iter().cloned().map(without_login).collect()
     }
 
-    /// The same options with the user or the token of the first address that names one, which counts for all servers, those found later too: the
-    /// client itself passes over what its URL says of a user.
+    /// The same options with the user or the token of the first address that names one. It counts
+    /// for all servers, also for those found later. The client itself ignores the user in a URL.
     ///
     /// # Errors
     /// [`ServersError::NoText`].
@@ -99,9 +101,9 @@ impl fmt::Display for Servers {
 }
 
 /// The same server without user, password and token.
-fn bare(address: ServerAddr) -> ServerAddr {
+fn without_login(address: ServerAddr) -> ServerAddr {
     let mut url = address.into_inner();
-    // A URL without a host has neither.
+    // The calls fail for a URL without a host, which has neither user nor password.
     url.set_username("").and_then(|()| url.set_password(None)).ok();
     ServerAddr::from_url(url).expect("what is left is still an address")
 }
@@ -111,28 +113,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_servers_and_who_to_be() {
+    fn a_url_names_servers_and_a_login() {
         #[rustfmt::skip]
         let table = [
-            // url                                          shown                               who
-            ("nats://a:4222",                               "nats://a:4222",                    "nobody"),
-            ("a",                                           "nats://a",                         "nobody"),
+            // url                                          shown
+            // login
+            ("nats://a:4222",                               "nats://a:4222",                    "none"),
+            ("a",                                           "nats://a",                         "none"),
             ("nats://u:p@a:4222",                           "nats://a:4222",                    "u with p"),
-            ("nats://u:@a:4222",                            "nats://a:4222",                    "who knows u"),
+            ("nats://u:@a:4222",                            "nats://a:4222",                    "token u"),
             ("tls://u:p@a:1,tls://b:2, tls://c:3",          "tls://a:1,tls://b:2,tls://c:3",    "u with p"),
             ("nats://a:1,nats://u:p@b:2",                   "nats://a:1,nats://b:2",            "u with p"),
             ("nats://u:%40%2f|@[::1]:4222",                 "nats://[::1]:4222",                "u with @/|"),
-            ("nats://t%40@a:1,nats://u:p@b:2",              "nats://a:1,nats://b:2",            "who knows t@"),
+            ("nats://t%40@a:1,nats://u:p@b:2",              "nats://a:1,nats://b:2",            "token t@"),
         ];
-        for (url, shown, who) in table {
+        for (url, shown, login) in table {
             let servers: Servers = url.parse().unwrap();
             assert_eq!(servers.to_string(), shown);
             let found = match servers.login().unwrap() {
-                None => "nobody".to_owned(),
+                None => "none".to_owned(),
                 Some(Login::User(user, password)) => format!("{user} with {password}"),
-                Some(Login::Token(token)) => format!("who knows {token}"),
+                Some(Login::Token(token)) => format!("token {token}"),
             };
-            assert_eq!(found, who, "{url}");
+            assert_eq!(found, login, "{url}");
         }
     }
 

@@ -96,7 +96,7 @@ impl<R: Clone> Scheduler<R> {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
         } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for it.
-            self.await_checkpoint(now, ask, offer.at);
+            self.wait_for_checkpoint(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
         }

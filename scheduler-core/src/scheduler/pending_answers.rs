@@ -37,7 +37,7 @@ enum Answer<R> {
 
 impl<R: Clone> Scheduler<R> {
     /// Keeps a request for an immediate answer until a checkpoint covers it.
-    pub(crate) fn await_checkpoint(&mut self, now: Time, ask: Ask<R>, start: Time) {
+    pub(crate) fn wait_for_checkpoint(&mut self, now: Time, ask: Ask<R>, start: Time) {
         let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
         budget.note_shortage(&self.resource, &ask.bill, start.since(now));
         self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Again(ask) });

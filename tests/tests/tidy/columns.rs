@@ -10,26 +10,6 @@ const MOST_WORDS: usize = 25;
 
 /// Folders with comments that are still wider.
 const STILL_WIDE: &[&str] = &[
-    "protocol/nats/src",
-    "protocol/src",
-    "scheduler/dialects/src",
-    "scheduler/src",
-    "scheduler/src/commands",
-    "scheduler/src/commands/bench",
-    "scheduler/src/commands/demo",
-    "scheduler/src/commands/state",
-    "scheduler/src/config",
-    "scheduler/src/serve/http",
-    "worker-sdk/examples",
-    "worker-sdk/jobs/examples",
-    "worker-sdk/jobs/src",
-    "worker-sdk/processing-units/src",
-    "worker-sdk/processing-units/src/body",
-    "worker-sdk/processing-units/tests",
-    "worker-sdk/session/src",
-    "worker-sdk/src",
-    "worker-sdk/src/middleware",
-    "worker-sdk/src/middleware/tower",
 ];
 
 #[test]

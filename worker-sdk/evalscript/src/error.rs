@@ -1,48 +1,48 @@
-//! Why a script has no answer.
+//! Why a script has no result.
 
 use crate::bounds::{MAX_BYTES, MAX_DEPTH, MAX_SOURCE, MAX_STEPS};
 
-/// Why a script has no answer, and in which line.
+/// Why a script has no result, and in which line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct ScriptError {
     /// The line, from 1.
     pub line: u32,
-    /// What is wrong there.
+    /// What is wrong in that line.
     pub problem: Problem,
 }
 
 /// What is wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Longer than [`MAX_SOURCE`].
+    /// The script is longer than [`MAX_SOURCE`].
     #[error("a script has at most {MAX_SOURCE} bytes")]
     TooLong,
-    /// No JavaScript.
+    /// The script is not JavaScript.
     #[error("{0}")]
     Syntax(String),
     /// JavaScript that this engine does not understand.
     #[error("{0} is not understood here")]
     Unsupported(String),
-    /// The script threw this, or JavaScript itself did.
+    /// The script threw this error, or JavaScript did.
     #[error("{0}")]
     Thrown(String),
     /// There is no function `setup`.
     #[error("there is no function `setup`")]
     NoSetup,
-    /// More than [`MAX_STEPS`].
+    /// The script takes more than [`MAX_STEPS`].
     #[error("the script does not end within {MAX_STEPS} steps")]
     TooManySteps,
-    /// More than [`MAX_BYTES`].
+    /// The script takes more than [`MAX_BYTES`].
     #[error("the script takes more than {MAX_BYTES} bytes")]
     TooMuchMemory,
-    /// More than [`MAX_DEPTH`].
+    /// The script is nested more than [`MAX_DEPTH`] deep.
     #[error("calls or expressions are nested more than {MAX_DEPTH} deep")]
     TooDeep,
 }
 
 impl Problem {
-    /// Whether nothing of the script may be tried after this.
+    /// Whether the script must end with this problem.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Problem::TooLong | Problem::NoSetup | Problem::TooManySteps | Problem::TooMuchMemory => true,

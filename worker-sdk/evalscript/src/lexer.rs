@@ -1,4 +1,4 @@
-//! From text to words.
+//! From text to tokens.
 
 use crate::bounds::MAX_DEPTH;
 use crate::error::{Problem, ScriptError};
@@ -6,8 +6,8 @@ use crate::number;
 use crate::token::{Kind, Source, Token};
 use std::rc::Rc;
 
-/// All marks, longer ones before those that they begin with.
-const MARKS: [&str; 59] = [
+/// All punctuation, longer ones before their prefixes.
+const PUNCTUATORS: [&str; 59] = [
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=", ">=", "&&",
     "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**", "{", "}", "(", ")",
     "[", "]", ";", ",", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "!", "~", "?", ":", ".", "=", "@", "#",
@@ -16,7 +16,7 @@ const MARKS: [&str; 59] = [
 /// After these words a slash begins a regular expression.
 const BEFORE_EXPRESSION: [&str; 8] = ["return", "typeof", "case", "in", "of", "void", "delete", "throw"];
 
-/// The words of a script.
+/// The tokens of a script.
 pub(crate) fn read(text: &str) -> Result<Source, ScriptError> {
     let mut lexer = Lexer { rest: text, line: 1, depth: 0 };
     let read = lexer.source(false);
@@ -28,12 +28,12 @@ type Fallible<T> = Result<T, (u32, Problem)>;
 struct Lexer<'a> {
     rest: &'a str,
     line: u32,
-    /// How many templates are inside one another.
+    /// How deep templates are nested.
     depth: u32,
 }
 
 impl Lexer<'_> {
-    /// All words, or those up to the `}` that ends an expression inside a template.
+    /// All tokens, or those up to the `}` that ends an expression inside a template.
     fn source(&mut self, inside: bool) -> Fallible<Source> {
         let mut tokens: Vec<Token> = Vec::new();
         let mut braces = 0_usize;
@@ -42,12 +42,17 @@ impl Lexer<'_> {
             let line = self.line;
             let kind = self.kind(tokens.last())?;
             match &kind {
-                Kind::Mark("{") => braces += 1,
-                Kind::Mark("}") if inside && braces == 0 => break,
-                Kind::Mark("}") => braces = braces.saturating_sub(1),
+                Kind::Punctuator("{") => braces += 1,
+                Kind::Punctuator("}") if inside && braces == 0 => break,
+                Kind::Punctuator("}") => braces = braces.saturating_sub(1),
                 Kind::End if inside => return Err(self.wrong("a template does not end")),
                 Kind::End => break,
-                Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::Mark(_) => {}
+                Kind::Word(_)
+                | Kind::Number(_)
+                | Kind::Text(_)
+                | Kind::Template(..)
+                | Kind::Regex
+                | Kind::Punctuator(_) => {}
             }
             tokens.push(Token { kind, line, first });
         }
@@ -55,7 +60,7 @@ impl Lexer<'_> {
         Source::new(tokens)
     }
 
-    /// Skips blanks and comments, and says whether a line ended.
+    /// Skips blanks and comments, and returns whether a line ended.
     fn skip_blank(&mut self) -> Fallible<bool> {
         let before = self.line;
         loop {
@@ -90,9 +95,9 @@ impl Lexer<'_> {
             '"' | '\'' => self.text(next),
             '`' => self.template(),
             '/' if begins_expression(before) => self.regex(),
-            _ if is_word(next) && !next.is_ascii_digit() => Ok(self.word()),
+            _ if is_word(next) && !next.is_ascii_digit() => Ok(self.take_word()),
             _ if next.is_ascii_digit() || self.begins_fraction() => self.number(),
-            _ => self.mark(),
+            _ => self.punctuator(),
         }
     }
 
@@ -101,7 +106,7 @@ impl Lexer<'_> {
         next.next() == Some('.') && next.next().is_some_and(|digit| digit.is_ascii_digit())
     }
 
-    fn word(&mut self) -> Kind {
+    fn take_word(&mut self) -> Kind {
         let end = self.rest.find(|c: char| !is_word(c)).unwrap_or(self.rest.len());
         let word = Rc::from(&self.rest[..end]);
         self.advance(end);
@@ -115,11 +120,11 @@ impl Lexer<'_> {
         Ok(Kind::Number(parsed))
     }
 
-    fn mark(&mut self) -> Fallible<Kind> {
-        let mark = MARKS.iter().find(|mark| self.rest.starts_with(**mark));
-        let mark = mark.ok_or_else(|| self.wrong("a character has no meaning here"))?;
-        self.advance(mark.len());
-        Ok(Kind::Mark(mark))
+    fn punctuator(&mut self) -> Fallible<Kind> {
+        let punctuator = PUNCTUATORS.iter().find(|punctuator| self.rest.starts_with(**punctuator));
+        let punctuator = punctuator.ok_or_else(|| self.wrong("a character has no meaning here"))?;
+        self.advance(punctuator.len());
+        Ok(Kind::Punctuator(punctuator))
     }
 
     fn text(&mut self, quote: char) -> Fallible<Kind> {
@@ -164,8 +169,8 @@ impl Lexer<'_> {
         source
     }
 
-    /// The next character of a string, and whether it was escaped; an escaped end of line is
-    /// nothing.
+    /// The next character of a string, and whether it was escaped; `None` for an escaped end of
+    /// line.
     fn character(&mut self) -> Fallible<Option<(char, bool)>> {
         let Some(next) = self.rest.chars().next() else { return Ok(None) };
         self.advance(next.len_utf8());
@@ -204,7 +209,7 @@ impl Lexer<'_> {
                 ']' => class = false,
                 '/' if !class => {
                     self.advance(index + 1);
-                    self.word();
+                    self.take_word();
                     return Ok(Kind::Regex);
                 }
                 _ => {}
@@ -218,11 +223,11 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
-/// Whether a slash after this word begins a regular expression rather than dividing.
+/// Whether a slash after this token begins a regular expression rather than a division.
 fn begins_expression(before: Option<&Token>) -> bool {
     match before.map(|token| &token.kind) {
         None | Some(Kind::End) => true,
-        Some(Kind::Mark(mark)) => !matches!(*mark, ")" | "]" | "}" | "++" | "--"),
+        Some(Kind::Punctuator(punctuator)) => !matches!(*punctuator, ")" | "]" | "}" | "++" | "--"),
         Some(Kind::Word(word)) => BEFORE_EXPRESSION.contains(&&**word),
         Some(Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex) => false,
     }

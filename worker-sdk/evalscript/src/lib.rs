@@ -1,7 +1,7 @@
 //! Reads an evalscript's `setup()` by evaluating it, with bounds on time, memory and depth.
 //!
-//! Sentinel Hub's evalscripts are JavaScript; what a request costs depends on what `setup()`
-//! returns. [`setup`] evaluates the script and returns that as JSON:
+//! Sentinel Hub's evalscripts are JavaScript. The cost of a request depends on the result of
+//! `setup()`. [`setup`] evaluates the script and returns this result as JSON:
 //!
 //! ```
 //! let script = r#"
@@ -17,21 +17,21 @@
 //! assert_eq!(answer["output"]["sampleType"], "FLOAT32");
 //! ```
 //!
-//! **What is promised.** A script can do nothing but compute: there is no clock, no chance, no file
-//! and no network in this engine. Whatever it does, it ends after [`MAX_STEPS`] steps, has taken
-//! [`MAX_BYTES`] bytes and [`MAX_DEPTH`] nested calls and expressions, all counted, so that the
-//! same script has the same end everywhere; nothing is left running. A fraction of a second, and a
-//! stack of half a megabyte, are enough.
+//! **What is promised.** A script can do nothing but compute: this engine has no clock, no
+//! randomness, no file and no network. Every script ends within [`MAX_STEPS`] steps, [`MAX_BYTES`]
+//! bytes and [`MAX_DEPTH`] nested calls and expressions. All three are counted, so that the same
+//! script ends in the same way everywhere. Nothing keeps running. An evaluation takes a fraction of
+//! a second and a stack of half a megabyte.
 //!
-//! **What it understands** is what a `setup()` is made of: functions and closures, arrays, objects,
-//! strings and numbers with their usual methods, destructuring, spread, templates, conditions and
-//! loops. Functions that are not called need only have balanced brackets, so `evaluatePixel` may
-//! use anything. Statements beside the functions that this engine does not understand, such as a
-//! visualizer made with `new`, are passed over, and what they would have declared is not defined.
+//! **What it understands** is the language of a typical `setup()`: functions, closures, conditions
+//! and loops. Arrays, objects, strings and numbers have their usual methods. There is
+//! destructuring, spread and templates. A function that is not called needs only balanced brackets,
+//! so `evaluatePixel` may use anything. Top-level statements that this engine does not understand
+//! are skipped, such as a visualizer made with `new`. The names that they declare stay undefined.
 //!
-//! **What it does not**: classes, regular expressions, generators, promises, `switch`, `try`,
-//! labels and modules. A `setup()` that needs one of them is a [`ScriptError`] that names it and
-//! its line.
+//! **What it does not understand**: classes, regular expressions, generators, promises, `switch`,
+//! `try`, labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its
+//! line.
 
 mod bounds;
 mod builtins;
@@ -50,11 +50,11 @@ pub use error::{Problem, ScriptError};
 
 use machine::Machine;
 
-/// What `setup()` of this script returns.
+/// The result of the script's `setup()`.
 ///
 /// # Errors
-/// If the script has none, can't be understood where `setup()` needs it, throws, or exceeds a
-/// bound.
+/// If there is no `setup()`, or if the script throws or exceeds a bound. If `setup()` needs
+/// something that this engine does not understand.
 ///
 /// ```
 /// use rampmeter_evalscript::{Problem, setup};

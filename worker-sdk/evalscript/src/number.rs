@@ -1,6 +1,6 @@
-//! Numbers as JavaScript writes them.
+//! Numbers in JavaScript's notation.
 
-/// How many bytes of `text` are a number.
+/// How many bytes at the beginning of `text` are a number.
 pub(crate) fn length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let exponent_sign = |index: usize| matches!(bytes[index - 1], b'e' | b'E') && !text.starts_with("0x");
@@ -23,7 +23,7 @@ pub(crate) fn literal(text: &str) -> Option<f64> {
     u64::from_str_radix(&text[2..], radix).ok().map(|number| number as f64)
 }
 
-/// The value of a string that is taken for a number; not a number if it is none.
+/// The number that a whole string means; NaN if it means none.
 pub(crate) fn of_text(text: &str) -> f64 {
     match text.trim() {
         "" => 0.0,
@@ -32,14 +32,14 @@ pub(crate) fn of_text(text: &str) -> f64 {
     }
 }
 
-/// The number that a string begins with; not a number if it begins with none.
+/// The number at the beginning of a string; NaN if there is none.
 pub(crate) fn beginning(text: &str) -> f64 {
     let text = text.trim_start();
     let end = text.char_indices().find(|&(index, c)| !(c.is_ascii_digit() || c == '.' || index == 0 && c == '-'));
     decimal(&text[..end.map_or(text.len(), |(index, _)| index)]).unwrap_or(f64::NAN)
 }
 
-/// The number as JavaScript prints it, for those that are not extremely large or small.
+/// The number as JavaScript prints it, except for extremely large or small ones.
 pub(crate) fn text(number: f64) -> String {
     match number {
         _ if number.is_nan() => "NaN".to_owned(),

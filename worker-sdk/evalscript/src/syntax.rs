@@ -1,4 +1,4 @@
-//! What a script says.
+//! The syntax tree.
 
 use crate::token::Source;
 use std::cell::OnceCell;
@@ -29,7 +29,7 @@ pub(crate) enum Expression {
     Assign(Box<(Pattern, Expression)>),
     /// `target op= value`.
     Update(Box<(Expression, Operator, Expression)>),
-    /// `target++` and the like: what is added, and whether the value before it is meant.
+    /// `target++` and the like: the added number, and whether the result is the former value.
     Step(Box<Expression>, f64, bool),
     Sequence(Vec<Expression>),
 }
@@ -51,14 +51,14 @@ pub(crate) struct Call {
     pub(crate) line: u32,
 }
 
-/// Something in an array or among arguments.
+/// An element of an array, or an argument.
 #[derive(Debug)]
 pub(crate) enum Element {
     One(Expression),
     Spread(Expression),
 }
 
-/// Something in an object.
+/// A property of an object literal.
 #[derive(Debug)]
 pub(crate) enum Property {
     Pair(Expression, Expression),
@@ -71,18 +71,18 @@ pub(crate) struct Function {
     pub(crate) name: Rc<str>,
     pub(crate) parameters: Parameters,
     pub(crate) body: Body,
-    pub(crate) insides: OnceCell<Insides>,
+    pub(crate) parsed: OnceCell<ParsedFunction>,
 }
 
-/// What is read of a function when it is first called.
+/// The parsed parameters and body of a function.
 #[derive(Debug)]
-pub(crate) struct Insides {
+pub(crate) struct ParsedFunction {
     pub(crate) parameters: Pattern,
     /// None for a function that is one expression.
     pub(crate) statements: Vec<Statement>,
 }
 
-/// What a function takes.
+/// The parameters of a function.
 #[derive(Debug)]
 pub(crate) enum Parameters {
     One(Rc<str>),
@@ -90,7 +90,7 @@ pub(crate) enum Parameters {
     List(Source, usize),
 }
 
-/// What a function does.
+/// The body of a function.
 #[derive(Debug)]
 pub(crate) enum Body {
     Expression(Expression),
@@ -98,7 +98,7 @@ pub(crate) enum Body {
     Block(Source, usize),
 }
 
-/// Where a value goes.
+/// The target of a value.
 #[derive(Debug)]
 pub(crate) enum Pattern {
     /// A name, or a member in an assignment.
@@ -107,7 +107,7 @@ pub(crate) enum Pattern {
     Array(Vec<Option<Pattern>>, Option<Box<Pattern>>),
     /// Keys with patterns, and the rest.
     Object(Vec<(Rc<str>, Pattern)>, Option<Box<Pattern>>),
-    /// With a value for `undefined`.
+    /// A pattern with a default value.
     Default(Box<Pattern>, Box<Expression>),
 }
 
@@ -115,12 +115,12 @@ pub(crate) enum Pattern {
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) line: u32,
-    pub(crate) what: What,
+    pub(crate) kind: StatementKind,
 }
 
-/// What a statement does.
+/// The kind of a statement, with its parts.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum StatementKind {
     Expression(Expression),
     Declare(Scoping, Vec<(Pattern, Option<Expression>)>),
     Function(Rc<Function>),
@@ -139,16 +139,16 @@ pub(crate) enum What {
     Empty,
 }
 
-/// Where a declared name is known.
+/// The scope of a declared name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scoping {
     Function,
     Block,
-    /// Nothing is declared: a name that exists is used.
+    /// Nothing is declared; an existing name is used.
     Existing,
 }
 
-/// What a loop goes over.
+/// What a loop iterates over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Each {
     Element,
@@ -191,7 +191,7 @@ pub(crate) enum Logical {
     Else,
 }
 
-/// What stands before the `=` of an update.
+/// The operator of an update, without its `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Binary(Binary),

@@ -1,38 +1,38 @@
-//! The words of a script.
+//! The tokens of a script.
 
 use crate::error::Problem;
 use std::rc::Rc;
 
-/// A word, and where it stands.
+/// A token with its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) line: u32,
-    /// Whether it is the first of its line.
+    /// Whether it is the first token of its line.
     pub(crate) first: bool,
 }
 
-/// What a word is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// A name or keyword.
     Word(Rc<str>),
     Number(f64),
     Text(Rc<str>),
-    /// A template: texts, and words between them.
+    /// A template: texts, and tokens between them.
     Template(Vec<Rc<str>>, Vec<Source>),
-    /// A regular expression, which only functions that are not called may have.
+    /// A regular expression. Only functions that are not called may contain one.
     Regex,
-    Mark(&'static str),
+    Punctuator(&'static str),
     End,
 }
 
-/// The words of a script, or of an expression inside a template, the last of them [`Kind::End`];
-/// brackets know their partners.
+/// The tokens of a script, or of an expression inside a template. The last token is [`Kind::End`].
+/// Each opening bracket knows its closing one.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) tokens: Rc<[Token]>,
-    /// By the index of an opening bracket, that of its closing one.
+    /// By the index of an opening bracket, the index of its closing one.
     partners: Rc<[usize]>,
 }
 
@@ -43,21 +43,23 @@ impl PartialEq for Source {
 }
 
 impl Source {
-    /// Finds the partners.
+    /// Matches the brackets.
     ///
     /// # Errors
-    /// If brackets are not balanced, with the line.
+    /// If brackets are not balanced. The error has the line.
     pub(crate) fn new(tokens: Vec<Token>) -> Result<Self, (u32, Problem)> {
         let mut partners = vec![0; tokens.len()];
         let mut open: Vec<(usize, &'static str)> = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
-            let Kind::Mark(mark) = token.kind else { continue };
-            if let Some(close) = closing(mark) {
+            let Kind::Punctuator(punctuator) = token.kind else { continue };
+            if let Some(close) = closing(punctuator) {
                 open.push((index, close));
-            } else if matches!(mark, ")" | "]" | "}") {
+            } else if matches!(punctuator, ")" | "]" | "}") {
                 match open.pop() {
-                    Some((opening, close)) if close == mark => partners[opening] = index,
-                    Some(_) | None => return Err((token.line, Problem::Syntax(format!("`{mark}` closes nothing")))),
+                    Some((opening, close)) if close == punctuator => partners[opening] = index,
+                    Some(_) | None => {
+                        return Err((token.line, Problem::Syntax(format!("`{punctuator}` closes nothing"))));
+                    }
                 }
             }
         }
@@ -67,14 +69,14 @@ impl Source {
         }
     }
 
-    /// Where the bracket that opens at `index` closes.
+    /// The index of the bracket that closes the one at `index`.
     pub(crate) fn partner(&self, index: usize) -> usize {
         self.partners[index]
     }
 }
 
-fn closing(mark: &str) -> Option<&'static str> {
-    match mark {
+fn closing(punctuator: &str) -> Option<&'static str> {
+    match punctuator {
         "(" => Some(")"),
         "[" => Some("]"),
         "{" => Some("}"),

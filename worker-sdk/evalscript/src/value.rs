@@ -1,7 +1,7 @@
-//! What a script computes with.
+//! The values of a script.
 //!
-//! Arrays, objects, functions and scopes live in one [`Heap`] and know each other by number, so
-//! that nothing that a script builds, however deep or circular, is taken apart by recursion.
+//! Arrays, objects, functions and scopes live in one [`Heap`] and refer to each other by number. So
+//! dropping a deep or circular structure needs no recursion.
 
 use crate::syntax::Function;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(crate) enum Value {
     Array(ArrayId),
     Object(ObjectId),
     Function(FunctionId),
-    /// A global of this name, or a member of one.
+    /// A global with this name, or a member of one.
     Native(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ScopeId(usize);
 /// Properties, in the order in which they were set.
 pub(crate) type Properties = Vec<(Rc<str>, Value)>;
 
-/// A function, and the scope that it was made in.
+/// A function, and the scope in which it was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Closure {
     pub(crate) function: Rc<Function>,
@@ -52,7 +52,7 @@ pub(crate) struct Scope {
     pub(crate) is_function: bool,
 }
 
-/// All that a script has made. Nothing is ever given back; the meter bounds the whole.
+/// Everything that a script has made. Nothing is freed; the meter bounds the whole.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
     arrays: Vec<Vec<Value>>,

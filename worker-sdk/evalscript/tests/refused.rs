@@ -1,4 +1,4 @@
-//! Scripts that have no answer, and what is said of them.
+//! Scripts without a result, and their errors.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -10,14 +10,14 @@ fn refusal(script: &str) -> ScriptError {
 }
 
 #[test]
-fn the_line_and_the_reason_are_told() {
+fn errors_name_the_line_and_the_reason() {
     #[rustfmt::skip]
     let table = [
         ("",                                                            "line 1: there is no function `setup`"),
         ("let x = 1;",                                                  "there is no function `setup`"),
         ("const setup = 5",                                             "number is not a function"),
         ("\nfunction setup() {\n  return nowhere;\n}",                  "line 3: `nowhere` is not defined"),
-        ("\nlet v = new Visualizer();\nfunction setup() { return v }",  "line 3: `v` is not defined (passed over: line 2: `new Visualizer` is not understood here)"),
+        ("\nlet v = new Visualizer();\nfunction setup() { return v }",  "line 3: `v` is not defined (skipped: line 2: `new Visualizer` is not understood here)"),
         ("function setup() {\n\n return /re/.source }",                 "line 3: a regular expression is not understood here"),
         ("function setup() { return this.x }",                          "`this` is not understood here"),
         ("function setup() { return 1 | 2 }",                           "`|` is not understood here"),
@@ -45,7 +45,7 @@ fn the_line_and_the_reason_are_told() {
     }
 }
 
-/// What would hang, exhaust the memory or overflow the stack ends with the bound that it reaches.
+/// A script that would hang, exhaust the memory or overflow the stack ends at a bound.
 #[test]
 fn bombs_end() {
     let nested = |open: &str, close: &str| format!("{}1{}", open.repeat(40_000), close.repeat(40_000));
@@ -100,7 +100,7 @@ fn bombs_end() {
     assert_eq!(refusal(&"`${".repeat(50_000)).problem, Problem::TooDeep);
 }
 
-/// A bomb beside the functions goes off as well.
+/// A bomb among the top-level statements ends too.
 #[test]
 fn bombs_at_the_top_end() {
     for bomb in ["while (true) {}", "let s = 'x'; for (;;) s += s;"] {
@@ -109,16 +109,16 @@ fn bombs_at_the_top_end() {
     }
 }
 
-/// What is not understood is read once, however long it is.
+/// A statement that is not understood is read once, however long it is.
 #[test]
-fn long_statements_that_are_passed_over_end() {
+fn long_skipped_statements_end() {
     for line in ["a,\n", "a = [1],\n", "let a = 1,\nb = 2,\n", "if (1)\n", "x ? \n", "`${1}`\n%"] {
         let script = format!("{} % function setup() {{ return 1 }}", line.repeat(MAX_SOURCE / line.len() - 20));
         assert!(matches!(refusal(&script).problem, Problem::NoSetup | Problem::TooManySteps), "{line}");
     }
 }
 
-/// As documented: half a megabyte of stack is enough for whatever a script does.
+/// As documented: half a megabyte of stack is enough for every script.
 #[test]
 fn a_small_stack_is_enough() {
     let deepest = [
@@ -186,7 +186,7 @@ const WORDS: [&str; 40] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Any text has an answer or an error, and never a panic.
+    /// Any text has a result or an error, and never causes a panic.
     #[test]
     fn any_text_is_answered(text in ".{0,200}") {
         let _ = setup(&text);

@@ -1,4 +1,4 @@
-//! What a script says, and what is read of it.
+//! Scripts and their results.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -102,7 +102,7 @@ fn methods() {
     }
 }
 
-/// Tables that are built at the top of a script are not taken for bombs.
+/// Large tables at the top of a script do not exceed a bound.
 #[test]
 fn large_tables_are_built() {
     let script = "const all = []; for (let i = 0; i < 20000; i++) all.push('B' + i);
@@ -111,9 +111,9 @@ fn large_tables_are_built() {
     check(script, "[20000, 100]");
 }
 
-/// What `setup()` does not need may be anything that has balanced brackets.
+/// Code that `setup()` does not need may be anything with balanced brackets.
 #[test]
-fn what_is_not_needed_is_passed_over() {
+fn unneeded_statements_are_skipped() {
     let script = r#"//VERSION=3
         const visualizer = new ColorGradientVisualizer([[0, 0xff], [1, 0x00]]);
         class Tree { constructor(depth) { this.depth = depth; } }

@@ -1,10 +1,13 @@
-//! Roles for the members of fifty Discord servers, each of which allows ten changes in ten seconds: as delayed jobs.
+//! Delayed jobs that give roles to the members of fifty Discord servers. Each server allows ten
+//! changes in ten seconds.
 //!
-//! With a scheduler of a resource `discord` that has a limit of 10 in 10 s with `key = ["guild"]`, and the URL of its NATS in `RAMPMETER_NATS`:
+//! The example needs a scheduler of a resource `discord` with a limit of 10 in 10 s and `key =
+//! ["guild"]`. The URL of its NATS is in `RAMPMETER_NATS`:
 //!
-//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in seconds]`
+//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in
+//! seconds]`
 //!
-//! Upstreams on 127.0.0.1 stand for the servers, and answer 429 to whoever does not keep to the limit.
+//! Upstreams on 127.0.0.1 imitate the servers, and answer 429 to a call that exceeds the limit.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -61,7 +64,8 @@ async fn start_servers(period: u32) -> Result<Servers, Box<dyn std::error::Error
     Ok(servers)
 }
 
-/// Where a real worker calls Discord. The job's id is the same if it has to be done again: what was done already is not done twice.
+/// A real worker calls Discord here. A repeated job has the same id, so that a finished change is
+/// not made twice.
 async fn add_role(http: reqwest::Client, servers: Arc<Servers>, attempt: Attempt) -> Result<Outcome, Failure> {
     let server = servers.get(&attempt.group).ok_or_else(|| Failure::for_good("there is no such server"))?;
     let url = format!("{}/process", server.url());

@@ -1,6 +1,6 @@
-//! Jobs that have been published: their lanes need a lane lease.
+//! Published jobs: their lanes need a lane lease.
 
-use crate::lane::{Kept, Lane};
+use crate::lane::{Lane, LaneMessage};
 use crate::lane_lease::LaneLease;
 use crate::pull;
 use crate::store::Store;
@@ -8,36 +8,38 @@ use async_nats::jetstream::AckKind;
 use async_nats::jetstream::consumer::PullConsumer;
 use std::collections::BTreeSet;
 
-/// How many are taken at once.
+/// How many arrivals are handled at once.
 const BATCH: usize = 256;
 
-/// Gives every lane in which a job arrives a lane lease, for ever. A job has arrived once its lane has one.
-pub(crate) async fn attend(store: Store, consumer: PullConsumer) {
+/// Gives every lane with an arriving job a lane lease, for ever. An arrival is acknowledged once
+/// its lane has one.
+pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;
-        // All these jobs were there before their lane is looked at.
+        // All these jobs were in the stream before their lanes are checked.
         let lanes: BTreeSet<Lane> =
-            messages.iter().filter_map(|message| store.subjects.lane(Kept::Job, &message.subject)).collect();
+            messages.iter().filter_map(|message| store.subjects.lane(LaneMessage::Job, &message.subject)).collect();
         for lane in &lanes {
-            wake(&store, lane).await;
+            ensure_lane_lease(&store, lane).await;
         }
         for reply in messages.iter().filter_map(|message| message.reply.as_ref()) {
-            // Not confirmed: it comes again if this is lost, and does no harm.
+            // Sent without confirmation. If the message is lost, the arrival comes again, which is
+            // harmless.
             store.connection.client.publish(reply.clone(), AckKind::Ack.into()).await.ok();
         }
     }
 }
 
-/// Sees to it that somebody looks at `lane` from now on.
-pub(crate) async fn wake(store: &Store, lane: &Lane) {
+/// Makes sure that a worker will check `lane` from now on.
+pub(crate) async fn ensure_lane_lease(store: &Store, lane: &Lane) {
     loop {
         let after = match store.lane_lease(lane).await {
             None => 0,
-            // Whoever has it may have looked already.
+            // The holder of a closing lane lease may already have checked the lane.
             Some(lane_lease) if lane_lease.value == LaneLease::Closing => lane_lease.sequence,
             Some(_) => return,
         };
-        if store.pass(lane, LaneLease::Go, after).await.is_ok() {
+        if store.put_lane_lease(lane, LaneLease::Go, after).await.is_ok() {
             return;
         }
     }

@@ -1,12 +1,13 @@
-//! What runs a job is given.
+//! What the handler of a job receives.
 
 use bytes::Bytes;
 
-/// One attempt at a job, as it is handed to whoever runs it.
+/// One attempt at a job, for the handler that runs it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// The job's id, the same for every attempt: for an upstream that does nothing twice under one key.
+    /// The job's id, the same for every attempt. An upstream with idempotency keys can use it as
+    /// the key.
     pub id: String,
     /// Its place in the stream.
     pub sequence: u64,
@@ -14,8 +15,8 @@ pub struct Attempt {
     pub group: String,
     /// Its class, if it has one.
     pub class: Option<String>,
-    /// What its producer gave it.
+    /// The payload that the producer set.
     pub payload: Bytes,
-    /// 1 for the first attempt. One that its worker did not survive counts.
+    /// 1 for the first attempt. An attempt that its worker did not survive counts.
     pub number: u32,
 }

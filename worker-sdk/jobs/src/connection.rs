@@ -1,4 +1,4 @@
-//! The connection to NATS that a queue has to itself.
+//! A queue's own connection to NATS.
 
 use crate::QueueError;
 use async_nats::jetstream::context::ContextBuilder;
@@ -9,10 +9,10 @@ use rampmeter_nats::servers::Servers;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long the server is given to answer: what it did not answer is said again.
+/// How long to wait for an answer of the server. After that the message is sent again.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A connection, and word of when it was made anew: what was asked of the server before is forgotten there.
+/// A connection, and a counter of its reconnects. A new connection has lost its pending requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -37,10 +37,10 @@ impl Connection {
         Ok(Connection { client, jetstream, reconnects })
     }
 
-    /// Says something of a message that was handed out, such as that it is worked on; whether the server has heard.
+    /// Acknowledges a message in the way of `kind`, and returns whether the server confirmed that.
     pub(crate) async fn acknowledge(&self, reply: &str, kind: jetstream::AckKind) -> bool {
         let request = async_nats::Request::new().payload(kind.into()).timeout(Some(ANSWER));
-        let heard = self.client.send_request(reply.to_owned(), request).await;
-        heard.inspect_err(|error| tracing::debug!(%error, "JetStream did not confirm")).is_ok()
+        let confirmed = self.client.send_request(reply.to_owned(), request).await;
+        confirmed.inspect_err(|error| tracing::debug!(%error, "JetStream did not confirm")).is_ok()
     }
 }

@@ -1,10 +1,10 @@
-//! Why a queue could not do what it was told.
+//! Why a queue operation failed.
 
 use rampmeter_nats::servers::{Servers, ServersError};
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What went wrong: [`QueueError::kind`] to match on, the text for people.
+/// What went wrong: [`QueueError::kind`] for programs, the text for people.
 #[derive(Debug)]
 pub struct QueueError {
     kind: QueueErrorKind,
@@ -12,22 +12,23 @@ pub struct QueueError {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Who must act on a [`QueueError`].
+/// Which party must act on a [`QueueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueErrorKind {
-    /// The caller gave something that a queue cannot take.
+    /// The caller passed an invalid argument.
     InvalidArgument,
-    /// There is no connection to NATS, or it was refused.
+    /// There is no connection to NATS, or the server refused it.
     Connect,
     /// There is no such queue.
     Missing,
-    /// JetStream did not answer, or refused. What was to be published may have arrived all the same: publish it again under the same id.
+    /// JetStream did not answer, or refused. A published job may have arrived nevertheless: publish
+    /// it again under the same id.
     Store,
 }
 
 impl QueueError {
-    /// Who must act.
+    /// Which party must act.
     #[must_use]
     pub fn kind(&self) -> QueueErrorKind {
         self.kind
@@ -38,7 +39,7 @@ impl QueueError {
     }
 
     pub(crate) fn missing(queue: &str) -> Self {
-        let message = format!("there is no queue `{queue}`: whoever opens it to publish or to work makes it");
+        let message = format!("there is no queue `{queue}`; a producer or a worker creates it by opening it");
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Why an attempt failed, and whether another one is of use.
+/// Why an attempt failed, and whether another attempt can help.
 ///
-/// Every error becomes one that is tried again, so that `?` does what is usual.
+/// Every error converts into a failure that is tried again, so that `?` does the usual thing.
 ///
 /// ```
 /// use rampmeter_jobs::Failure;
@@ -19,19 +19,19 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Worth another attempt.
+    /// Another attempt may succeed.
     #[must_use]
     pub fn for_now(reason: impl Into<String>) -> Self {
         Failure { reason: reason.into(), is_final: false }
     }
 
-    /// No attempt will do better: the job goes to the dead letters at once.
+    /// No attempt can succeed: the job goes to the dead letters at once.
     #[must_use]
     pub fn for_good(reason: impl Into<String>) -> Self {
         Failure { reason: reason.into(), is_final: true }
     }
 
-    /// Whether another attempt is of no use.
+    /// Whether another attempt is useless.
     #[must_use]
     pub fn is_final(&self) -> bool {
         self.is_final

@@ -1,4 +1,4 @@
-//! What a producer publishes, and how it is written into the stream.
+//! What a producer publishes, and its form in the stream.
 
 use crate::QueueError;
 use crate::lane::Lane;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const COST: &str = "Rampmeter-Cost";
 const LABELS: &str = "Rampmeter-Labels";
 
-/// Work for later, of a group.
+/// Delayed work of a group.
 ///
 /// ```
 /// use rampmeter_jobs::Job;
@@ -36,11 +36,11 @@ pub struct Job {
 pub struct Published {
     /// What [`Queue::delete`](crate::Queue::delete) takes: its place in the stream.
     pub sequence: u64,
-    /// Whether it had been published before, under the same id.
+    /// Whether the job was already in the stream under the same id.
     pub duplicate: bool,
 }
 
-/// A job as it is written.
+/// A job as it is written to the stream.
 pub(crate) struct Written {
     pub(crate) lane: Lane,
     pub(crate) id: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Written {
     pub(crate) payload: Bytes,
 }
 
-/// What the headers of a job say.
+/// The content of a job's headers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobTerms {
     pub(crate) id: Option<String>,
@@ -57,20 +57,22 @@ pub(crate) struct JobTerms {
 }
 
 impl Job {
-    /// A job of `group`, 1 to 256 bytes, that costs one request. The payload is for whoever runs it.
+    /// A job of `group`, 1 to 256 bytes, that costs one request. The payload is for the handler.
     pub fn new(group: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         let (group, payload) = (group.into(), payload.into());
         Job { group, class: None, id: None, cost: Cost::default(), labels: Vec::new(), payload }
     }
 
-    /// The class of its permit, and of the line that it waits in; the resource's default where none is set.
+    /// The class of its permit and of its lane; the resource's default if none is set.
     ///
-    /// Order is kept among the jobs of one group and class. So a more urgent job overtakes others of its group.
+    /// Jobs of one group and class keep their order. A more urgent job therefore overtakes other
+    /// jobs of its group.
     pub fn class(self, class: impl Into<String>) -> Self {
         Job { class: Some(class.into()), ..self }
     }
 
-    /// Its name, 1 to 64 visible ASCII characters: published again under the same one, it is the same job. Without one it gets one.
+    /// Its id, 1 to 64 visible ASCII characters. Jobs with the same id are one job. A job without
+    /// an id gets one.
     pub fn id(self, id: impl Into<String>) -> Self {
         Job { id: Some(id.into()), ..self }
     }
@@ -80,7 +82,7 @@ impl Job {
         Job { cost: cost.into(), ..self }
     }
 
-    /// A label of its permit, beside that of its group.
+    /// A label of its permit, besides that of its group.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
         self
@@ -117,7 +119,7 @@ impl JobTerms {
         headers
     }
 
-    /// What a job's headers say, or why they cannot be understood. A job without any costs one request.
+    /// Reads a job's headers, or says why they are wrong. A job without headers costs one request.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let id = headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
         let cost = read(headers, COST, |json| serde_json::from_str(json).map(wire::Cost::into_owned))?;

@@ -1,37 +1,38 @@
-//! Where jobs wait: one line for each class and group.
+//! Where jobs wait: one lane for each class and group.
 
 use crate::QueueError;
 use rampmeter_protocol::name::Name;
 
-/// The longest group, in bytes: as long as the value of a label may be.
+/// The longest group, in bytes. A label's value may be as long.
 const MAX_GROUP: usize = 256;
-/// In place of the class of jobs that have none.
+/// The token of jobs without a class.
 const NO_CLASS: &str = "-";
 
-/// The jobs of one class and group: they run one after the other.
+/// The jobs of one class and group. They run one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane {
     pub(crate) class: Option<Name>,
     pub(crate) group: String,
 }
 
-/// The subjects of one queue. Jobs and dead letters are in one stream; what is kept of lanes is in another, one message a subject.
+/// The subjects of one queue. One stream contains jobs and dead letters. Another contains the state
+/// of lanes, with one message a subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     jobs: String,
     lanes: String,
 }
 
-/// What is kept of a lane.
+/// A kind of message about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum LaneMessage {
     /// Its jobs.
     Job,
-    /// Those of its jobs that nobody tries any more.
+    /// Jobs of the lane that are given up.
     Dead,
-    /// Who has it works on the lane.
+    /// The lane lease. Its holder works on the lane.
     LaneLease,
-    /// The last attempt that was begun.
+    /// The attempt that began last.
     Attempt,
 }
 
@@ -69,35 +70,35 @@ impl Subjects {
         format!("{}.>", self.lanes)
     }
 
-    /// Where `kept` of `lane` is.
-    pub(crate) fn of(&self, kept: Kept, lane: &Lane) -> String {
-        format!("{}.{}.{}", self.under(kept), class_token(lane.class.as_ref()), encoded(&lane.group))
+    /// The subject of `kind` of `lane`.
+    pub(crate) fn of(&self, kind: LaneMessage, lane: &Lane) -> String {
+        format!("{}.{}.{}", self.under(kind), class_token(lane.class.as_ref()), encoded(&lane.group))
     }
 
-    /// `kept` of all lanes.
-    pub(crate) fn all(&self, kept: Kept) -> String {
-        format!("{}.>", self.under(kept))
+    /// `kind` of all lanes.
+    pub(crate) fn all(&self, kind: LaneMessage) -> String {
+        format!("{}.>", self.under(kind))
     }
 
-    /// `kept` of all lanes of a class.
-    pub(crate) fn of_class(&self, kept: Kept, class: Option<&Name>) -> String {
-        format!("{}.{}.*", self.under(kept), class_token(class))
+    /// `kind` of all lanes of a class.
+    pub(crate) fn of_class(&self, kind: LaneMessage, class: Option<&Name>) -> String {
+        format!("{}.{}.*", self.under(kind), class_token(class))
     }
 
-    /// The lane that `subject` is of; none if it is somebody else's.
-    pub(crate) fn lane(&self, kept: Kept, subject: &str) -> Option<Lane> {
-        let rest = subject.strip_prefix(&self.under(kept))?.strip_prefix('.')?;
+    /// The lane of `subject`; `None` if the subject has another form.
+    pub(crate) fn lane(&self, kind: LaneMessage, subject: &str) -> Option<Lane> {
+        let rest = subject.strip_prefix(&self.under(kind))?.strip_prefix('.')?;
         let (class, group) = rest.split_once('.')?;
         let class = if class == NO_CLASS { None } else { Some(Name::new(class).ok()?) };
         Some(Lane { class, group: decoded(group)? })
     }
 
-    fn under(&self, kept: Kept) -> String {
-        match kept {
-            Kept::Job => format!("{}.job", self.jobs),
-            Kept::Dead => format!("{}.dead", self.jobs),
-            Kept::LaneLease => format!("{}.baton", self.lanes),
-            Kept::Attempt => format!("{}.attempt", self.lanes),
+    fn under(&self, kind: LaneMessage) -> String {
+        match kind {
+            LaneMessage::Job => format!("{}.job", self.jobs),
+            LaneMessage::Dead => format!("{}.dead", self.jobs),
+            LaneMessage::LaneLease => format!("{}.baton", self.lanes),
+            LaneMessage::Attempt => format!("{}.attempt", self.lanes),
         }
     }
 }
@@ -107,7 +108,7 @@ pub(crate) fn class_token(class: Option<&Name>) -> &str {
     class.map_or(NO_CLASS, |class| class)
 }
 
-/// Letters, digits, `_` and `-` as they are, other bytes as `=` and two hexadecimal digits.
+/// Letters, digits, `_` and `-` stay. Other bytes become `=` and two hexadecimal digits.
 fn encoded(group: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => char::from(byte).to_string(),
@@ -139,10 +140,10 @@ mod tests {
     #[test]
     fn lanes_have_subjects_that_people_can_read() {
         let urgent = Lane::new(Some("urgent"), "guild-17").unwrap();
-        assert_eq!(subjects().of(Kept::Job, &urgent), "rampmeter.jobs.roles.job.urgent.guild-17");
+        assert_eq!(subjects().of(LaneMessage::Job, &urgent), "rampmeter.jobs.roles.job.urgent.guild-17");
         let plain = Lane::new(None, "a.b *").unwrap();
-        assert_eq!(subjects().of(Kept::LaneLease, &plain), "rampmeter.lanes.roles.baton.-.a=2Eb=20=2A");
-        assert_eq!(subjects().lane(Kept::Dead, "rampmeter.jobs.roles.job.-.a"), None);
+        assert_eq!(subjects().of(LaneMessage::LaneLease, &plain), "rampmeter.lanes.roles.baton.-.a=2Eb=20=2A");
+        assert_eq!(subjects().lane(LaneMessage::Dead, "rampmeter.jobs.roles.job.-.a"), None);
     }
 
     #[test]
@@ -156,9 +157,9 @@ mod tests {
         #[test]
         fn every_group_is_found_again(group in ".{1,60}") {
             let lane = Lane::new(None, &group).unwrap();
-            let subject = subjects().of(Kept::Attempt, &lane);
+            let subject = subjects().of(LaneMessage::Attempt, &lane);
             prop_assert!(!subject.contains([' ', '*', '>']) && subject.split('.').count() == 6);
-            prop_assert_eq!(subjects().lane(Kept::Attempt, &subject), Some(lane));
+            prop_assert_eq!(subjects().lane(LaneMessage::Attempt, &subject), Some(lane));
         }
     }
 }

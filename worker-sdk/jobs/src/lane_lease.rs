@@ -1,50 +1,52 @@
 //! The lease of a lane: the worker that has it works on the lane.
 //!
-//! A lane with jobs has a lease, one message, which JetStream hands to one worker at a time, again when that one dies. It is never
-//! taken away but by who has looked at the lane *after* it was said to be closing; who publishes a job makes a closing one go again. So no
-//! job is forgotten, whoever dies when.
+//! A lane with jobs has a lease, which is one message. JetStream hands it to one worker at a time,
+//! and to another worker if that one dies. Only a worker that checks the lane *after* the lease was
+//! marked as closing deletes it. An arriving job revives a closing lease. So no job is forgotten,
+//! whichever process dies at whatever time.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a lane lease says to whoever gets it.
+/// The content of a lane lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaneLease {
     /// Work on the lane.
     Go,
-    /// The same, but later.
+    /// Work on the lane later.
     Later(PutBack),
-    /// The lane looked empty. If it still is, take the lane lease away; otherwise make it go.
+    /// The lane looked empty. If it still is, delete the lane lease; otherwise revive it.
     Closing,
 }
 
-/// Why the first job of a lane waits, and what has to be known of it then.
+/// Why the first job of a lane waits, and what its next holder needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PutBack {
-    /// How long from when the lane lease is first handed out.
+    /// How long to wait after the lane lease is first handed out.
     pub(crate) after_ms: u64,
     /// The job that waits.
     pub(crate) job: u64,
-    /// For how long it will have waited for a permit then: its place in the scheduler's line.
+    /// How long it will have waited for a permit by then. Its age decides its place in the
+    /// scheduler's queue.
     pub(crate) age_ms: u64,
     /// How often it has been put back for a permit.
     pub(crate) times: u32,
 }
 
-/// What is to be done with a lane lease that has come.
+/// What to do with a received lane lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
-    /// Let it come again after this time.
+    /// Return the lane lease for this time.
     Sleep(Duration),
-    /// Work on the lane; something may be known of its first job.
+    /// Work on the lane. The first job may have been put back before.
     Work(Option<PutBack>),
-    /// See whether the lane is empty.
+    /// Check whether the lane is empty.
     Look,
 }
 
 impl LaneLease {
-    /// What to do with this lane lease, which was handed out so many times, this one included.
+    /// What to do with this lane lease at its `deliveries`th delivery.
     pub(crate) fn receipt(self, deliveries: i64) -> Receipt {
         match self {
             LaneLease::Go => Receipt::Work(None),
@@ -55,17 +57,17 @@ impl LaneLease {
     }
 }
 
-/// The last attempt that was begun in a lane.
+/// The attempt that began last in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Begun {
+pub(crate) struct LastAttempt {
     /// The job.
     pub(crate) job: u64,
-    /// How many attempts have been begun at it.
+    /// How many attempts at the job have begun.
     pub(crate) attempts: u32,
 }
 
-impl Begun {
-    /// How many attempts have been begun at `job`.
+impl LastAttempt {
+    /// How many attempts at `job` have begun.
     pub(crate) fn attempts_at(self, job: u64) -> u32 {
         if self.job == job { self.attempts } else { 0 }
     }
@@ -88,12 +90,12 @@ mod tests {
             assert_eq!(serde_json::to_string(&lane_lease).unwrap(), json);
             assert_eq!(serde_json::from_str::<LaneLease>(json).unwrap(), lane_lease);
         }
-        let begun = Begun { job: 7, attempts: 2 };
+        let begun = LastAttempt { job: 7, attempts: 2 };
         assert_eq!(serde_json::to_string(&begun).unwrap(), r#"{"job":7,"attempts":2}"#);
     }
 
     #[test]
-    fn a_baton_for_later_sleeps_once() {
+    fn a_lane_lease_for_later_sleeps_once() {
         let LaneLease::Later(put_back) = LATER else { unreachable!() };
         assert_eq!(LATER.receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
         assert_eq!(LATER.receipt(2), Receipt::Work(Some(put_back)));
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn attempts_at_another_job_do_not_count() {
-        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(7), 2);
-        assert_eq!(Begun { job: 7, attempts: 2 }.attempts_at(8), 0);
+        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(7), 2);
+        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(8), 0);
     }
 }

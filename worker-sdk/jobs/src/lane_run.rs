@@ -1,12 +1,13 @@
-//! Working on a lane while holding its lease: jobs run one after the other, each with a permit of its own.
+//! Working on a lane while holding its lease. Jobs run one after the other, each with its own
+//! permit.
 
-use crate::hold::{Hold, Lost};
+use crate::held_lease::{HeldLease, Lost};
 use crate::job::JobTerms;
 use crate::lane::Lane;
-use crate::lane_lease::{Begun, LaneLease, PutBack};
+use crate::lane_lease::{LaneLease, LastAttempt, PutBack};
+use crate::retry_policy::{Failed, NoPermit};
 use crate::shared::Shared;
 use crate::store::{Overtaken, Placed, Store};
-use crate::verdict::{Failed, NoPermit};
 use crate::{Attempt, Failure};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -19,28 +20,28 @@ use rampmeter_worker_sdk::call::Acquire;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-/// How many jobs run before others get a turn that wait for this worker.
+/// How many jobs run before other lanes that wait for this worker get a turn.
 const JOBS_A_RUN: usize = 16;
 
 /// A worker on a lane.
 pub(crate) struct LaneRun<'w> {
     shared: &'w Shared,
     lane: Lane,
-    /// Where the lane lease is that was handed out.
+    /// The stream sequence of the lane lease.
     lane_lease: u64,
-    hold: Hold,
+    hold: HeldLease,
     known: Option<PutBack>,
-    begun: Placed<Begun>,
+    last_attempt: Placed<LastAttempt>,
 }
 
-/// Somebody else has the lane lease, or may have.
-pub(crate) struct Over;
+/// Another worker has the lane lease, or may have it.
+pub(crate) struct Replaced;
 
-/// What a job has come to.
+/// The result of handling a job.
 enum End {
-    /// It is gone from the lane.
+    /// The job has left the lane.
     Gone,
-    /// It waits.
+    /// The job waits.
     Waits(PutBack),
 }
 
@@ -49,16 +50,16 @@ impl<'w> LaneRun<'w> {
         shared: &'w Shared,
         lane: Lane,
         lane_lease: u64,
-        hold: Hold,
+        hold: HeldLease,
         known: Option<PutBack>,
-    ) -> Result<Self, Over> {
-        let begun = hold.during(shared.store.begun(&lane)).await?;
-        let begun = begun.unwrap_or(Placed { sequence: 0, value: Begun::default() });
-        Ok(LaneRun { shared, lane, lane_lease, hold, known, begun })
+    ) -> Result<Self, Replaced> {
+        let last_attempt = hold.during(shared.store.last_attempt(&lane)).await?;
+        let last_attempt = last_attempt.unwrap_or(Placed { sequence: 0, value: LastAttempt::default() });
+        Ok(LaneRun { shared, lane, lane_lease, hold, known, last_attempt })
     }
 
-    /// Runs jobs until the lane is empty, its first job has to wait, or it is others' turn.
-    pub(crate) async fn run(mut self) -> Result<(), Over> {
+    /// Runs jobs until the lane is empty, its first job has to wait, or other lanes get a turn.
+    pub(crate) async fn run(mut self) -> Result<(), Replaced> {
         for _ in 0..JOBS_A_RUN {
             if self.shared.is_stopping() {
                 break;
@@ -66,40 +67,40 @@ impl<'w> LaneRun<'w> {
             let Some(job) = self.hold.during(self.store().first_job(&self.lane)).await? else {
                 return self.close().await;
             };
-            match self.attend(&job).await? {
+            match self.handle_job(&job).await? {
                 End::Gone => {}
-                End::Waits(put_back) => return self.pass(LaneLease::Later(put_back)).await,
+                End::Waits(put_back) => return self.put_lane_lease(LaneLease::Later(put_back)).await,
             }
         }
-        self.pass(LaneLease::Go).await
+        self.put_lane_lease(LaneLease::Go).await
     }
 
-    /// Brings the lane's first job to an end, or to a time when to look again.
-    async fn attend(&mut self, job: &StreamMessage) -> Result<End, Over> {
-        let attempts = self.begun.value.attempts_at(job.sequence);
+    /// Handles the lane's first job until it ends or has to wait.
+    async fn handle_job(&mut self, job: &StreamMessage) -> Result<End, Replaced> {
+        let attempts = self.last_attempt.value.attempts_at(job.sequence);
         if self.shared.policy.is_spent(attempts) {
-            return self.bury(job, attempts, "its worker did not survive the last attempt").await;
+            return self.give_up(job, attempts, "its worker did not survive the last attempt").await;
         }
         let terms = match JobTerms::read(&job.headers) {
             Ok(terms) => terms,
-            Err(why) => return self.bury(job, attempts, &why).await,
+            Err(why) => return self.give_up(job, attempts, &why).await,
         };
         match self.permit(job.sequence, &terms).await? {
             Ok(permit) => self.attempt(job, &terms, permit, attempts + 1).await,
             Err(Refused::PutBack(put_back)) => Ok(End::Waits(put_back)),
-            Err(Refused::Dead(why)) => self.bury(job, attempts, &why).await,
+            Err(Refused::Dead(why)) => self.give_up(job, attempts, &why).await,
         }
     }
 
-    /// A permit whose start has come.
-    async fn permit(&self, job: u64, terms: &JobTerms) -> Result<Result<Permit, Refused>, Over> {
+    /// Gets a permit whose start has come.
+    async fn permit(&self, job: u64, terms: &JobTerms) -> Result<Result<Permit, Refused>, Replaced> {
         let known = self.known.filter(|known| known.job == job).unwrap_or_default();
         let patience = self.shared.policy.patience(known.times);
         let (clock, before) = (Clock::start(), Span::from_millis(known.age_ms));
         loop {
             let age = before + clock.now().since(Clock::START);
             let Some(request) = self.request(terms) else {
-                return Ok(Err(Refused::Dead("it has one label too many for that of its group".to_owned())));
+                return Ok(Err(Refused::Dead("it has no room for the label of its group".to_owned())));
             };
             let asked = request.age(age.duration()).deadline(patience).into_future();
             let error = match self.hold.during(asked).await? {
@@ -142,25 +143,27 @@ impl<'w> LaneRun<'w> {
         })
     }
 
-    /// Runs the job. That it begins is written down first, after what was written last: so no two workers begin the same attempt, none begins
-    /// another job after it was replaced, and an attempt that its worker does not survive counts.
+    /// Runs the job. The note of the attempt is written first, by compare-and-set on the last note.
+    /// So no two workers begin the same attempt. A replaced worker begins no other job. An attempt
+    /// that its worker does not survive counts.
     async fn attempt(
         &mut self,
         job: &StreamMessage,
         terms: &JobTerms,
         permit: Permit,
         number: u32,
-    ) -> Result<End, Over> {
-        self.begin(Begun { job: job.sequence, attempts: number }).await?;
-        // Writing may have taken long.
+    ) -> Result<End, Replaced> {
+        self.note_attempt(LastAttempt { job: job.sequence, attempts: number }).await?;
+        // Writing the note may have taken long.
         let permit = match self.hold.during(permit.ready()).await? {
             Ok(permit) => permit,
             Err(_denied) => return self.take_back(job.sequence, number).await,
         };
         self.hold.check()?;
         let call = permit.begin();
-        // Not given up with the lease: what has begun can't be undone, and is better ended once than begun twice.
-        let ended = AssertUnwindSafe((self.shared.handler)(self.told(job, terms, number))).catch_unwind().await;
+        // Runs on even if the lease ends. A call that has begun cannot be undone. Ending it is
+        // better than beginning it twice.
+        let ended = AssertUnwindSafe((self.shared.handler)(self.new_attempt(job, terms, number))).catch_unwind().await;
         match ended.unwrap_or_else(|_panic| Err(Failure::for_now("the handler panicked"))) {
             Ok(outcome) if outcome.is_throttled() => {
                 call.settle(outcome);
@@ -169,7 +172,7 @@ impl<'w> LaneRun<'w> {
             }
             Ok(outcome) => {
                 call.settle(outcome);
-                Ok(self.gone(job.sequence).await)
+                Ok(self.finish(job.sequence).await)
             }
             Err(failure) => {
                 drop(call);
@@ -178,59 +181,60 @@ impl<'w> LaneRun<'w> {
         }
     }
 
-    /// An attempt that came to nothing, and is not the job's fault, does not count.
-    async fn take_back(&mut self, job: u64, number: u32) -> Result<End, Over> {
-        self.begin(Begun { job, attempts: number - 1 }).await?;
+    /// Uncounts an attempt that failed through no fault of the job.
+    async fn take_back(&mut self, job: u64, number: u32) -> Result<End, Replaced> {
+        self.note_attempt(LastAttempt { job, attempts: number - 1 }).await?;
         Ok(End::Waits(PutBack { job, ..PutBack::default() }))
     }
 
-    async fn failed(&mut self, job: &StreamMessage, attempts: u32, failure: &Failure) -> Result<End, Over> {
+    async fn failed(&mut self, job: &StreamMessage, attempts: u32, failure: &Failure) -> Result<End, Replaced> {
         tracing::warn!(group = self.lane.group, job = job.sequence, attempts, %failure, "an attempt failed");
         match self.shared.policy.failed(attempts, failure) {
-            Failed::Dead(why) => self.bury(job, attempts, &why).await,
+            Failed::Dead(why) => self.give_up(job, attempts, &why).await,
             Failed::Again(after) => {
                 Ok(End::Waits(PutBack { after_ms: millis(after), job: job.sequence, ..PutBack::default() }))
             }
         }
     }
 
-    async fn begin(&mut self, begun: Begun) -> Result<(), Over> {
-        let sequence = self.hold.during(self.store().begin(&self.lane, begun, self.begun.sequence)).await??;
-        self.begun = Placed { sequence, value: begun };
+    async fn note_attempt(&mut self, last_attempt: LastAttempt) -> Result<(), Replaced> {
+        let sequence =
+            self.hold.during(self.store().note_attempt(&self.lane, last_attempt, self.last_attempt.sequence)).await??;
+        self.last_attempt = Placed { sequence, value: last_attempt };
         Ok(())
     }
 
-    async fn bury(&self, job: &StreamMessage, attempts: u32, why: &str) -> Result<End, Over> {
+    async fn give_up(&self, job: &StreamMessage, attempts: u32, why: &str) -> Result<End, Replaced> {
         tracing::error!(group = self.lane.group, job = job.sequence, attempts, why, "a job is given up");
         let mut headers = HeaderMap::new();
         for (name, values) in job.headers.iter().filter(|(name, _)| **name != NATS_MESSAGE_ID) {
             values.iter().for_each(|value| headers.append(name.clone(), value.clone()));
         }
         crate::status::explain(&mut headers, job, attempts, why);
-        self.hold.during(self.store().bury(&self.lane, job.sequence, job.payload.clone(), headers)).await?;
-        Ok(self.gone(job.sequence).await)
+        self.hold.during(self.store().add_dead_letter(&self.lane, job.sequence, job.payload.clone(), headers)).await?;
+        Ok(self.finish(job.sequence).await)
     }
 
-    /// Takes a job away that has ended, whoever has the lane lease now.
-    async fn gone(&self, job: u64) -> End {
+    /// Deletes an ended job, even if another worker has the lane lease now.
+    async fn finish(&self, job: u64) -> End {
         self.store().finish(job).await;
         End::Gone
     }
 
     /// Leaves a lane that looks empty.
-    async fn close(self) -> Result<(), Over> {
-        if self.begun.sequence != 0 {
-            self.hold.during(self.store().forget(self.begun.sequence)).await?;
+    async fn close(self) -> Result<(), Replaced> {
+        if self.last_attempt.sequence != 0 {
+            self.hold.during(self.store().forget(self.last_attempt.sequence)).await?;
         }
-        self.pass(LaneLease::Closing).await
+        self.put_lane_lease(LaneLease::Closing).await
     }
 
-    async fn pass(self, lane_lease: LaneLease) -> Result<(), Over> {
-        self.hold.during(self.store().pass(&self.lane, lane_lease, self.lane_lease)).await??;
+    async fn put_lane_lease(self, lane_lease: LaneLease) -> Result<(), Replaced> {
+        self.hold.during(self.store().put_lane_lease(&self.lane, lane_lease, self.lane_lease)).await??;
         Ok(())
     }
 
-    fn told(&self, job: &StreamMessage, terms: &JobTerms, number: u32) -> Attempt {
+    fn new_attempt(&self, job: &StreamMessage, terms: &JobTerms, number: u32) -> Attempt {
         Attempt {
             id: terms.id.clone().unwrap_or_else(|| job.sequence.to_string()),
             sequence: job.sequence,
@@ -251,15 +255,15 @@ enum Refused {
     Dead(String),
 }
 
-impl From<Lost> for Over {
+impl From<Lost> for Replaced {
     fn from(_: Lost) -> Self {
-        Over
+        Replaced
     }
 }
 
-impl From<Overtaken> for Over {
+impl From<Overtaken> for Replaced {
     fn from(_: Overtaken) -> Self {
-        Over
+        Replaced
     }
 }
 

@@ -1,8 +1,9 @@
 //! Delayed jobs on JetStream.
 //!
-//! A producer publishes [`Job`]s; workers run each when its permit is due. Jobs of one *group*, such as a Discord server, run in
-//! the order in which they were published, one at a time, whatever the number of workers; jobs of different groups run
-//! side by side. A job whose permit is far away takes up nobody: it is put back until then.
+//! A producer publishes [`Job`]s. Workers run each job when its permit is due. Jobs of one *group*,
+//! such as a Discord server, run in the order in which they were published, one at a time. This
+//! holds for any number of workers. Jobs of different groups run side by side. A job whose permit
+//! is far away occupies no worker: it is put back until then.
 //!
 //! ```no_run
 //! use rampmeter_jobs::{Attempt, Failure, Job, Queue};
@@ -26,26 +27,31 @@
 //!
 //! # What is promised
 //!
-//! * **At least once.** A job leaves the stream after its run has ended well, and not before. When a worker, a scheduler or a
-//!   nats-server dies, it runs again or goes on. A run may therefore come twice; [`Attempt::id`] is the same both times, so that the upstream
-//!   can tell. A job that is published twice under one [`id`](Job::id) is one job, within the stream's window for duplicates.
-//! * **Order.** Of one group and class, a job begins after the one before it has ended for good: done, or among the dead letters.
-//! * **No 429 of ours.** Each run has a permit of its own, asked for when the job's turn has come. Nothing is reserved for a job that
-//!   is put back: a job that is deleted meanwhile leaves nothing behind.
-//! * **No counters.** What is delayed, runs or is dead is read from the streams ([`Queue::status`]), and so cannot drift from them.
-//! * **No clock is shared.** Workers tell servers lengths of time, never times.
+//! * **At least once.** A job leaves the stream only after a successful run or as a dead letter. If
+//!   a worker, a scheduler or a nats-server dies, the job runs again or goes on. A run may
+//!   therefore happen twice. [`Attempt::id`] is the same both times, so that the upstream can
+//!   recognise it. A job that is published twice under one [`id`](Job::id) is one job, within the
+//!   stream's window for duplicates.
+//! * **Order.** In one group and class, a job begins after the one before it has ended: done, or
+//!   among the dead letters.
+//! * **No 429 of our own.** Each run has its own permit, requested when the job's turn has come. A
+//!   job that is put back reserves nothing, so that a deleted job leaves nothing behind.
+//! * **No counters.** [`Queue::status`] reads from the streams which jobs are delayed, running or
+//!   dead. The numbers can therefore not drift.
+//! * **No shared clock.** Workers send lengths of time to servers, never instants.
 //!
-//! A worker that is stopped for longer than the [lease](QueueBuilder::lease), while it runs a job, may wake up beside another that runs the
-//! same job: it begins no other one. That is all that can be said of a call that is under way.
+//! A worker may be stopped for longer than the [lease](QueueBuilder::lease) while it runs a job. It
+//! may then wake up beside another worker that runs the same job. It begins no other job. Nothing
+//! more can be promised for a call in flight.
 //!
 //! # How it works
 //!
 //! A queue is two streams: one of jobs and dead letters, and one with a message for each lane. A
 //! lane is the jobs of one class and group.
 //!
-//! * A lane with jobs has a lane lease, one message that a consumer hands to one worker at a time,
-//!   and again if that worker dies. Its holder runs the lane's first job: permit, run, delete,
-//!   next. Order therefore needs neither a consumer for each group nor an elected worker.
+//! * A lane with jobs has a lane lease. This is one message that a consumer hands to one worker at
+//!   a time, and again if that worker dies. Its holder runs the lane's first job: permit, run,
+//!   delete, next. Order therefore needs neither a consumer for each group nor an elected worker.
 //! * A publisher sends one message. A second consumer tells a worker of each arrival. The worker
 //!   acknowledges the arrival once its lane has a lane lease.
 //! * A lane lease goes away in two steps. The holder finds the lane empty and writes a closing
@@ -58,7 +64,7 @@
 //! * A permit is asked for in mode `wait` with a short bound. If the scheduler says that it is due
 //!   later, the lane lease goes back with that delay (NAK). Nothing is reserved, and a deleted job
 //!   leaves nothing. The age is kept, and so the job keeps its place. The bound doubles each time,
-//!   so that the job holds the queue in the end if others were always quicker.
+//!   so that the job keeps its place in the end if other requests were always faster.
 //! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
 //!   noted after its lane lease was handed out.
 
@@ -67,19 +73,19 @@ mod attempt;
 mod connection;
 mod error;
 mod failure;
-mod hold;
+mod held_lease;
 mod job;
 mod lane;
 mod lane_lease;
 mod lane_run;
-mod persistence;
 mod pull;
 mod queue;
 mod queue_builder;
+mod retry;
+mod retry_policy;
 mod shared;
 mod status;
 mod store;
-mod verdict;
 mod worker;
 
 pub use attempt::Attempt;

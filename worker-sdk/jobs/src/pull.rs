@@ -1,4 +1,4 @@
-//! Taking messages from a consumer, no more than are wanted.
+//! Taking messages from a consumer, at most as many as wanted.
 
 use crate::connection::Connection;
 use async_nats::Message;
@@ -7,15 +7,15 @@ use async_nats::jetstream::consumer::pull::BatchConfig;
 use futures::StreamExt;
 use std::time::Duration;
 
-/// How long a request for messages stays with the server.
+/// How long the server keeps a request for messages.
 const EXPIRES: Duration = Duration::from_secs(30);
-/// How often the server says that it still has the request.
+/// How often the server confirms that it still has the request.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Before a request is made again that failed.
+/// The pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The next messages, at least one and at most `most`, when they come. A request that the server has forgotten, because it was
-/// restarted or another one leads now, is made again.
+/// Waits for the next messages, at least one and at most `most`. The server forgets a request if it
+/// restarts or another server becomes the leader. The request is then repeated.
 pub(crate) async fn next(connection: &Connection, consumer: &PullConsumer, most: usize) -> Vec<Message> {
     let mut reconnects = connection.reconnects.clone();
     loop {
@@ -47,13 +47,13 @@ async fn request(
     consumer.request_batch(batch, inbox.into()).await?;
     let mut messages = Vec::new();
     loop {
-        // What has come is not kept waiting for what might.
+        // Messages that are here do not wait for messages that might come.
         let patience = if messages.is_empty() { 2 * HEARTBEAT } else { Duration::ZERO };
         match tokio::time::timeout(patience, answers.next()).await {
             Ok(Some(message)) => match message.status.map(|status| status.as_u16()) {
                 None => messages.push(message),
                 Some(100) => {}
-                // The request has expired, and there was nothing.
+                // The request has expired without a message.
                 Some(404 | 408) => return Ok(messages),
                 Some(status) if messages.is_empty() => {
                     return Err(format!("{status} {}", message.description.unwrap_or_default()).into());

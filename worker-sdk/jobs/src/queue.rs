@@ -1,8 +1,8 @@
-//! Where jobs are.
+//! A queue of jobs.
 
 use crate::job::Written;
-use crate::lane::Kept;
-use crate::persistence::insist;
+use crate::lane::LaneMessage;
+use crate::retry::retry_for_a_while;
 use crate::status::{DeadLetter, GroupStatus};
 use crate::store::{Store, unique};
 use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
@@ -11,10 +11,12 @@ use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::Resource;
 use std::time::Duration;
 
-/// A queue of jobs: for producers, for [workers](Queue::worker), and to look at. Cheap to clone.
+/// A queue of jobs: for producers, for [workers](Queue::worker), and for inspection. Cheap to
+/// clone.
 ///
-/// It has a connection to NATS of its own. Jobs are messages on `rampmeter.jobs.<queue>.job.<class>.<group>`, with `-` for those without a class; any
-/// other client of NATS may publish there as well, and what it publishes is a job that costs one request.
+/// It has its own connection to NATS. Jobs are messages on
+/// `rampmeter.jobs.<queue>.job.<class>.<group>`, with `-` as the class of jobs without one. Any
+/// other client of NATS may publish there too. Its message is a job that costs one request.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +39,8 @@ impl Queue {
         Queue { name, store, lease }
     }
 
-    /// Opens the queue `name` with no options, and makes it if there is none. See [`Queue::builder`] for more.
+    /// Opens the queue `name` with no options, and creates it if it does not exist. See
+    /// [`Queue::builder`] for more.
     ///
     /// # Errors
     /// As [`QueueBuilder::open`].
@@ -56,30 +59,33 @@ impl Queue {
         &self.name
     }
 
-    /// Publishes a job. It is in the stream when this returns.
+    /// Publishes a job. The job is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is none or too large, or if JetStream does not take it for a quarter of a minute.
+    /// If the job is invalid or too large, or if JetStream does not take it for a quarter of a
+    /// minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let Written { lane, id, headers, payload } = job.written()?;
-        let (subject, id) = (self.store.subjects.of(Kept::Job, &lane), id.unwrap_or_else(unique));
+        let (subject, id) = (self.store.subjects.of(LaneMessage::Job, &lane), id.unwrap_or_else(unique));
         let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
-        let published = insist(|| self.store.publish(&subject, message())).await;
+        let published = retry_for_a_while(|| self.store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
         Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
     }
 
-    /// Takes a job away, or a dead letter, by its place in the stream; whether it was still there. A job that runs goes on to its end.
+    /// Deletes a job or a dead letter by its place in the stream. Returns whether it was still
+    /// there. A running job goes on to its end.
     ///
     /// # Errors
-    /// None at present: while JetStream does not answer, it tries again.
+    /// None at present. If JetStream does not answer, this tries again.
     pub async fn delete(&self, sequence: u64) -> Result<bool, QueueError> {
         Ok(self.store.finish(sequence).await)
     }
 
-    /// What waits, runs and is dead, by class and group; groups that have nothing are left out.
+    /// How many jobs are delayed, running and dead, by class and group. Groups without jobs are
+    /// left out.
     ///
-    /// Counted from the streams as they are now, so that it is right whatever has died.
+    /// The numbers are counted from the present streams, so that they are right after any failure.
     ///
     /// # Errors
     /// If JetStream does not answer.
@@ -95,7 +101,7 @@ impl Queue {
         status::dead_letters(&self.store, most).await
     }
 
-    /// Runs this queue's jobs with permits of `resource`, once it is told how.
+    /// Options of a worker that runs this queue's jobs with permits of `resource`.
     pub fn worker(&self, resource: Resource) -> WorkerBuilder {
         WorkerBuilder::new(self.clone(), resource)
     }

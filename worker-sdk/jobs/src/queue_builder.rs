@@ -1,8 +1,8 @@
-//! How to open a queue.
+//! Options of a queue.
 
 use crate::connection::Connection;
 use crate::lane::Subjects;
-use crate::persistence::insist;
+use crate::retry::retry_for_a_while;
 use crate::store::Store;
 use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
@@ -12,16 +12,16 @@ use rampmeter_protocol::name::Name;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(10);
-/// The shortest lease: it is renewed three times, and a busy machine is late.
+/// The shortest lease. It is renewed three times, and a busy machine is late.
 const LEAST_LEASE: Duration = Duration::from_secs(1);
-/// For how long the server remembers ids of jobs, unless told.
+/// How long the server remembers ids of jobs by default.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// The same for what is written of lanes: longer than anything is said again.
+/// How long the server remembers ids of lane messages. Repetitions of a message end sooner.
 const REMEMBERED_OF_LANES: Duration = Duration::from_secs(120);
 
 /// Options of a [`Queue`].
 ///
-/// What a queue is made with is set by whoever opens it first.
+/// The first call that opens a queue creates it with its options.
 #[derive(Debug)]
 #[must_use = "nothing happens until `open`"]
 pub struct QueueBuilder {
@@ -45,48 +45,51 @@ impl Default for QueueBuilder {
 }
 
 impl QueueBuilder {
-    /// Credentials, TLS and everything else that NATS knows. The ping interval, the delay between reconnects and the event callback are the queue's own.
+    /// Credentials, TLS and everything else that NATS knows. The queue sets the ping interval, the
+    /// delay between reconnects and the event callback itself.
     pub fn options(self, options: ConnectOptions) -> Self {
         QueueBuilder { options, ..self }
     }
 
-    /// Subjects and streams that begin with something else than `rampmeter`.
+    /// The first token of subjects and streams, if it is not `rampmeter`.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         QueueBuilder { prefix: prefix.into(), ..self }
     }
 
-    /// How many servers keep a copy of the queue that is made; 1 unless told.
+    /// How many servers keep a copy of a new queue; 1 by default.
     pub fn replicas(self, replicas: usize) -> Self {
         QueueBuilder { replicas, ..self }
     }
 
-    /// How long after a worker's death its jobs are handed to another, at least a second; ten unless told. Jobs may take any longer: a worker that lives
-    /// renews it.
+    /// How long after a worker's death another worker gets its jobs: at least a second; ten seconds
+    /// by default. Jobs may take longer, because a live worker renews the lease.
     pub fn lease(self, lease: Duration) -> Self {
         QueueBuilder { lease: lease.max(LEAST_LEASE), ..self }
     }
 
-    /// For how long a job's id is known to the queue that is made; ten minutes unless told. Servers remember them in memory.
+    /// How long a new queue remembers a job's id; ten minutes by default. Servers keep the ids in
+    /// memory.
     pub fn remember_ids(self, time: Duration) -> Self {
         QueueBuilder { remember_ids: time, ..self }
     }
 
-    /// Opens the queue `name`, and makes it if there is none.
+    /// Opens the queue `name`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If a name is none, if there is no server at `url` or it refuses, or if JetStream does.
+    /// If a name is invalid, if no server answers at `url`, or if the server or JetStream refuses.
     pub async fn open(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
-            let made = insist(|| jetstream.get_or_create_stream(&config)).await;
+            let made = retry_for_a_while(|| jetstream.get_or_create_stream(&config)).await;
             made.map_err(|error| QueueError::store("making a stream", error))
         })
         .await
     }
 
-    /// Opens the queue `name` if there is one: to look at it, for instance.
+    /// Opens the queue `name` only if it exists, for example to inspect it.
     ///
     /// # Errors
-    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if there is none; otherwise as [`QueueBuilder::open`].
+    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it does not exist; otherwise
+    /// as [`QueueBuilder::open`].
     pub async fn existing(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
             let found = jetstream.get_stream(&config.name).await;
@@ -103,7 +106,7 @@ impl QueueBuilder {
         .await
     }
 
-    /// A queue whose streams `provide` has.
+    /// Opens a queue with the streams that `provide` returns.
     async fn reach(
         self,
         url: &str,
@@ -121,7 +124,7 @@ impl QueueBuilder {
         Ok(Queue::new(name, Store { connection, subjects, jobs, lanes }, self.lease))
     }
 
-    /// What keeps the jobs, and what keeps their lanes.
+    /// The stream of jobs and the stream of lanes.
     fn streams(&self, prefix: &Name, name: &Name, subjects: &Subjects) -> (stream::Config, stream::Config) {
         let plain = stream::Config { num_replicas: self.replicas, ..stream::Config::default() };
         let jobs = stream::Config {

@@ -1,17 +1,17 @@
 //! What all slots of a worker use.
 
+use crate::retry_policy::RetryPolicy;
 use crate::store::Store;
-use crate::verdict::RetryPolicy;
 use crate::{Attempt, Failure};
 use futures::future::BoxFuture;
 use rampmeter_worker_sdk::{Outcome, Resource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a handler's run comes to.
-pub(crate) type Ended = Result<Outcome, Failure>;
+/// The result of a handler's run.
+pub(crate) type HandlerResult = Result<Outcome, Failure>;
 
-pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, Ended> + Send + Sync>;
+pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, HandlerResult> + Send + Sync>;
 
 /// Shared by all slots of a worker.
 pub(crate) struct Shared {

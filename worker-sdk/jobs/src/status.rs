@@ -1,8 +1,8 @@
-//! What a queue looks like, read from its streams.
+//! The state of a queue, read from its streams.
 
 use crate::QueueError;
-use crate::lane::{Kept, Lane};
-use crate::lane_lease::Begun;
+use crate::lane::{Lane, LaneMessage};
+use crate::lane_lease::LastAttempt;
 use crate::store::{Placed, Store};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -15,23 +15,24 @@ const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
 const ID: &str = "Rampmeter-Id";
 
-/// How the jobs of one class and group are doing.
+/// The jobs of one class and group, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct GroupStatus {
     /// The group.
     pub group: String,
-    /// The class, if it is not that of jobs without one.
+    /// The class; absent for jobs without one.
     pub class: Option<String>,
     /// How many jobs wait: for their permit, for the job before them, or for another attempt.
     pub delayed: usize,
-    /// How many jobs run: one or none. One whose worker has died runs until its lease is over.
+    /// How many jobs run: one or none. A job whose worker has died counts as running until its
+    /// lease ends.
     pub running: usize,
-    /// How many jobs nobody tries any more.
+    /// How many jobs were given up.
     pub dead: usize,
 }
 
-/// A job that nobody tries any more.
+/// A job that was given up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -39,21 +40,21 @@ pub struct DeadLetter {
     pub sequence: u64,
     /// Its group.
     pub group: String,
-    /// Its class, if it had one.
+    /// Its class, if it has one.
     pub class: Option<String>,
-    /// Its id, if it had one.
+    /// Its id, if it has one.
     pub id: Option<String>,
-    /// What its producer gave it.
+    /// The payload that the producer set.
     pub payload: Bytes,
     /// Why it was given up.
     pub reason: String,
-    /// How many attempts had been begun.
+    /// How many attempts had begun.
     pub attempts: u32,
 }
 
-/// Writes down why `job` is given up.
+/// Adds headers that say why `job` was given up.
 pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
-    // Headers are lines of text.
+    // A header is one line of text.
     let reason: String = why.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     headers.insert(REASON, reason);
     headers.insert(ATTEMPTS, attempts.to_string());
@@ -64,10 +65,10 @@ pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u3
 
 pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
     let mut groups: BTreeMap<Lane, GroupStatus> = BTreeMap::new();
-    for (lane, count) in store.counts(Kept::Dead).await? {
+    for (lane, count) in store.counts(LaneMessage::Dead).await? {
         group(&mut groups, lane).dead = count;
     }
-    for (lane, count) in store.counts(Kept::Job).await? {
+    for (lane, count) in store.counts(LaneMessage::Job).await? {
         let running = usize::from(is_running(store, &lane).await);
         let group = group(&mut groups, lane);
         (group.delayed, group.running) = (count.saturating_sub(running), running);
@@ -81,9 +82,12 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// A job runs if an attempt at it was begun after the lane lease was handed out, and it is not gone.
+/// Whether the lane's job runs: an attempt at it began after the lane lease was handed out, and the
+/// job is still there.
 async fn is_running(store: &Store, lane: &Lane) -> bool {
-    let Some(Placed { sequence: begun_at, value: Begun { job, .. } }) = store.begun(lane).await else { return false };
+    let Some(Placed { sequence: begun_at, value: LastAttempt { job, .. } }) = store.last_attempt(lane).await else {
+        return false;
+    };
     let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);
     passed_before && store.has_job(job).await
 }
@@ -91,7 +95,7 @@ async fn is_running(store: &Store, lane: &Lane) -> bool {
 pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
     let (mut letters, mut next) = (Vec::new(), 1);
     while letters.len() < most {
-        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(Kept::Dead), next).await;
+        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(LaneMessage::Dead), next).await;
         let message = match found {
             Ok(message) => message,
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
@@ -104,7 +108,7 @@ pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadL
 }
 
 fn letter(store: &Store, message: &StreamMessage) -> Option<DeadLetter> {
-    let Lane { class, group } = store.subjects.lane(Kept::Dead, &message.subject)?;
+    let Lane { class, group } = store.subjects.lane(LaneMessage::Dead, &message.subject)?;
     let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
     Some(DeadLetter {
         sequence: message.sequence,

@@ -1,13 +1,13 @@
-//! What a queue keeps in JetStream, and each thing that is done with it.
+//! What a queue keeps in JetStream, and every operation on it.
 //!
-//! Everything is said until the server has confirmed it. A message that may have been stored already carries an id, by
-//! which the server knows it again.
+//! Every operation is repeated until the server has confirmed it. A message that may already be
+//! stored carries an id by which the server recognises it.
 
 use crate::QueueError;
 use crate::connection::Connection;
-use crate::lane::{Kept, Lane, Subjects};
-use crate::lane_lease::{Begun, LaneLease};
-use crate::persistence::{insist, persist};
+use crate::lane::{Lane, LaneMessage, Subjects};
+use crate::lane_lease::{LaneLease, LastAttempt};
+use crate::retry::{retry_for_a_while, retry_until_done};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
@@ -27,11 +27,11 @@ pub(crate) struct Store {
     pub(crate) lanes: stream::Stream,
 }
 
-/// Somebody else was quicker: what was to follow a message does not follow it any more.
+/// Another worker was faster: the expected message is no longer the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overtaken;
 
-/// A message with its place in the stream.
+/// A message with its sequence in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<T> {
     pub(crate) sequence: u64,
@@ -41,110 +41,125 @@ pub(crate) struct Placed<T> {
 impl Store {
     /// The oldest job of `lane`.
     pub(crate) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
-        let subject = self.subjects.of(Kept::Job, lane);
-        persist("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none)).await
+        let subject = self.subjects.of(LaneMessage::Job, lane);
+        retry_until_done("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none))
+            .await
     }
 
     /// Whether the job at `sequence` is still there.
     pub(crate) async fn has_job(&self, sequence: u64) -> bool {
-        persist("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
+        retry_until_done("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
     }
 
     /// The lane lease of `lane`, if it has one.
     pub(crate) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
-        self.last(Kept::LaneLease, lane).await
+        self.last(LaneMessage::LaneLease, lane).await
     }
 
-    /// The attempt that was begun last in `lane`, if it is remembered.
-    pub(crate) async fn begun(&self, lane: &Lane) -> Option<Placed<Begun>> {
-        self.last(Kept::Attempt, lane).await
+    /// The attempt that began last in `lane`, if there is a note of it.
+    pub(crate) async fn last_attempt(&self, lane: &Lane) -> Option<Placed<LastAttempt>> {
+        self.last(LaneMessage::Attempt, lane).await
     }
 
-    /// Puts a lane lease in the place of the one at `after`; 0 where there is none.
-    pub(crate) async fn pass(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Overtaken> {
-        self.replace(Kept::LaneLease, lane, &lane_lease, after).await
+    /// Replaces the lane lease at the sequence `after`; 0 if there is none.
+    pub(crate) async fn put_lane_lease(
+        &self,
+        lane: &Lane,
+        lane_lease: LaneLease,
+        after: u64,
+    ) -> Result<u64, Overtaken> {
+        self.replace(LaneMessage::LaneLease, lane, &lane_lease, after).await
     }
 
-    /// Remembers an attempt in the place of the one at `after`; 0 where there is none.
-    pub(crate) async fn begin(&self, lane: &Lane, begun: Begun, after: u64) -> Result<u64, Overtaken> {
-        self.replace(Kept::Attempt, lane, &begun, after).await
+    /// Replaces the note of an attempt at the sequence `after`; 0 if there is none.
+    pub(crate) async fn note_attempt(
+        &self,
+        lane: &Lane,
+        last_attempt: LastAttempt,
+        after: u64,
+    ) -> Result<u64, Overtaken> {
+        self.replace(LaneMessage::Attempt, lane, &last_attempt, after).await
     }
 
-    /// Takes a message away from the stream of lanes, if it is still there.
+    /// Deletes a message of the stream of lanes, if it is still there.
     pub(crate) async fn forget(&self, sequence: u64) {
         delete(&self.lanes, sequence).await;
     }
 
-    /// Takes a job away; whether it was still there.
+    /// Deletes a job, and returns whether it was still there.
     pub(crate) async fn finish(&self, sequence: u64) -> bool {
         delete(&self.jobs, sequence).await
     }
 
-    /// Puts a job among the dead letters of its lane.
-    pub(crate) async fn bury(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
-        let subject = self.subjects.of(Kept::Dead, lane);
+    /// Adds a job to the dead letters of its lane.
+    pub(crate) async fn add_dead_letter(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
+        let subject = self.subjects.of(LaneMessage::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
-        // One job is one dead letter, even if its worker dies before it has taken the job away. No job's id has a space.
+        // The id makes one dead letter of one job, even if the worker dies before it has deleted
+        // the job. No job's id contains a space.
         let letter = || letter().message_id(format!("dead {job}"));
-        persist("writing a dead letter", || self.publish(&subject, letter())).await;
+        retry_until_done("writing a dead letter", || self.publish(&subject, letter())).await;
     }
 
-    /// Publishes once, and says how that went.
+    /// Publishes once, and waits for the result.
     pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
         self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
     }
 
-    /// How many messages there are of `kept`, by lane.
-    pub(crate) async fn counts(&self, kept: Kept) -> Result<Vec<(Lane, usize)>, QueueError> {
-        let stream = match kept {
-            Kept::Job | Kept::Dead => &self.jobs,
-            Kept::LaneLease | Kept::Attempt => &self.lanes,
+    /// How many messages of `kind` there are, by lane.
+    pub(crate) async fn counts(&self, kind: LaneMessage) -> Result<Vec<(Lane, usize)>, QueueError> {
+        let stream = match kind {
+            LaneMessage::Job | LaneMessage::Dead => &self.jobs,
+            LaneMessage::LaneLease | LaneMessage::Attempt => &self.lanes,
         };
         let failed = |error| QueueError::store("counting", error);
-        let mut subjects = insist(|| stream.info_with_subjects(self.subjects.all(kept)))
+        let mut subjects = retry_for_a_while(|| stream.info_with_subjects(self.subjects.all(kind)))
             .await
             .map_err(|error| failed(Box::new(error)))?;
         let mut counts = Vec::new();
         while let Some((subject, count)) = subjects.try_next().await.map_err(|error| failed(Box::new(error)))? {
-            counts.extend(self.subjects.lane(kept, &subject).map(|lane| (lane, count)));
+            counts.extend(self.subjects.lane(kind, &subject).map(|lane| (lane, count)));
         }
         Ok(counts)
     }
 
-    async fn last<T: serde::de::DeserializeOwned>(&self, kept: Kept, lane: &Lane) -> Option<Placed<T>> {
-        let subject = self.subjects.of(kept, lane);
+    async fn last<T: serde::de::DeserializeOwned>(&self, kind: LaneMessage, lane: &Lane) -> Option<Placed<T>> {
+        let subject = self.subjects.of(kind, lane);
         let message =
-            persist("reading a lane", || self.lanes.get_last_raw_message_by_subject(&subject).map(or_none)).await?;
+            retry_until_done("reading a lane", || self.lanes.get_last_raw_message_by_subject(&subject).map(or_none))
+                .await?;
         let value = serde_json::from_slice(&message.payload);
-        let value = value.inspect_err(|error| tracing::error!(%error, subject, "what is kept of a lane is unreadable"));
+        let value =
+            value.inspect_err(|error| tracing::error!(%error, subject, "a stored message about a lane is unreadable"));
         Some(Placed { sequence: message.sequence, value: value.ok()? })
     }
 
     async fn replace(
         &self,
-        kept: Kept,
+        kind: LaneMessage,
         lane: &Lane,
         value: &impl serde::Serialize,
         after: u64,
     ) -> Result<u64, Overtaken> {
-        let subject = self.subjects.of(kept, lane);
+        let subject = self.subjects.of(kind, lane);
         let payload = Bytes::from(serde_json::to_vec(value).expect("numbers have a JSON form"));
         let id = unique();
-        let written = persist("writing a lane", || {
+        let written = retry_until_done("writing a lane", || {
             let message = PublishMessage::build().payload(payload.clone()).message_id(&id);
             self.publish(&subject, message.expected_last_subject_sequence(after)).map(or_overtaken)
         });
         match written.await {
             Ok(sequence) => Ok(sequence),
-            // Perhaps by itself: what was written, and not confirmed, is written again.
+            // This worker may itself have been faster: an unconfirmed write is repeated.
             Err(Overtaken) => self.written_before(&subject, &id).await.ok_or(Overtaken),
         }
     }
 
-    /// Where the message with this id is, if it is the last on `subject`.
+    /// The sequence of the message with this id, if it is the last on `subject`.
     async fn written_before(&self, subject: &str, id: &str) -> Option<u64> {
         let last =
-            persist("reading a lane", || self.lanes.get_last_raw_message_by_subject(subject).map(or_none)).await?;
+            retry_until_done("reading a lane", || self.lanes.get_last_raw_message_by_subject(subject).map(or_none))
+                .await?;
         let is_it = last.headers.get(NATS_MESSAGE_ID).is_some_and(|found| found.as_str() == id);
         is_it.then_some(last.sequence)
     }
@@ -158,7 +173,7 @@ fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u6
     }
 }
 
-/// An id that nothing else has.
+/// An id that no other message has.
 pub(crate) fn unique() -> String {
     format!("{:016x}{:016x}", entropy(), entropy())
 }
@@ -171,9 +186,10 @@ fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, st
     }
 }
 
-/// Whether the message was still there. JetStream calls the deletion of one that is not a failed one, as it does others.
+/// Deletes a message, and returns whether it was still there. JetStream reports the deletion of a
+/// missing message as a failure.
 async fn delete(stream: &stream::Stream, sequence: u64) -> bool {
-    persist("deleting", || try_delete(stream, sequence)).await
+    retry_until_done("deleting", || try_delete(stream, sequence)).await
 }
 
 async fn try_delete(stream: &stream::Stream, sequence: u64) -> Result<bool, DeleteMessageError> {

@@ -1,13 +1,13 @@
-//! Who runs jobs.
+//! Workers run jobs.
 
-use crate::hold::Hold;
-use crate::lane::{Kept, Subjects, class_name, class_token};
+use crate::held_lease::HeldLease;
+use crate::lane::{LaneMessage, Subjects, class_name, class_token};
 use crate::lane_lease::{LaneLease, Receipt};
 use crate::lane_run::LaneRun;
-use crate::persistence::insist;
+use crate::retry::retry_for_a_while;
+use crate::retry_policy::RetryPolicy;
 use crate::shared::{Handler, Shared};
 use crate::store::Store;
-use crate::verdict::RetryPolicy;
 use crate::{Attempt, Failure, Queue, QueueError, arrivals, pull};
 use async_nats::Message;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const ARRIVALS: &str = "arrivals";
-/// How long an arrival may take until another worker gets it.
+/// How long a worker has for an arrival before another worker gets it.
 const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
 const SLOTS: usize = 16;
 const MAX_ATTEMPTS: u32 = 5;
@@ -42,7 +42,8 @@ pub struct WorkerBuilder {
     policy: RetryPolicy,
 }
 
-/// Runs jobs until it is dropped. Jobs that run then run again elsewhere once the lease is over; [`stop`](Worker::stop) lets them end.
+/// Runs jobs until it is dropped. Jobs that run at that time run again elsewhere once the lease has
+/// ended. [`stop`](Worker::stop) lets them end.
 #[derive(Debug)]
 pub struct Worker {
     stopping: Arc<AtomicBool>,
@@ -62,49 +63,54 @@ impl WorkerBuilder {
         WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, group_label: "group".to_owned(), policy }
     }
 
-    /// Runs jobs of this class as well; without any, jobs that have no class.
+    /// Runs jobs of this class too. Without any class, the worker runs jobs that have no class.
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.classes.push(class.into());
         self
     }
 
-    /// How many jobs of each class run or wait for their permit at the same time, at least one; 16 unless told.
+    /// How many jobs of each class run or wait for their permit at the same time: at least one; 16
+    /// by default.
     ///
-    /// Classes have slots of their own, so that urgent jobs wait for no other's.
+    /// Each class has its own slots, so that urgent jobs do not wait for other jobs.
     pub fn slots(self, slots: usize) -> Self {
         WorkerBuilder { slots: slots.max(1), ..self }
     }
 
-    /// The label of the permit that has the job's group as its value, as the key of a limit; `group` unless told.
+    /// The label of the permit with the job's group as its value, for a limit with that key;
+    /// `group` by default.
     pub fn group_label(self, label: impl Into<String>) -> Self {
         WorkerBuilder { group_label: label.into(), ..self }
     }
 
-    /// How long a job waits in its slot for its permit, the first time; half a second unless told. One whose permit is due later is put
-    /// back until shortly before.
+    /// How long a job first waits for its permit in its slot; half a second by default. A job whose
+    /// permit is due later is put back until shortly before.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.policy.patience = patience;
         self
     }
 
-    /// After how many attempts a job goes to the dead letters, at least one; 5 unless told. Attempts that their worker did not survive
-    /// count, those that the upstream answered 429 do not.
+    /// After how many attempts a job goes to the dead letters: at least one; 5 by default. Attempts
+    /// that their worker did not survive count. Attempts that the upstream answered 429 do not
+    /// count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts.max(1);
         self
     }
 
-    /// How long a job waits after its first failed attempt, and at most; the time doubles with each. One second and five minutes unless told.
+    /// How long a job waits after its first failed attempt, and at most. The time doubles with each
+    /// attempt. By default one second and five minutes.
     pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
         (self.policy.first_pause, self.policy.most_pause) = (first, most);
         self
     }
 
-    /// Begins to run jobs. The permit of a job is settled with what `handler` returns; a status of 429 has the job wait for another one,
-    /// any other answer ends it, and a [`Failure`] has it tried again. A handler that panics has failed.
+    /// Begins to run jobs. The permit of a job is settled with the handler's result. After a status
+    /// of 429 the job waits for another permit. Any other status ends the job, and a [`Failure`]
+    /// causes another attempt. A handler that panics has failed.
     ///
     /// # Errors
-    /// If a class is no name, or JetStream refuses.
+    /// If a class is not a name, or if JetStream refuses.
     pub async fn start<H, Fut, R>(self, handler: H) -> Result<Worker, QueueError>
     where
         H: Fn(Attempt) -> Fut + Send + Sync + 'static,
@@ -117,7 +123,7 @@ impl WorkerBuilder {
         let arriving = arrivals_of(&store).await?;
         let mut consumers = Vec::new();
         for class in &classes {
-            consumers.push(batons_of(&store, class.as_ref(), self.queue.lease()).await?);
+            consumers.push(lane_leases_of(&store, class.as_ref(), self.queue.lease()).await?);
         }
         let handler: Handler = Box::new(move |attempt| {
             let run = handler(attempt);
@@ -140,13 +146,14 @@ impl WorkerBuilder {
             }
         }
         let mut arrivals = JoinSet::new();
-        arrivals.spawn(arrivals::attend(store, arriving));
+        arrivals.spawn(arrivals::handle_arrivals(store, arriving));
         Ok(Worker { stopping, stop, slots, arrivals })
     }
 }
 
 impl Worker {
-    /// Takes no more jobs, lets those that run end, and hands the rest on. While NATS is away it waits, so that no job that is done is done again.
+    /// Takes no more jobs, lets running jobs end, and returns the rest. While NATS is away it
+    /// waits, so that no finished job runs again.
     pub async fn stop(mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.stop.send_replace(true);
@@ -170,10 +177,10 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Rece
     }
 }
 
-/// Does what a lane lease asks for. What goes wrong is made good by whoever gets it next.
+/// Acts on a lane lease. The next holder repairs what fails.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
-    let Some(lane) = store.subjects.lane(Kept::LaneLease, &message.subject) else { return };
+    let Some(lane) = store.subjects.lane(LaneMessage::LaneLease, &message.subject) else { return };
     let Some(reply) = message.reply.as_ref().map(ToString::to_string) else { return };
     let Ok(lane_lease) = serde_json::from_slice::<LaneLease>(&message.payload) else {
         tracing::error!(subject = %message.subject, "a lane lease of another version; it is left to workers that know it");
@@ -187,11 +194,11 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
             connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
         }
         Receipt::Look => match store.first_job(&lane).await {
-            Some(_) => drop(store.pass(&lane, LaneLease::Go, sequence).await),
+            Some(_) => drop(store.put_lane_lease(&lane, LaneLease::Go, sequence).await),
             None => store.forget(sequence).await,
         },
         Receipt::Work(known) => {
-            let Some(hold) = Hold::take(connection.clone(), reply, lease).await else { return };
+            let Some(hold) = HeldLease::take(connection.clone(), reply, lease).await else { return };
             if let Ok(lane_run) = LaneRun::start(shared, lane, sequence, hold, known).await {
                 lane_run.run().await.ok();
             }
@@ -200,15 +207,15 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
 }
 
 async fn arrivals_of(store: &Store) -> Result<PullConsumer, QueueError> {
-    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(Kept::Job), ARRIVAL_LEASE).await
+    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(LaneMessage::Job), ARRIVAL_LEASE).await
 }
 
-async fn batons_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
+async fn lane_leases_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
     let name = format!("batons-{}", class_token(class));
-    durable(&store.lanes, name, Subjects::of_class(&store.subjects, Kept::LaneLease, class), lease).await
+    durable(&store.lanes, name, Subjects::of_class(&store.subjects, LaneMessage::LaneLease, class), lease).await
 }
 
-/// The consumer of this name; whoever comes first makes it.
+/// The consumer of this name, which the first worker creates.
 async fn durable(
     stream: &jetstream::stream::Stream,
     name: String,
@@ -220,10 +227,10 @@ async fn durable(
         filter_subject: filter,
         ack_policy: AckPolicy::Explicit,
         ack_wait: lease,
-        // Lanes that wait for their time count as pending, and there may be any number.
+        // A lane that waits for its time counts as pending, and any number of lanes may wait.
         max_ack_pending: -1,
         ..consumer::Config::default()
     };
-    let made = insist(|| stream.get_or_create_consumer(&name, config.clone())).await;
+    let made = retry_for_a_while(|| stream.get_or_create_consumer(&name, config.clone())).await;
     made.map_err(|error| QueueError::store("making a consumer", error))
 }

@@ -1,10 +1,10 @@
-//! Which API is asked.
+//! The APIs of the service.
 
 use crate::{Error, ErrorKind};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which API is asked; each has its own minimum.
+/// The API that a request goes to. Each API has its own minimum.
 ///
 /// ```
 /// use rampmeter_processing_units::Api;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// Process, and the OGC services, which are charged alike.
+    /// Process, and the OGC services, which are charged like it.
     #[default]
     Process,
     /// Statistical.
@@ -28,7 +28,7 @@ impl Api {
     /// All of them.
     pub const ALL: [Api; 4] = [Api::Process, Api::Statistical, Api::Asynchronous, Api::Batch];
 
-    /// How it is written.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! How many.
+//! Small whole numbers.
 
 use crate::{Error, ErrorKind};
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Count(u32);
 impl Count {
     /// One.
     pub const ONE: Count = Count(1);
-    /// More than any request has: products of a few of them stay within 128 bits.
+    /// More than any request has. Products of a few counts stay within 128 bits.
     pub const MAX: u32 = 1_000_000;
 
     /// Checks the bounds.
@@ -42,9 +42,9 @@ impl Count {
         Err(Error::new(ErrorKind::OutOfBounds, format!("{count} is out of bounds"), remedy))
     }
 
-    /// The next whole number, for what is bounded by construction or by an error.
+    /// The next whole number. The caller checks the bounds or reports an error.
     pub(crate) fn round_up(count: f64) -> Result<Self, Error> {
-        // What a division of decimal fractions leaves is noise, not another pixel.
+        // The division of decimal fractions leaves noise, which is not another pixel.
         let noise = count * 1e-9;
         Self::checked((count - noise).ceil().max(1.0))
     }

@@ -1,11 +1,12 @@
-//! Where collections are.
+//! The deployments and their collections.
 
 use crate::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-/// A deployment of Sentinel Hub, by its host. Data fusion charges collections of others twice.
+/// A deployment of Sentinel Hub, by its host. Data fusion charges twice for collections of another
+/// deployment.
 ///
 /// ```
 /// use rampmeter_processing_units::Deployment;
@@ -21,7 +22,7 @@ pub struct Deployment(&'static str);
 pub(crate) enum Location {
     Local,
     Remote,
-    /// In no table: a collection of one's own, or a new one.
+    /// Not in the table: a user's own collection, or a new one.
     Unknown,
 }
 
@@ -30,7 +31,7 @@ static COLLECTIONS: LazyLock<BTreeMap<&'static str, Vec<&'static str>>> = LazyLo
 });
 
 impl Deployment {
-    /// Where it is asked.
+    /// The host of the deployment.
     #[must_use]
     pub fn host(self) -> &'static str {
         self.0

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why there is no estimate: where in the body, what is wrong, and what to do.
+/// Why there is no estimate: the place in the body, the problem, and what to do.
 ///
 /// ```
 /// use rampmeter_processing_units::{Api, ErrorKind, Estimate, Given};
@@ -18,20 +18,21 @@ pub struct Error {
     remedy: String,
 }
 
-/// What kind of thing is wrong.
+/// The kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The body is no JSON, too long, or has something else where it matters: correct the body.
+    /// The body is not JSON, is too long, or has a wrong value in a relevant place: correct the
+    /// body.
     Malformed,
-    /// The body lacks what the service needs as well: add it.
+    /// The body lacks something that the service needs too: add it.
     Missing,
     /// A number is too small, too large, or not whole.
     OutOfBounds,
-    /// The body is fine, but does not tell: pass it in [`Given`](crate::Given).
+    /// The body is correct but does not say it: pass it in [`Given`](crate::Given).
     Unknowable,
-    /// The evalscript can't be read: correct it, or pass in [`Given`](crate::Given) what it says.
+    /// The evalscript cannot be read: correct it, or pass what it says in [`Given`](crate::Given).
     Script,
-    /// An API, a version of the rules or a deployment of this name is not known.
+    /// No API, version of the rules or deployment has this name.
     NotKnown,
     /// The request costs more than an amount can hold.
     TooMuch,
@@ -42,7 +43,7 @@ impl Error {
         Error { kind, path: None, problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// What can be told by passing `option`, which the command line calls `--option`.
+    /// A problem that passing one of `options` solves. The command line calls it `--option`.
     pub(crate) fn unknowable(problem: impl Into<String>, what: &str, options: &[&str]) -> Self {
         Error::new(ErrorKind::Unknowable, problem, pass(what, options))
     }
@@ -55,13 +56,13 @@ impl Error {
         Error { path: Some(path.into()), ..self }
     }
 
-    /// What kind of thing is wrong.
+    /// The kind of problem.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Where in the body, such as `input.data[1].type`.
+    /// The place in the body, such as `input.data[1].type`.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
@@ -74,7 +75,7 @@ impl Error {
     }
 }
 
-/// The remedy that is to pass something.
+/// The remedy of passing `what`.
 pub(crate) fn pass(what: &str, options: &[&str]) -> String {
     let options: Vec<_> = options.iter().map(|option| format!("`--{option}`")).collect();
     format!("pass {what} ({}, or its like in `Given`)", options.join(", "))

@@ -33,7 +33,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Factor {
-    /// What it is for.
+    /// What it is charged for.
     pub name: &'static str,
     /// The factor.
     pub value: Ratio,
@@ -71,8 +71,8 @@ impl Estimate {
         self.exact
     }
 
-    /// As a cost of a call: one request, and these processing units. The SDK takes it as it is, as in
-    /// `hub.run(estimate.cost(), || send(&body))`.
+    /// The estimate as the cost of a call: one request, and these processing units. The SDK takes
+    /// it directly, as in `hub.run(estimate.cost(), || send(&body))`.
     ///
     /// ```
     /// use rampmeter_processing_units::{Api, Count, Estimate, Format, Given};
@@ -103,25 +103,25 @@ impl Estimate {
         cost
     }
 
-    /// What the API charges at least.
+    /// The least that the API charges.
     #[must_use]
     pub fn minimum(&self) -> Ratio {
         self.minimum
     }
 
-    /// What is multiplied.
+    /// The factors, whose product is the cost.
     #[must_use]
     pub fn factors(&self) -> &[Factor] {
         &self.factors
     }
 
-    /// What was assumed because the body leaves it open.
+    /// Assumptions where the body leaves something open.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The API that is asked.
+    /// The API that the request goes to.
     #[must_use]
     pub fn api(&self) -> &'static str {
         self.api

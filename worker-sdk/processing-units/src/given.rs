@@ -1,8 +1,8 @@
-//! What the caller knows and a body does not tell.
+//! Facts that the caller knows and a body does not contain.
 
 use crate::{Count, Deployment, Format, Rules, Size};
 
-/// What the caller knows and a body does not tell; what is given goes before what the body says.
+/// Facts that the caller knows and a body does not contain. They take precedence over the body.
 ///
 /// ```
 /// use rampmeter_processing_units::{Api, Count, Estimate, Given};
@@ -29,17 +29,17 @@ pub struct Given {
 }
 
 impl Given {
-    /// Another version of the rules than the latest.
+    /// The version of the rules, if not the latest.
     pub fn rules(self, rules: impl Into<Option<&'static Rules>>) -> Self {
         Given { rules: rules.into(), ..self }
     }
 
-    /// The deployment that is asked; `services.sentinel-hub.com` unless given.
+    /// The deployment that the request goes to; `services.sentinel-hub.com` by default.
     pub fn deployment(self, deployment: Deployment) -> Self {
         Given { deployment, ..self }
     }
 
-    /// A collection, by the `type` of its data, that is at the deployment that is asked.
+    /// A collection, by the `type` of its data, that is at that deployment.
     pub fn local(mut self, collection: &str) -> Self {
         self.local.push(collection.to_owned());
         self
@@ -55,22 +55,22 @@ impl Given {
         Given { tiles: tiles.into(), ..self }
     }
 
-    /// How many input bands, `dataMask` not counted unless it is the only one.
+    /// How many input bands there are. `dataMask` does not count unless it is the only one.
     pub fn bands(self, bands: impl Into<Option<Count>>) -> Self {
         Given { bands: bands.into(), ..self }
     }
 
-    /// How values are given back.
+    /// The format of the output values.
     pub fn format(self, format: impl Into<Option<Format>>) -> Self {
         Given { format: format.into(), ..self }
     }
 
-    /// How many samples of data each pixel is made of, in each interval.
+    /// How many samples of data each pixel needs, in each interval.
     pub fn samples(self, samples: impl Into<Option<Count>>) -> Self {
         Given { samples: samples.into(), ..self }
     }
 
-    /// How many intervals of time statistics are made of.
+    /// How many intervals of time the statistics have.
     pub fn intervals(self, intervals: impl Into<Option<Count>>) -> Self {
         Given { intervals: intervals.into(), ..self }
     }

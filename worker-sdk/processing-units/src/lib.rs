@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! From the body of a request, as it is sent:
+//! From the body of a request:
 //!
 //! ```
 //! use rampmeter_processing_units::{Api, Count, Estimate, Given};
@@ -33,26 +33,29 @@
 //! # }
 //! ```
 //!
-//! With the feature `evalscript` bands, samples and formats are read from the evalscript's `setup()`.
+//! With the feature `evalscript` bands, samples and formats are read from the evalscript's
+//! `setup()`.
 //!
-//! **Rules are data.** [`Rules::latest`] is what the documentation says today, [`Rules::named`] an earlier
-//! version; an [`Estimate`] says which it was made by.
+//! **Rules are data.** [`Rules::latest`] is today's documentation, and [`Rules::named`] an earlier
+//! version. An [`Estimate`] names the version that it was made with.
 //!
-//! **An estimate is never too low** by rounding: products are exact fractions, rounded up once, to a
-//! millionth. Where a body leaves something open, it counts as the dearer, with a [note](Estimate::notes);
-//! where it cannot be known at all (how many acquisitions `mosaicking: "ORBIT"` finds), there is an [`Error`]
-//! that says what to pass in [`Given`].
+//! **Rounding never makes an estimate too low.** Products are exact fractions, rounded up once, to
+//! a millionth. If a body leaves something open, the dearer case counts, with a
+//! [note](Estimate::notes). If something cannot be known, such as how many acquisitions
+//! `mosaicking: "ORBIT"` finds, there is an [`Error`]. It says what to pass in [`Given`].
 //!
-//! **What is assumed** where the documentation is silent:
+//! **Assumptions** where the documentation is silent:
 //!
-//! * Each interval of a statistical request is as many samples as its mosaicking gives, one with `SIMPLE`.
-//!   Statistics are JSON, so that their sample type does not matter.
-//! * Bands are counted once for each source that they are asked of, and all factors multiply, those of
-//!   Sentinel-1 as soon as one source asks for them.
-//! * Each entry of `input.data` is a collection of data fusion, also if two have the same type.
-//! * A batch request over a tiling grid is charged for as many whole tiles as its bounds could touch.
+//! * Each interval of a statistical request has as many samples as its mosaicking gives; one with
+//!   `SIMPLE`. Statistics are JSON, so that their sample type does not matter.
+//! * A band counts once for each source that it is read from. All factors multiply; the factors of
+//!   Sentinel-1 apply as soon as one source needs them.
+//! * Each entry of `input.data` is a collection of data fusion, even if two entries have the same
+//!   type.
+//! * A batch request over a tiling grid is charged for the most whole tiles that its bounds could
+//!   touch.
 //!
-//! What is charged in the end is in the answer's `X-ProcessingUnits-Spent`.
+//! The actual charge is in the answer's `X-ProcessingUnits-Spent`.
 
 mod api;
 mod body;
@@ -76,5 +79,5 @@ pub use parameters::{Correction, Format, Fusion, Parameters, Size};
 pub use ratio::Ratio;
 pub use rules::Rules;
 
-/// The unit, as costs and limits name it.
+/// The unit's name in costs and limits.
 pub const UNIT: &str = "processing-units";

@@ -15,7 +15,7 @@ pub struct Size {
     pub(crate) height: Count,
 }
 
-/// How values are given back.
+/// The format of output values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
@@ -27,15 +27,15 @@ pub enum Format {
     OctetStream,
 }
 
-/// How Sentinel-1 is corrected.
+/// The correction of Sentinel-1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Correction {
-    /// Not at all.
+    /// No correction.
     #[default]
     None,
     /// Orthorectified.
     Orthorectified,
-    /// Radiometrically corrected for terrain, which orthorectifies too.
+    /// Radiometric terrain correction, which includes orthorectification.
     TerrainCorrected,
 }
 
@@ -84,13 +84,13 @@ impl Size {
         Ok(Size { width: Count::new(width)?, height: Count::new(height)? })
     }
 
-    /// Width and height that are counts already.
+    /// Width and height that are already counts.
     #[must_use]
     pub const fn of(width: Count, height: Count) -> Self {
         Size { width, height }
     }
 
-    /// How many pixels that are.
+    /// The number of pixels.
     #[must_use]
     pub fn pixels(self) -> u64 {
         u64::from(self.width.get()) * u64::from(self.height.get())
@@ -98,10 +98,10 @@ impl Size {
 }
 
 impl Fusion {
-    /// How many collections are at the deployment that is asked, and how many elsewhere.
+    /// How many collections are at the request's deployment, and how many elsewhere.
     ///
     /// # Errors
-    /// If these are less than two.
+    /// If there are fewer than two.
     pub fn new(local: u32, remote: u32) -> Result<Self, Error> {
         let all = u64::from(local) + u64::from(remote);
         if all > u64::from(Count::MAX) {
@@ -116,8 +116,9 @@ impl Fusion {
 }
 
 impl Parameters {
-    /// So many pixels and input bands, `dataMask` not counted unless it is the only one; in integers, one
-    /// sample a pixel, one tile, one collection.
+    /// Parameters with these pixels and input bands. `dataMask` does not count as a band unless it
+    /// is the only one. The rest is minimal: integers, one sample a pixel, one tile, one
+    /// collection.
     pub fn new(size: Size, bands: Count) -> Self {
         Parameters {
             size,
@@ -132,17 +133,17 @@ impl Parameters {
         }
     }
 
-    /// How values are given back.
+    /// The format of the output values.
     pub fn format(self, format: Format) -> Self {
         Parameters { format, ..self }
     }
 
-    /// How many samples of data each pixel is made of, in each interval.
+    /// How many samples of data each pixel needs, in each interval.
     pub fn samples(self, samples: Count) -> Self {
         Parameters { samples, ..self }
     }
 
-    /// How many intervals of time statistics are made of.
+    /// How many intervals of time the statistics have.
     pub fn intervals(self, intervals: Count) -> Self {
         Parameters { intervals, ..self }
     }
@@ -157,7 +158,7 @@ impl Parameters {
         Parameters { fusion: fusion.into(), ..self }
     }
 
-    /// How Sentinel-1 is corrected.
+    /// The correction of Sentinel-1.
     pub fn correction(self, correction: Correction) -> Self {
         Parameters { correction, ..self }
     }

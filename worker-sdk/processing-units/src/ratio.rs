@@ -7,7 +7,7 @@ use std::fmt;
 
 const MICROS: u128 = 1_000_000;
 
-/// An exact fraction, in lowest terms. It is written as a decimal number, for people; nothing is computed with that.
+/// An exact fraction, in lowest terms. Its text is a decimal number, for people only.
 ///
 /// ```
 /// use rampmeter_processing_units::Ratio;
@@ -64,7 +64,7 @@ impl Ratio {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// From `2/3`, `1.4` or `2`.
+    /// Reads `2/3`, `1.4` or `2`.
     fn parse(text: &str) -> Option<Self> {
         if let Some((numerator, denominator)) = text.split_once('/') {
             let denominator = denominator.parse::<u64>().ok().filter(|denominator| *denominator > 0)?;

@@ -1,11 +1,11 @@
-//! The rules, which are data.
+//! The rules as data.
 
 use crate::parameters::{Correction, Format, Fusion, Parameters};
 use crate::{Api, Error, ErrorKind, Estimate, Factor, Ratio};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A version of the rules by which requests are charged.
+/// A version of the rules by which the service charges requests.
 ///
 /// ```
 /// use rampmeter_processing_units::Rules;
@@ -17,15 +17,15 @@ use std::sync::LazyLock;
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     version: String,
-    /// The area of one unit.
+    /// The pixels that one unit covers.
     pixels: u32,
     least_area: Ratio,
-    /// The bands of one unit.
+    /// The bands that one unit covers.
     bands: u32,
     formats: Formats,
-    /// Not charged by earlier versions.
+    /// Absent in earlier versions, which did not charge for it.
     fusion: Option<FusionRule>,
-    /// Not charged by earlier versions.
+    /// Absent in earlier versions, which did not charge for it.
     sentinel1: Option<Sentinel1>,
     apis: Apis,
 }
@@ -68,7 +68,7 @@ struct ApiRule {
     discount: Option<Discount>,
 }
 
-/// A factor for requests, or tiles, of at least so many pixels.
+/// A factor for requests, or tiles, with at least this many pixels.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Discount {
@@ -84,7 +84,7 @@ static ALL: LazyLock<Vec<Rules>> = LazyLock::new(|| {
 });
 
 impl Rules {
-    /// The rules of today.
+    /// The latest version.
     #[must_use]
     pub fn latest() -> &'static Rules {
         &ALL[0]
@@ -95,10 +95,10 @@ impl Rules {
         ALL.iter()
     }
 
-    /// A version by its name: the month in which it was taken from the documentation.
+    /// A version by its name, which is the month in which it was taken from the documentation.
     ///
     /// # Errors
-    /// If there is none of this name, with those that there are.
+    /// If there is no version with this name. The error lists the versions.
     pub fn named(version: &str) -> Result<&'static Rules, Error> {
         Rules::all().find(|rules| rules.version == version).ok_or_else(|| {
             let known: Vec<_> = Rules::all().map(Rules::version).collect();
@@ -113,7 +113,7 @@ impl Rules {
         &self.version
     }
 
-    /// What such a request costs.
+    /// The cost of a request with these parameters.
     ///
     /// # Errors
     /// If it costs more than a [cost](rampmeter_protocol::cost) can hold.

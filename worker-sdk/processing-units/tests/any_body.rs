@@ -1,4 +1,4 @@
-//! Whatever a body says, there is an estimate of at least the minimum or an error, and never a panic.
+//! Every body has an error or an estimate of at least the minimum, and never causes a panic.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -76,7 +76,7 @@ proptest! {
         ask(body.to_string());
     }
 
-    /// More pixels never cost less, whatever else a body asks for.
+    /// More pixels never cost less, whatever else a body says.
     #[test]
     fn a_finer_resolution_costs_no_less(resolution in 5.0..400.0_f64, finer in 1.0..4.0_f64) {
         let price = |resolution: f64| {

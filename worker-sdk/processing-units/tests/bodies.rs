@@ -1,4 +1,4 @@
-//! Bodies as they are sent, and what they cost.
+//! Real bodies and their costs.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -14,7 +14,7 @@ fn estimate(api: Api, body: &Value, given: &Given) -> Result<Estimate, Error> {
     Estimate::of_body(api, body.to_string(), given)
 }
 
-/// The price, and the factors other than one in their order.
+/// Checks the price, and the factors other than one, in their order.
 fn check(api: Api, body: &Value, given: &Given, exact: &str, factors: &str) -> Estimate {
     let estimate = estimate(api, body, given).unwrap_or_else(|error| panic!("{error}"));
     let shown = estimate.factors().iter().map(|factor| (factor.name, factor.value.to_string()));
@@ -77,7 +77,7 @@ fn without_its_evalscript_a_body_costs_what_is_given() {
 }
 
 #[test]
-fn where_a_collection_is_depends_on_who_is_asked() {
+fn the_place_of_a_collection_depends_on_the_deployment() {
     let mut body = body("fusion");
     let asked = |host: &str| Given::default().deployment(host.parse().unwrap());
     check(Api::Process, &body, &asked("https://services-uswest2.sentinel-hub.com/api/v1/process"), "5", "fusion 5");
@@ -103,7 +103,7 @@ fn what_a_body_leaves_open_counts_as_the_dearer() {
     assert_eq!(grid.notes(), ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
 }
 
-/// Years of calendar months, days in leap years, and what does not fit.
+/// Years of calendar months, days in leap years, and a part of an interval.
 #[test]
 fn intervals_of_the_calendar() {
     #[rustfmt::skip]
@@ -127,7 +127,7 @@ fn intervals_of_the_calendar() {
     }
 }
 
-/// What is no part of the price may change, and is not read.
+/// Keys that do not affect the price are not read, and may change.
 #[test]
 fn other_keys_do_not_matter() {
     let mut body = body("process");

@@ -1,4 +1,4 @@
-//! Requests whose price is documented, and that prices do not fall when more is asked.
+//! Requests with documented prices. More work never has a lower price.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -15,7 +15,7 @@ fn estimate(api: Api, parameters: &Parameters) -> Estimate {
     Rules::latest().estimate(api, parameters).unwrap()
 }
 
-/// The exact price as it is printed, and the amount that is asked for.
+/// Checks the exact price as text, and the amount that is requested.
 fn check(api: Api, parameters: &Parameters, exact: &str, amount: &str) {
     let estimate = estimate(api, parameters);
     assert_eq!((estimate.exact().to_string(), estimate.amount().to_string()), (exact.to_owned(), amount.to_owned()));
@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(estimate.amount().units() - estimate.exact().to_f64() < 1.1e-6);
     }
 
-    /// Discounts begin at an area, below which a price may be higher than above.
+    /// A discount begins at an area. A price just below it may be higher than just above.
     #[test]
     fn more_area_costs_no_less(side in 100..5000_u32, more in 0..5000_u32, bands in 1..20_u32) {
         for api in Api::ALL {

@@ -1,4 +1,4 @@
-//! Bodies that have no price: where, why, and what to do.
+//! Bodies without a price: the place, the reason, and the remedy.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -21,7 +21,7 @@ fn refusal(api: Api, body: impl AsRef<[u8]>) -> Error {
     Estimate::of_body(api, body, &Given::default()).unwrap_err()
 }
 
-/// With something else at a place in the body of an API.
+/// Sets another value at a place in the body of an API, and checks the error.
 fn check(api: Api, pointer: &str, value: &Value, kind: ErrorKind, path: &str, remedy: &str) {
     let mut body = body(api);
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -40,7 +40,7 @@ fn script(body: &str) -> Value {
 }
 
 #[test]
-fn the_place_and_the_remedy_are_told() {
+fn errors_name_the_place_and_the_remedy() {
     use Api::{Batch, Process, Statistical};
     #[rustfmt::skip]
     let table = [
@@ -96,7 +96,7 @@ fn the_place_and_the_remedy_are_told() {
 }
 
 #[test]
-fn what_is_no_body_is_told() {
+fn payloads_that_are_no_body_are_refused() {
     for (text, part) in [
         ("", "EOF"),
         ("{", "EOF"),
@@ -119,7 +119,7 @@ fn what_is_no_body_is_told() {
 }
 
 #[test]
-fn what_costs_too_much_is_told() {
+fn requests_that_cost_too_much_are_refused() {
     let mut body = body(Api::Process);
     body["output"]["width"] = json!(1_000_000);
     body["output"]["height"] = json!(1_000_000);

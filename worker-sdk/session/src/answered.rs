@@ -1,4 +1,4 @@
-//! What answers of a scheduler do to a session.
+//! How a session handles the answers of a scheduler.
 
 use super::ask::Ask;
 use super::renewing::Place;
@@ -13,12 +13,13 @@ use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Everybody who found the queue full is told the same time to come back; this part of it is added by chance.
+/// A full queue refuses many requests in one moment, with the same time to come back. Up to a
+/// fourth of that time is added at random.
 const COME_BACK_JITTER: u64 = 4;
-/// Sooner than this no task is awake: a permit that lapses faster cannot be used.
+/// No task wakes up faster. A permit that lapses sooner cannot be used.
 const LEAST_VALID: Span = Span::from_millis(1);
 
-/// What an answer says of itself.
+/// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
 #[derive(Clone, Copy)]
 struct Stamp {
     batch: BatchNumber,
@@ -27,19 +28,19 @@ struct Stamp {
 }
 
 impl Session {
-    /// Takes one answer or an array of them. What is no answer is passed over: silence follows, and
-    /// the session asks again.
+    /// Handles one answer or an array of them. An unreadable payload is ignored: silence follows,
+    /// and the session asks again.
     pub(super) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if !payload.trim_ascii_start().starts_with(b"[") {
-            return serde_json::from_slice(payload).map_or((), |answer| self.take(now, batch, answer));
+            return serde_json::from_slice(payload).map_or((), |answer| self.handle_answer(now, batch, answer));
         }
         let answers: Vec<Answer<'_>> = serde_json::from_slice(payload).unwrap_or_default();
         for answer in answers {
-            self.take(now, batch, answer);
+            self.handle_answer(now, batch, answer);
         }
     }
 
-    fn take(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
+    fn handle_answer(&mut self, now: Time, batch: BatchNumber, answer: Answer<'_>) {
         match answer {
             Answer::Granted(granted) => {
                 if let Some(number) = self.current(now, &granted.id, granted.epoch) {
@@ -57,16 +58,17 @@ impl Session {
         }
     }
 
-    /// The pending ask that an answer of an up-to-date scheduler speaks of.
+    /// The pending ask that an answer of a current scheduler is about.
     ///
-    /// A place in line or a permit that nobody waits for is given back instead; an ask that a
-    /// scheduler of the past answers is asked again, with the epoch that tells it so.
+    /// If no caller waits for the ask any more, its permit or its place in the queue is given back
+    /// instead. If a deposed leader answered, the ask is sent again, with the known
+    /// epoch, which tells that leader that it is deposed.
     fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
         let number = self.ids.ask(id)?;
         if let Some(resource) = self.cancelled.get(number) {
             self.is_current(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
-            self.lane(resource).settle(settle);
+            self.outbox(resource).settle(settle);
             return None;
         }
         let resource = self.asks.get(number)?.resource;
@@ -74,21 +76,22 @@ impl Session {
             self.ask_later(now, number);
             return None;
         }
-        self.lane(resource).backoff.succeed();
+        self.outbox(resource).backoff.succeed();
         Some(number)
     }
 
-    /// Whether `epoch` is not of the past. One that is new means a new leader.
+    /// Whether `epoch` is not of a deposed leader. A new epoch means a new leader.
     fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
         if self.is_past(resource, epoch) {
             return false;
         }
-        let known = self.lane(resource).epoch.replace(epoch);
-        self.hear(now, resource, known.is_some_and(|known| epoch > known));
+        let known = self.outbox(resource).epoch.replace(epoch);
+        self.note_contact(now, resource, known.is_some_and(|known| epoch > known));
         true
     }
 
-    /// The delay counts from when the answer would have come, had it not been late.
+    /// Completes an ask. The delay counts from when the answer would have come if it had not been
+    /// late.
     fn granted(&mut self, now: Time, number: AskNumber, batch: BatchNumber, answer: Granted<'_>) {
         let Ok(delay) = Millis::new(answer.delay_ms) else { return };
         let (valid, lease) = (span(answer.valid_ms), span(answer.lease_ms));
@@ -108,39 +111,41 @@ impl Session {
         self.complete(number, Ok(grant));
     }
 
-    /// What is left of a permit's delay; nothing if its call would start later than the margin pays for.
+    /// What is left of a permit's delay; `None` if its call would start later than the margin
+    /// allows.
     fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<Span> {
         let ask = self.asks.get_mut(number)?;
-        let base_delay = &mut self.lanes[ask.resource.0 as usize].base_delay;
+        let base_delay = &mut self.outboxes[ask.resource.0 as usize].base_delay;
         let start = base_delay.start(stamp.of(ask, now), delay, ask.late);
         ask.late = start.err();
         start.ok()
     }
 
-    /// The permit was of use while its answer was on its way, and is not now: no call was made with it, so that it goes back. The
-    /// ask goes on under a new id, at its age: an id that was given back is refused.
+    /// The permit lapsed while its answer was on its way. No call was made with it, so that it goes
+    /// back. The ask goes on under a new id, at its age, because the scheduler refuses an id that
+    /// was given back.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
-        self.lane(resource).settle(settle);
+        self.outbox(resource).settle(settle);
         self.ids.rename(number);
         let renamed = self.ids.id(number);
         if let Some(ask) = self.asks.get_mut(number) {
             ask.rename(renamed);
-            ask.hear(now);
+            ask.note_answer(now);
         }
         self.ask_later(now, number);
     }
 
     fn queued(&mut self, now: Time, number: AskNumber, stamp: Stamp, limited_by: Option<Text<'_>>) {
         if let Some(ask) = self.asks.get_mut(number) {
-            self.lanes[ask.resource.0 as usize].base_delay.hear(stamp.of(ask, now));
-            ask.hear(now);
+            self.outboxes[ask.resource.0 as usize].base_delay.observe(stamp.of(ask, now));
+            ask.note_answer(now);
             ask.limited_by = boxed(limited_by);
         }
     }
 
-    /// A refusal without an id is of the whole batch.
+    /// A refusal without an id is about the whole batch.
     fn refused(&mut self, now: Time, batch: BatchNumber, refusal: &Refused<'_>) {
         let meant = match refusal.id.as_deref() {
             Some(id) => self.ids.ask(id).into_iter().collect(),
@@ -154,12 +159,12 @@ impl Session {
         }
     }
 
-    /// An epoch of 0 is no leader's: whoever refuses so does not own the resource.
+    /// An epoch of 0 belongs to no leader: the scheduler that refuses does not lead the resource.
     fn refuse(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
         if refusal.epoch == 0 {
-            self.hear(now, resource, false);
+            self.note_contact(now, resource, false);
         } else if !self.is_current(now, resource, refusal.epoch) {
             return self.ask_later(now, number);
         }
@@ -169,16 +174,16 @@ impl Session {
         if refusal.code == Code::Lapsed {
             return self.lapsed(now, number);
         }
-        self.lane(resource).backoff.succeed();
-        match self.comes_back(now, number, refusal) {
+        self.outbox(resource).backoff.succeed();
+        match self.ask_again_at(now, number, refusal) {
             Some(then) => self.postpone(number, then),
             None => self.deny(now, number, refusal),
         }
     }
 
-    /// When to ask again instead of telling the caller: who is willing to wait in the queue is also
-    /// willing to wait for the queue.
-    fn comes_back(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
+    /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
+    /// accepts to wait until the queue has room.
+    fn ask_again_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
         let after = span(refusal.retry_after_ms).filter(|_| refusal.code == Code::QueueFull)?;
         let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
@@ -188,11 +193,12 @@ impl Session {
     fn postpone(&mut self, number: AskNumber, until: Time) {
         self.asks.postpone(number, until);
         if let Some(resource) = self.asks.get(number).map(|ask| ask.resource) {
-            self.lane(resource).leave(number);
+            self.outbox(resource).leave(number);
         }
     }
 
-    /// A copy of the request may still be granted, as when it was refused for a moment's shortage.
+    /// Refuses the ask. A copy of the request may still be granted, for example if the shortage
+    /// has ended.
     fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(ask) = self.remove(number) else { return };
         if ask.was_sent_again() {

@@ -13,41 +13,41 @@ use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 pub(super) struct Ask {
     pub(super) resource: ResourceNumber,
     pub(super) request: Box<PermitRequest<'static>>,
-    /// Since when it is wanted.
+    /// When the permit was first wanted.
     pub(super) since: Time,
     pub(super) deadline: Time,
     pub(super) limited_by: Option<Box<str>>,
-    pub(super) heard: bool,
+    pub(super) was_answered: bool,
     stage: Stage,
-    /// How long nothing may be heard of it.
+    /// How long the scheduler may be silent about it.
     patience: Span,
-    /// Since when a scheduler owes a word about it.
+    /// Since when a scheduler owes an answer about it.
     unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
-    /// When it was first sent under its present id, and when last.
+    /// When it was first sent under its present id.
     first_sent: Option<Time>,
     last_sent: Time,
     sendings: u32,
-    /// How long its last permit was on its way, if that was late.
+    /// The one-way delay of its last grant, if that was late.
     pub(super) late: Option<OneWayDelay>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// In its lane's line of what is to be sent.
+    /// In its outbox, not sent yet.
     Unsent,
-    /// With the scheduler, or lost if nothing is heard until then.
+    /// With the scheduler. It counts as lost if no answer comes until then.
     Sent { silent_until: Time },
-    /// Refused for now; to be sent again then.
+    /// Refused for now; to be sent again at that time.
     Postponed { until: Time },
 }
 
-/// Why an ask wants attention.
+/// Why an ask is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Due {
-    /// Its time is up.
+    /// Its deadline has come.
     Deadline,
-    /// Silence has lasted too long, or the time to come back is there.
+    /// The silence was too long, or the time to ask again has come.
     AskAgain,
 }
 
@@ -67,7 +67,7 @@ impl Ask {
             request,
             deadline,
             limited_by: None,
-            heard: false,
+            was_answered: false,
             stage: Stage::Unsent,
             patience,
             unanswered: Some(now),
@@ -79,7 +79,7 @@ impl Ask {
         }
     }
 
-    /// Writes the fields that change from one sending to the next.
+    /// Marks the ask as sent and fills in the fields that change from one sending to the next.
     pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<u64>) -> &PermitRequest<'static> {
         self.stage = Stage::Sent { silent_until: now + self.patience };
         self.last_batch = Some(batch);
@@ -92,7 +92,7 @@ impl Ask {
         &self.request
     }
 
-    /// What is asked for, without what one sending of it said.
+    /// The original request, without the fields that each sending fills in.
     pub(super) fn into_request(mut self) -> Box<PermitRequest<'static>> {
         self.request.age_ms = Millis::default();
         self.request.max_wait_ms = None;
@@ -102,22 +102,23 @@ impl Ask {
 
     pub(super) fn unsend(&mut self, now: Time) {
         self.stage = Stage::Unsent;
-        self.doubt(now);
+        self.expect_answer(now);
     }
 
-    /// A word is owed from now on, if none was owed already: who knew of this may be gone.
-    pub(super) fn doubt(&mut self, now: Time) {
+    /// A scheduler owes an answer from now on, if it did not already. The one that knew of this ask
+    /// may be gone.
+    pub(super) fn expect_answer(&mut self, now: Time) {
         self.unanswered.get_or_insert(now);
     }
 
-    /// Since when a scheduler owes a word about it.
+    /// Since when a scheduler owes an answer about it.
     pub(super) fn unanswered(&self) -> Option<Time> {
         self.unanswered
     }
 
-    /// The scheduler has spoken of this request; it may be silent for another while.
-    pub(super) fn hear(&mut self, now: Time) {
-        self.heard = true;
+    /// The scheduler has answered about this ask, and may be silent again for a while.
+    pub(super) fn note_answer(&mut self, now: Time) {
+        self.was_answered = true;
         self.unanswered = None;
         if let Stage::Sent { .. } = self.stage {
             self.stage = Stage::Sent { silent_until: now + self.patience };
@@ -125,7 +126,7 @@ impl Ask {
     }
 
     pub(super) fn postpone(&mut self, until: Time) {
-        self.heard = true;
+        self.was_answered = true;
         self.unanswered = None;
         self.stage = Stage::Postponed { until };
     }
@@ -139,34 +140,35 @@ impl Ask {
         self.sendings > 0
     }
 
-    /// Whether a copy of it may be on its way to a scheduler that has answered already.
+    /// Whether a copy may be on its way to a scheduler that has already answered.
     pub(super) fn was_sent_again(&self) -> bool {
         self.sendings > 1
     }
 
-    /// It is asked for under another id from now on.
+    /// Continues under another id.
     pub(super) fn rename(&mut self, id: PermitId) {
         self.request.id = Some(id);
         self.first_sent = None;
     }
 
-    /// When what `batch` answers was sent, as late as that is certain: answers to earlier sendings come under their own numbers.
+    /// The sending that `batch` answers was certainly not before this time. Answers to earlier
+    /// sendings name earlier batches.
     pub(super) fn asked(&self, batch: BatchNumber) -> Time {
         let last = (self.last_batch == Some(batch)).then_some(self.last_sent);
         last.or(self.first_sent).unwrap_or(Time::ORIGIN)
     }
 
     /// Whether it was sent, and may be with a scheduler.
-    pub(super) fn is_out(&self) -> bool {
+    pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent { .. })
     }
 
-    /// Whether it travelled in `batch` and was not sent since.
-    pub(super) fn is_out_with(&self, batch: BatchNumber) -> bool {
-        self.last_batch == Some(batch) && self.is_out()
+    /// Whether it was sent in `batch` and not again since.
+    pub(super) fn is_sent_in(&self, batch: BatchNumber) -> bool {
+        self.last_batch == Some(batch) && self.is_sent()
     }
 
-    /// When it wants attention next.
+    /// When it is due next.
     pub(super) fn next_due(&self) -> Time {
         match self.stage {
             Stage::Unsent => self.deadline,
@@ -174,13 +176,13 @@ impl Ask {
         }
     }
 
-    /// The same once it has had the attention that it wants now.
+    /// When it is due next, after it has been handled now.
     pub(super) fn next_due_after(&self, now: Time) -> Time {
         let next = self.next_due();
         if next > now { next } else { self.deadline }
     }
 
-    /// What it wants attention for.
+    /// Why it is due, if it is.
     pub(super) fn due(&self, now: Time) -> Option<Due> {
         if now >= self.deadline {
             return Some(Due::Deadline);
@@ -188,14 +190,14 @@ impl Ask {
         (now >= self.next_due()).then_some(Due::AskAgain)
     }
 
-    /// Mode `allow` starts now or never, which needs no bound.
+    /// The longest wait, for the scheduler. Mode `allow` starts now or never, which needs no bound.
     fn max_wait(&self, now: Time) -> Option<Millis> {
         let bounded = self.deadline < Time::NEVER && self.request.mode != Mode::Allow;
         bounded.then(|| self.deadline.since(now).into())
     }
 }
 
-/// Rounded down: an age is a place in line.
+/// Rounds down: an age is a claim to a place in the queue.
 fn whole_millis(span: Span) -> Span {
     Span::from_millis(span.nanos() / NANOS_PER_MILLI)
 }

@@ -1,4 +1,4 @@
-//! The asks that are pending, by number.
+//! The pending asks, by number.
 
 use super::ask::{Ask, Due};
 use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
@@ -6,12 +6,12 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Each ask has a caller that waits for it; the session bounds their number.
+/// Each ask has a caller that waits for it. The session bounds their number.
 #[derive(Debug)]
 pub(super) struct Asks {
     by_number: BTreeMap<AskNumber, Ask>,
-    /// No ask wants attention before this. A bound instead of a queue: nearly all asks are answered
-    /// long before they are due, so that a scan of all of them every few seconds costs less than
+    /// No ask is due before this. It is a bound instead of a queue, because nearly all asks are
+    /// answered long before they are due. A scan of all asks every few seconds costs less than
     /// keeping them in order.
     earliest_due: Time,
 }
@@ -37,7 +37,7 @@ impl Asks {
         self.by_number.get(&number)
     }
 
-    /// For changes that make an ask due no earlier than it was.
+    /// For changes that make an ask due no earlier than before.
     pub(super) fn get_mut(&mut self, number: AskNumber) -> Option<&mut Ask> {
         self.by_number.get_mut(&number)
     }
@@ -58,7 +58,7 @@ impl Asks {
         batch: BatchNumber,
         epoch: Option<u64>,
     ) -> &PermitRequest<'static> {
-        let ask = self.by_number.get_mut(&number).expect("a lane's line holds pending asks only");
+        let ask = self.by_number.get_mut(&number).expect("an outbox holds pending asks only");
         ask.send(now, batch, epoch);
         self.earliest_due = self.earliest_due.min(ask.next_due());
         &ask.request
@@ -71,22 +71,22 @@ impl Asks {
         }
     }
 
-    /// In the order of asking.
+    /// The asks of `resource`, in the order of asking.
     pub(super) fn of_resource(&self, resource: ResourceNumber) -> impl Iterator<Item = AskNumber> {
         self.by_number.iter().filter(move |(_, ask)| ask.resource == resource).map(|(number, _)| *number)
     }
 
-    /// The oldest that is out, and not told to come back later.
+    /// The oldest ask that was sent and is not postponed.
     pub(super) fn oldest_sent(&self, resource: ResourceNumber) -> Option<AskNumber> {
-        let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_out());
+        let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_sent());
         out.map(|(number, _)| *number)
     }
 
     pub(super) fn of_batch(&self, batch: BatchNumber) -> Vec<AskNumber> {
-        self.numbers(|ask| ask.is_out_with(batch))
+        self.numbers(|ask| ask.is_sent_in(batch))
     }
 
-    /// Takes back whatever was sent to `resource`; the numbers of what has to be sent again.
+    /// Takes back everything that was sent to `resource`, and returns the numbers to send again.
     pub(super) fn unsend_all_of(&mut self, now: Time, resource: ResourceNumber) -> Vec<AskNumber> {
         let sent = self.by_number.iter_mut().filter(|(_, ask)| ask.resource == resource && !ask.is_unsent());
         sent.map(|(number, ask)| {
@@ -96,12 +96,12 @@ impl Asks {
         .collect()
     }
 
-    /// Who knew of any of them may be gone.
-    pub(super) fn doubt_all(&mut self, now: Time) {
-        self.by_number.values_mut().for_each(|ask| ask.doubt(now));
+    /// The scheduler that knew of these asks may be gone.
+    pub(super) fn expect_answers(&mut self, now: Time) {
+        self.by_number.values_mut().for_each(|ask| ask.expect_answer(now));
     }
 
-    /// Since when a scheduler of `resource` owes a word.
+    /// Since when a scheduler of `resource` owes an answer.
     pub(super) fn unanswered_since(&self, resource: ResourceNumber) -> Option<Time> {
         self.by_number.values().filter(|ask| ask.resource == resource).filter_map(Ask::unanswered).min()
     }
@@ -110,7 +110,7 @@ impl Asks {
         (!self.by_number.is_empty()).then_some(self.earliest_due)
     }
 
-    /// Those that are due, and why.
+    /// The asks that are due, and why.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<(AskNumber, Due)> {
         if now < self.earliest_due {
             return Vec::new();

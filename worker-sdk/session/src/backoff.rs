@@ -1,14 +1,15 @@
-//! How long to leave a scheduler alone that is not there.
+//! How long to wait before the next message to an absent scheduler.
 
 use super::dice::Dice;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A scheduler that hands over is back within milliseconds.
+/// A scheduler that hands over has a successor within milliseconds.
 const SHORTEST: Span = Span::from_millis(5);
-/// Waiting callers without a back-off make 100 thousand messages per second that reach nobody.
+/// Without a back-off, waiting callers would send 100 thousand useless messages per second.
 const LONGEST: Span = Span::from_millis(250);
 
-/// Exponential, capped, with full jitter: one for all asks of a resource, which travel together.
+/// Exponential, capped, with full jitter. All asks of a resource share it, because they travel
+/// together.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -16,12 +17,12 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// From when on it may be tried again.
+    /// When the next attempt may be made.
     pub(super) fn until(&self) -> Time {
         self.until
     }
 
-    /// One more failure. Failures that come in while waiting are the echo of the same one.
+    /// Counts a failure. Failures during the wait have the same cause and do not count.
     pub(super) fn fail(&mut self, now: Time, dice: &mut Dice) {
         if now < self.until {
             return;
@@ -32,12 +33,12 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// There is a scheduler.
+    /// A scheduler has answered.
     pub(super) fn succeed(&mut self) {
         self.failures = 0;
     }
 
-    /// A pause of its own, and a fresh start after it.
+    /// Waits until `until`, and forgets all failures.
     pub(super) fn hold_until(&mut self, until: Time) {
         *self = Backoff { failures: 0, until };
     }

@@ -1,41 +1,41 @@
-//! So many in a time, and no more.
+//! A limit of the session itself: a rate with a burst.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// One every `interval`, and some at once after a rest: the generic cell rate algorithm in whole
-/// nanoseconds.
+/// One token every `interval`, and several at once after a rest: the generic cell rate algorithm in
+/// whole nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     interval: Span,
-    /// How far ahead of time it may be spent.
+    /// How far ahead of time tokens may be spent.
     slack: Span,
     spent_until: Time,
 }
 
 impl Bucket {
-    /// A full one, which gives `burst` at once.
+    /// A full bucket, which gives `burst` tokens at once.
     pub(super) fn new(interval: Span, burst: u64) -> Self {
         assert!(interval > Span::ZERO && burst > 0, "a bucket has a rate, and holds at least one");
         let slack = Span::from_nanos(interval.nanos().saturating_mul(burst - 1));
         Bucket { interval, slack, spent_until: Time::ORIGIN }
     }
 
-    /// From when on the next one may be taken.
+    /// When the next token may be taken.
     pub(super) fn opens(&self) -> Time {
         self.spent_until - self.slack
     }
 
-    /// The same for who has so many in front.
+    /// When a token may be taken after `ahead` other tokens.
     pub(super) fn opens_behind(&self, ahead: u64) -> Time {
         self.opens() + Span::from_nanos(self.interval.nanos().saturating_mul(ahead))
     }
 
-    /// From one to the next.
+    /// The time from one token to the next.
     pub(super) fn interval(&self) -> Span {
         self.interval
     }
 
-    /// Gives nothing before `until`, and no burst then.
+    /// Gives nothing before `until`, and no burst at that time.
     pub(super) fn hold_until(&mut self, until: Time) {
         self.spent_until = self.spent_until.max(until + self.slack);
     }
@@ -52,7 +52,8 @@ mod tests {
 
     const SECOND: Time = Time::from_nanos(1_000_000_000);
 
-    /// Takes whenever there is something, from the first second on: milliseconds after it.
+    /// Takes each token as early as possible, from the first second on. Times are milliseconds
+    /// after that second.
     fn check(interval_ms: u64, burst: u64, rest_ms: u64, taken_ms: &[u64]) {
         let mut bucket = Bucket::new(Span::from_millis(interval_ms), burst);
         bucket.take(SECOND);

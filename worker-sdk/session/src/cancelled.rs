@@ -1,15 +1,15 @@
-//! Asks that nobody waits for any more, but that a scheduler may still grant.
+//! Asks that no caller waits for, but that a scheduler may still grant.
 
 use super::vocabulary::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A scheduler keeps a permit at least this long; a later answer has nothing to give back.
+/// A scheduler keeps a permit at least this long. A later answer has nothing to give back.
 const KEPT: Span = Span::from_secs(60);
-/// Above this the oldest is forgotten: its permit, if one comes, counts as used, which is safe.
+/// Above this the oldest is forgotten. If its permit still comes, it counts as used, which is safe.
 const MOST: usize = 16_384;
 
-/// The numbers of given-up asks, for as long as an answer to them has to be given back.
+/// The numbers of cancelled asks, for as long as an answer to them has to be given back.
 #[derive(Debug, Default)]
 pub(super) struct Cancelled {
     resources: BTreeMap<AskNumber, ResourceNumber>,

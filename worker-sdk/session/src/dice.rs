@@ -1,9 +1,9 @@
-//! Chance that can be repeated.
+//! Random numbers that can be repeated.
 
 use rampmeter_protocol::splitmix::SplitMix64;
 use rampmeter_protocol::time::Span;
 
-/// Jitter and names; the same on every machine and in every version.
+/// Randomness for jitter and ids. It is the same on every machine and in every version.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(SplitMix64);
 
@@ -12,7 +12,7 @@ impl Dice {
         Dice(SplitMix64::new(seed))
     }
 
-    /// A number from 0 to `most`. The bias of the remainder is of no interest in jitter and names.
+    /// A number from 0 to `most`. The bias of the remainder does not matter for jitter and ids.
     pub(super) fn up_to(&mut self, most: u64) -> u64 {
         self.0.draw() % most.saturating_add(1)
     }

@@ -1,4 +1,4 @@
-//! What a session does in place of a scheduler that does not answer.
+//! What a session does while no scheduler answers.
 
 use super::Session;
 use super::bucket::Bucket;
@@ -10,70 +10,72 @@ use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Whoever keeps a permit for longer makes two calls in one moment, with it and the next; a task is
-/// awake far sooner.
+/// How long a local permit is valid. A permit that is kept for longer would allow two calls in one
+/// moment, with the next permit. A task wakes up far sooner.
 const LOCAL_VALID: Span = Span::from_secs(1);
-/// All who are told that nobody answers are told so in one moment; this part is added by chance.
+/// All waiting requests are refused in one moment, with a time to come back. Up to a fourth of that
+/// time is added at random.
 const COME_BACK_JITTER: u64 = 4;
 
 impl Session {
-    /// What to do while nobody answers for `resource`, from now on; [`Unreachable::Wait`] unless told.
+    /// Sets what to do while no scheduler of `resource` answers; [`Unreachable::Wait`] by default.
     pub fn set_unreachable(&mut self, resource: ResourceNumber, policy: Unreachable) {
-        let lane = self.lane(resource);
-        lane.fallback = FallbackPolicy::from(policy);
-        lane.reachability.set_patience(policy.patience());
+        let outbox = self.outbox(resource);
+        outbox.fallback = FallbackPolicy::from(policy);
+        outbox.reachability.set_patience(policy.patience());
     }
 
-    /// Looks who does not answer any more, where that is due.
-    pub(super) fn judge(&mut self, now: Time) {
-        for index in 0..self.lanes.len() {
-            if self.lanes[index].reachability.is_due(now) {
-                self.judge_one(now, ResourceNumber(index as u32));
+    /// Checks which schedulers no longer answer, for each resource whose check is due.
+    pub(super) fn check_reachability(&mut self, now: Time) {
+        for index in 0..self.outboxes.len() {
+            if self.outboxes[index].reachability.is_due(now) {
+                self.check_resource(now, ResourceNumber(index as u32));
             }
-            self.lanes[index].reachability.lapse(now);
+            self.outboxes[index].reachability.expire(now);
         }
     }
 
-    fn judge_one(&mut self, now: Time, resource: ResourceNumber) {
+    fn check_resource(&mut self, now: Time, resource: ResourceNumber) {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
-        let verdict = self.lane(resource).reachability.judge(now, unanswered, oldest.is_some());
+        let verdict = self.outbox(resource).reachability.check(now, unanswered, oldest.is_some());
         if verdict == Verdict::Lost {
             self.stagger(now, resource);
         }
         if verdict != Verdict::Reachable {
-            // Whoever is there answers.
+            // A scheduler that is there answers this.
             oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
         }
     }
 
-    /// A whole fleet may lose its scheduler in this moment: its calls must not come in one.
+    /// Spreads the first local permits. A whole fleet may lose its scheduler in one moment, and its
+    /// calls must not come in one.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
-        let lane = &mut self.lanes[resource.0 as usize];
-        lane.fallback.stagger(now.max(lane.frozen_until), &mut self.dice);
+        let outbox = &mut self.outboxes[resource.0 as usize];
+        outbox.fallback.stagger(now.max(outbox.frozen_until), &mut self.dice);
     }
 
-    /// Serves whom nobody else does, when all has been sent that may be: the answer to it, too late for
-    /// who asked, tells that somebody is there.
-    pub(super) fn stand_in(&mut self, now: Time) -> Option<Command> {
-        for index in 0..self.lanes.len() {
-            if self.lanes[index].reachability.serves(now) {
-                let next = self.serve(now, ResourceNumber(index as u32));
-                self.lanes[index].reachability.serve_at(next);
+    /// Serves requests of unreachable resources locally. This comes after all messages have been
+    /// sent: an answer to them shows a returned scheduler, even if it is too late for its request.
+    pub(super) fn serve_locally(&mut self, now: Time) -> Option<Command> {
+        for index in 0..self.outboxes.len() {
+            if self.outboxes[index].reachability.serves_locally(now) {
+                let next = self.serve_resource(now, ResourceNumber(index as u32));
+                self.outboxes[index].reachability.serve_at(next);
             }
         }
         self.results.pop_front()
     }
 
-    /// Serves those who can be served now. When the next one can.
-    fn serve(&mut self, now: Time, resource: ResourceNumber) -> Time {
+    /// Serves all requests of `resource` that can be served now, and returns when the next one can.
+    fn serve_resource(&mut self, now: Time, resource: ResourceNumber) -> Time {
         let waiting = self.asks.of_resource(resource).collect();
-        match self.lane(resource).fallback {
-            FallbackPolicy::Nobody => Time::NEVER,
+        match self.outbox(resource).fallback {
+            FallbackPolicy::Wait => Time::NEVER,
             FallbackPolicy::Refusal { after } => self.refuse_all(now, waiting, after),
-            FallbackPolicy::Turns(mut turns) => {
+            FallbackPolicy::SafeRate(mut turns) => {
                 let next = self.grant_in_turn(now, waiting, &mut turns);
-                self.lane(resource).fallback = FallbackPolicy::Turns(turns);
+                self.outbox(resource).fallback = FallbackPolicy::SafeRate(turns);
                 next
             }
         }
@@ -105,14 +107,14 @@ impl Session {
 
     fn refuse_locally(&mut self, now: Time, number: AskNumber, retry_after: Span) {
         let Some(ask) = self.asks.remove(number) else { return };
-        let silence = self.lane(ask.resource).reachability.silence(now);
+        let silence = self.outbox(ask.resource).reachability.silence(now);
         self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
     }
 
-    /// Without an id: no scheduler knows of this permit.
+    /// Grants a permit without an id, because no scheduler knows of it.
     fn grant_locally(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.remove(number) else { return };
-        self.let_go(now, number, &ask);
+        self.withdraw(now, number, &ask);
         let since = ask.since;
         let mut request = ask.into_request();
         request.id = None;

@@ -1,40 +1,40 @@
-//! Who serves those who ask while nobody answers.
+//! How requests are served while no scheduler answers.
 
 use super::bucket::Bucket;
 use super::dice::Dice;
 use super::unreachable::Unreachable;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A lane's policy, at work.
+/// The policy of one resource, with its state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum FallbackPolicy {
-    /// They wait.
+    /// Requests wait.
     #[default]
-    Nobody,
-    /// They are told to come back.
+    Wait,
+    /// Requests are refused, with a time to come back.
     Refusal { after: Span },
-    /// They take their turns.
-    Turns(Bucket),
+    /// Requests are granted one by one at the safe rate.
+    SafeRate(Bucket),
 }
 
 impl From<Unreachable> for FallbackPolicy {
     fn from(policy: Unreachable) -> Self {
         match policy {
-            Unreachable::Wait => FallbackPolicy::Nobody,
+            Unreachable::Wait => FallbackPolicy::Wait,
             Unreachable::Fail { after } => FallbackPolicy::Refusal { after: after.span() },
-            Unreachable::SafeRate { rate, .. } => FallbackPolicy::Turns(Bucket::new(rate.interval(), 1)),
+            Unreachable::SafeRate { rate, .. } => FallbackPolicy::SafeRate(Bucket::new(rate.interval(), 1)),
         }
     }
 }
 
 impl FallbackPolicy {
-    /// Lets the first turn after a rest come by chance within an interval.
+    /// Moves the first local permit after a rest to a random time within an interval.
     pub(super) fn stagger(&mut self, from: Time, dice: &mut Dice) {
         match self {
-            FallbackPolicy::Turns(turns) if turns.opens() <= from => {
+            FallbackPolicy::SafeRate(turns) if turns.opens() <= from => {
                 turns.hold_until(from + dice.span_up_to(turns.interval()));
             }
-            FallbackPolicy::Turns(_) | FallbackPolicy::Nobody | FallbackPolicy::Refusal { .. } => {}
+            FallbackPolicy::SafeRate(_) | FallbackPolicy::Wait | FallbackPolicy::Refusal { .. } => {}
         }
     }
 }

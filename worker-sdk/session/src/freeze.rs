@@ -1,13 +1,13 @@
-//! A pause that makes promised starts void.
+//! A freeze voids promised starts.
 
 use rampmeter_protocol::time::Time;
 
-/// Starts that were granted before `seen` and fall into the time up to `until` are void.
+/// Starts that were granted before `seen` and that fall before `until` are void.
 ///
-/// A permit that was granted later was granted in spite of the freeze: its limits are not frozen.
+/// A permit that was granted later is valid: its limits are not frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freeze {
-    /// When the news came.
+    /// When the announcement came.
     pub seen: Time,
     /// When the freeze ends.
     pub until: Time,
@@ -17,7 +17,8 @@ impl Freeze {
     /// A freeze that is over.
     pub const NONE: Freeze = Freeze { seen: Time::ORIGIN, until: Time::ORIGIN };
 
-    /// Both freezes as one. It may void a start that neither does, which costs one more question.
+    /// Both freezes as one. It may void a start that neither of them voids, which costs one more
+    /// request.
     #[must_use]
     pub fn and(self, later: Freeze) -> Freeze {
         Freeze { seen: later.seen, until: self.until.max(later.until) }
@@ -35,7 +36,7 @@ mod tests {
         Time::ORIGIN + Span::from_millis(millis)
     }
 
-    /// Times in milliseconds: the news, the end; the receipt of the permit, its start.
+    /// All times are in milliseconds: (announcement, end) and (receipt, start).
     fn check(freeze: (u64, u64), permit: (u64, u64), void: bool) {
         let freeze = Freeze { seen: at(freeze.0), until: at(freeze.1) };
         let (received, start) = (at(permit.0), at(permit.1));

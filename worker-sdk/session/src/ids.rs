@@ -1,4 +1,4 @@
-//! Names of permits.
+//! Ids of permits.
 
 use super::dice::Dice;
 use super::vocabulary::AskNumber;
@@ -7,16 +7,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/// As many names as a seed of 64 bits tells apart.
+/// Long enough for a seed of 64 bits.
 const NAME_LENGTH: usize = 12;
-/// Renamings are rare, and the oldest asks have ended: above this the oldest has its first name again.
+/// Renamings are rare, and the oldest asks have ended. Above this the oldest renaming is forgotten,
+/// and its ask has its first id again.
 const MOST_RENAMED: usize = 16_384;
 
-/// Ids of the form `<name of the session>-<number of the ask>`: to make one takes no chance, to read
-/// one no table. Only an ask that was renamed is remembered: `.<how often>` follows its number.
+/// Ids of the form `<name of the session>-<number of the ask>`. Making one needs no randomness, and
+/// reading one needs no table. Only renamed asks are remembered: `.<renamings>` follows their
+/// number.
 #[derive(Debug)]
 pub(super) struct Ids {
-    /// The session's name and `-`, then whatever number was written last.
+    /// The session's name and `-`, then the number that was written last.
     text: String,
     renamed: BTreeMap<AskNumber, u32>,
 }
@@ -39,7 +41,7 @@ impl Ids {
         PermitId::new(&self.text).expect("letters, a dash, digits and a dot")
     }
 
-    /// The ask that has this id now, if this session made it.
+    /// The ask with this current id, if it belongs to this session.
     pub(super) fn ask(&self, id: &str) -> Option<AskNumber> {
         let number = id.strip_prefix(&self.text[..=NAME_LENGTH])?;
         let (number, renamings) = number.split_once('.').unwrap_or((number, "0"));

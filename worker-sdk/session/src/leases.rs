@@ -1,27 +1,27 @@
-//! Calls in flight whose places are kept for them.
+//! The leases of calls in flight.
 
 use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A place is renewed so often within its time to live: two renewals may be lost.
+/// How often a lease is renewed before it ends. Two renewals may be lost.
 const RENEWALS: u64 = 3;
-/// No more often than this, whatever the time to live: shorter ones are a mistake, and no reason for a flood.
+/// The shortest interval of renewals. A shorter lease is a mistake and must not cause a flood.
 const LEAST_INTERVAL: Span = Span::from_millis(50);
 
-/// The permits whose calls take up a place, by ask. Bounded by the calls of the process.
+/// The leases of calls in flight, by ask. The calls of the process bound their number.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     held: BTreeMap<AskNumber, Lease>,
     due: BTreeSet<(Time, AskNumber)>,
 }
 
-/// One permit's place.
+/// The lease of one call.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) resource: ResourceNumber,
-    /// What a scheduler that does not know the permit has to know.
+    /// What a scheduler needs to count the call if it does not know the permit.
     pub(super) asked: Asked<'static>,
     interval: Span,
     due: Time,
@@ -29,14 +29,15 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A place that is free again `span` after its call's start, unless it is renewed.
+    /// A lease that ends `span` after its call's start unless it is renewed.
     pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span) -> Self {
         let interval = Span::from_nanos(span.nanos() / RENEWALS).max(LEAST_INTERVAL);
         Lease { resource, asked, interval, due: start + interval, batch: None }
     }
 
-    /// The same for a call whose scheduler may have begun to count long ago.
-    pub(super) fn due_at(self, start: Time) -> Self {
+    /// The same lease, first renewed at `start`, because the scheduler may have counted for a long
+    /// time.
+    pub(super) fn first_due_at(self, start: Time) -> Self {
         Lease { due: start, ..self }
     }
 }
@@ -69,13 +70,13 @@ impl Leases {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Whose places are to be renewed now.
+    /// The resource of the next renewal that is due now.
     pub(super) fn first_due(&self, now: Time) -> Option<ResourceNumber> {
         let (due, ask) = self.due.first()?;
         (*due <= now).then(|| self.held[ask].resource)
     }
 
-    /// The next of this resource that is to be renewed now; it travels in `batch`.
+    /// The next lease of this resource that is due for renewal. The renewal travels in `batch`.
     pub(super) fn renew_next(&mut self, now: Time, of: ResourceNumber, batch: BatchNumber) -> Option<AskNumber> {
         let mut due = self.due.iter().take_while(|(due, _)| *due <= now).map(|(_, ask)| *ask);
         let ask = due.find(|ask| self.held[ask].resource == of)?;
@@ -84,13 +85,13 @@ impl Leases {
         Some(ask)
     }
 
-    /// Has those that nobody received renewed again after `pause`.
+    /// Renews the leases of an undelivered batch again after `pause`.
     pub(super) fn undelivered(&mut self, now: Time, batch: BatchNumber, pause: Span) {
         let lost = self.held.iter().filter(|(_, lease)| lease.batch == Some(batch)).map(|(ask, _)| *ask);
         lost.collect::<Vec<_>>().into_iter().for_each(|ask| self.hasten(now, ask, pause));
     }
 
-    /// Has this one renewed after `pause`, if that is not later than it would be.
+    /// Renews this lease after `pause`, unless it is due sooner.
     pub(super) fn hasten(&mut self, now: Time, ask: AskNumber, pause: Span) {
         if let Some(lease) = self.held.get(&ask) {
             self.postpone(ask, lease.due.min(now + pause));

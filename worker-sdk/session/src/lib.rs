@@ -1,9 +1,9 @@
-//! What a worker's end of the protocol decides: when to ask, when to ask again, when to give up.
+//! What the client decides: when to ask, when to ask again, when to give up.
 //!
-//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, chance
-//! comes from a seed. Its driver tells it what happened ([`Event`]), then takes every [`Command`]
-//! until there is none, then waits for the next event or for [`Session::next_wakeup`]. The worker
-//! SDK drives it over NATS; a simulator drives it in virtual time.
+//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
+//! randomness comes from a seed. Its driver passes an [`Event`] and then takes every [`Command`]
+//! until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
+//! worker SDK drives it over NATS. A simulator drives it in virtual time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};
@@ -34,8 +34,8 @@ mod fallback;
 mod fallback_policy;
 mod freeze;
 mod ids;
-mod lane;
 mod leases;
+mod outbox;
 mod patience;
 mod payload;
 mod reachability;
@@ -58,8 +58,8 @@ use asks::Asks;
 use cancelled::Cancelled;
 use dice::Dice;
 use ids::Ids;
-use lane::Outbox;
 use leases::Leases;
+use outbox::Outbox;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -69,11 +69,12 @@ use retries::Retries;
 use silence::Silence;
 use std::collections::VecDeque;
 
-/// Asks that may be pending at once unless told otherwise, about 500 bytes each: more tasks than a process has, and few enough that
-/// one which never stops asking is told so before its memory is full.
+/// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
+/// also stops a caller that never stops asking before its memory is full.
 pub const MOST_ASKS: usize = 1 << 18;
 
-/// The pending asks, the calls in flight and the unsent settles of one client, over all its resources.
+/// The pending asks, the calls in flight and the unsent settles of one client, over all its
+/// resources.
 #[derive(Debug)]
 pub struct Session {
     ids: Ids,
@@ -82,7 +83,7 @@ pub struct Session {
     connected: bool,
     disconnected_at: Option<Time>,
     closed: bool,
-    lanes: Vec<Outbox>,
+    outboxes: Vec<Outbox>,
     asks: Asks,
     retries: Retries,
     cancelled: Cancelled,
@@ -94,8 +95,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that is not connected yet. Sessions of different workers need different seeds:
-    /// the names of their permits come from it.
+    /// A session that is not connected yet. Sessions of different workers need different seeds,
+    /// because the ids of their permits come from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
@@ -106,7 +107,7 @@ impl Session {
             connected: false,
             disconnected_at: None,
             closed: false,
-            lanes: Vec::new(),
+            outboxes: Vec::new(),
             asks: Asks::default(),
             retries: Retries::default(),
             cancelled: Cancelled::default(),
@@ -118,13 +119,13 @@ impl Session {
         }
     }
 
-    /// Refuses asks beyond so many that are pending.
+    /// Refuses asks while this many are pending.
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
         Session { most_asks, ..self }
     }
 
-    /// Takes in one thing that happened. [`Session::poll`] until it has no more to say, afterwards.
+    /// Handles one event. Afterwards call [`Session::poll`] until it returns `None`.
     pub fn handle(&mut self, now: Time, event: Event<'_>) {
         match event {
             Event::Connected => self.connected(now),
@@ -142,34 +143,34 @@ impl Session {
         }
     }
 
-    /// The next thing to do, or `None` when all is done until the next event or wake-up.
+    /// The next command, or `None` until the next event or wake-up.
     pub fn poll(&mut self, now: Time) -> Option<Command> {
         self.wake(now);
-        self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.stand_in(now))
+        self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.serve_locally(now))
     }
 
-    /// When to poll again if nothing happens: a deadline, a silence that has lasted too long, the end of
-    /// a back-off, or a turn. May be early, is never late.
+    /// When to poll again without an event: a deadline, a silence that is too long, the end of a
+    /// back-off, or a local permit. May be early, is never late.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
-        let sends = self.lanes.iter().filter_map(|lane| lane.opens(budget)).filter(|_| self.connected);
-        let watches = self.lanes.iter().map(|lane| lane.reachability.next_wakeup());
+        let sends = self.outboxes.iter().filter_map(|outbox| outbox.opens(budget)).filter(|_| self.connected);
+        let watches = self.outboxes.iter().map(|outbox| outbox.reachability.next_wakeup());
         let renewals = self.leases.next_due().filter(|_| self.connected);
         sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
     }
 
-    /// The name of `ask`'s permit on the wire.
+    /// The id of `ask`'s permit on the wire.
     pub fn id(&mut self, ask: AskNumber) -> PermitId {
         self.ids.id(ask)
     }
 
-    fn lane(&mut self, resource: ResourceNumber) -> &mut Outbox {
+    fn outbox(&mut self, resource: ResourceNumber) -> &mut Outbox {
         let index = resource.0 as usize;
-        if index >= self.lanes.len() {
-            self.lanes.resize_with(index + 1, Outbox::default);
+        if index >= self.outboxes.len() {
+            self.outboxes.resize_with(index + 1, Outbox::default);
         }
-        &mut self.lanes[index]
+        &mut self.outboxes[index]
     }
 
     fn asked(&mut self, now: Time, number: AskNumber, mut ask: Ask) {
@@ -180,13 +181,14 @@ impl Session {
             return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
-        let lane = self.lane(ask.resource);
-        lane.enter(number, false);
-        lane.reachability.expect(now);
+        let outbox = self.outbox(ask.resource);
+        outbox.enter(number, false);
+        outbox.reachability.expect(now);
         self.asks.insert(number, ask);
     }
 
-    /// What was never sent needs no giving back; what is not known here was granted meanwhile.
+    /// An ask that was never sent needs no giving back. An ask that is not known here was granted
+    /// meanwhile.
     fn cancelled(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
         let never_sent = self.remove(number).is_some_and(|ask| !ask.was_sent());
         if !never_sent {
@@ -208,7 +210,7 @@ impl Session {
 
     fn remove(&mut self, number: AskNumber) -> Option<Ask> {
         let ask = self.asks.remove(number)?;
-        self.lane(ask.resource).leave(number);
+        self.outbox(ask.resource).leave(number);
         Some(ask)
     }
 
@@ -222,39 +224,40 @@ impl Session {
             return;
         }
         match news {
-            News::Leader { epoch, .. } => return self.led(now, resource, epoch),
+            News::Leader { epoch, .. } => return self.begin_term(now, resource, epoch),
             News::Freeze { for_ms, .. } => self.frozen(now, resource, for_ms),
             News::Limits { .. } | News::Thaw { .. } | News::Other => {}
         }
-        self.hear(now, resource, false);
+        self.note_contact(now, resource, false);
     }
 
-    /// Whoever leads in this epoch has a successor, who has been heard.
+    /// Whether the leader of this epoch has a successor that this session knows of.
     fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
-        self.lane(resource).epoch.is_some_and(|known| epoch < known)
+        self.outbox(resource).epoch.is_some_and(|known| epoch < known)
     }
 
-    /// A term has begun. Its epoch may be one that is known: a leader whose store is empty counts from one, and learns of the term before
-    /// by what is asked again.
-    fn led(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        self.lane(resource).epoch = Some(epoch);
-        self.hear(now, resource, true);
+    /// A term has begun. Its epoch may already be known, because a leader with an empty store
+    /// counts from one. It learns of the former terms from the repeated requests.
+    fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
+        self.outbox(resource).epoch = Some(epoch);
+        self.note_contact(now, resource, true);
     }
 
-    /// A scheduler of the resource has spoken. One that is new, or was lost, is asked everything again.
-    fn hear(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
-        if is_new || self.lane(resource).reachability.is_lost() {
+    /// A scheduler of the resource sent an answer or an event. If it is new, or was unreachable,
+    /// the session sends everything again.
+    fn note_contact(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
+        if is_new || self.outbox(resource).reachability.is_lost() {
             let silence = self.silence(now, resource);
             self.ask_all_again(now, resource, silence);
         }
-        self.lane(resource).reachability.hear(now);
+        self.outbox(resource).reachability.note_contact(now);
     }
 
     fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {
         if let Ok(span) = Millis::new(for_ms) {
             let freeze = Freeze { seen: now, until: now + span.span() };
-            let lane = self.lane(resource);
-            lane.frozen_until = lane.frozen_until.max(freeze.until);
+            let outbox = self.outbox(resource);
+            outbox.frozen_until = outbox.frozen_until.max(freeze.until);
             self.results.push_back(Command::Freeze { resource, freeze });
         }
     }
@@ -265,17 +268,17 @@ impl Session {
             self.end(now, number, &ask, Err(Denial::Closed));
         }
         self.leases.end_all();
-        self.lanes.iter_mut().for_each(Outbox::open);
+        self.outboxes.iter_mut().for_each(Outbox::open);
     }
 
-    /// Completes an ask whose permit may still be on its way from a scheduler.
+    /// Completes an ask whose permit may still be on its way.
     fn end(&mut self, now: Time, number: AskNumber, ask: &Ask, result: Result<Grant, Denial>) {
-        self.let_go(now, number, ask);
+        self.withdraw(now, number, ask);
         self.complete(number, result);
     }
 
-    fn let_go(&mut self, now: Time, number: AskNumber, ask: &Ask) {
-        self.lane(ask.resource).leave(number);
+    fn withdraw(&mut self, now: Time, number: AskNumber, ask: &Ask) {
+        self.outbox(ask.resource).leave(number);
         if ask.was_sent() {
             self.give_back(now, number, ask.resource);
         }
@@ -288,13 +291,13 @@ impl Session {
                 Due::AskAgain => self.ask_again(now, number),
             }
         }
-        self.judge(now);
+        self.check_reachability(now);
     }
 
     fn time_out(&mut self, now: Time, number: AskNumber) {
         let Some(mut ask) = self.asks.remove(number) else { return };
         let waited = now.since(ask.since);
-        let why = Denial::TimedOut { waited, limited_by: ask.limited_by.take(), heard: ask.heard };
+        let why = Denial::TimedOut { waited, limited_by: ask.limited_by.take(), answered: ask.was_answered };
         self.end(now, number, &ask, Err(why));
     }
 }

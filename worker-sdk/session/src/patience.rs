@@ -1,14 +1,14 @@
-//! How long a silence is borne.
+//! How long a client tolerates silence.
 
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// A handover takes tens of milliseconds; a shorter silence says nothing.
+/// A hand-over takes tens of milliseconds. A shorter silence shows nothing.
 const LEAST: Duration = Duration::from_millis(100);
-/// Whoever bears more wants to wait.
+/// A longer patience is the same as waiting.
 const MOST: Duration = Duration::from_secs(3600);
 
-/// How long nobody may answer before a client helps itself: two seconds unless told.
+/// How long schedulers may be silent before a client helps itself: two seconds by default.
 ///
 /// ```
 /// use rampmeter_worker_session::Patience;
@@ -21,7 +21,7 @@ const MOST: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(Span);
 
-/// A time that is no [`Patience`].
+/// A time that is no valid [`Patience`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("patience is from {LEAST:?} to {MOST:?}, not {0:?}")]
 pub struct PatienceError(Duration);

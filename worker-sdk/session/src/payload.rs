@@ -1,13 +1,15 @@
-//! Several messages in one.
+//! Several messages in one payload.
 
 use serde::Serialize;
 
-/// More in one array saves nothing: the cost per message is spread thin already.
+/// The most elements of one array. More elements would save nothing, because the cost per message
+/// is already spread over 64.
 const MOST_ELEMENTS: usize = 64;
-/// With one more element of the largest size still far below the 1 MiB that servers accept.
+/// The size above which an array is full. Another element of the largest size still fits far below
+/// the 1 MiB that servers accept.
 const ENOUGH_BYTES: usize = 256 * 1024;
 
-/// A JSON array while it grows. One alone is written without its brackets.
+/// A JSON array that is being written. A single element is written without brackets.
 #[derive(Debug, Default)]
 pub(super) struct ArrayPayload {
     bytes: Vec<u8>,

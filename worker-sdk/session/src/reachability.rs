@@ -1,69 +1,69 @@
-//! Whether anybody answers for a resource.
+//! Whether a scheduler of a resource answers.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// What is known of a resource's schedulers from what was heard of them.
+/// What is known about the schedulers of one resource.
 #[derive(Debug)]
 pub(super) struct Reachability {
-    /// How long nobody may answer; `None` where nobody wants to know.
+    /// How long schedulers may be silent; `None` if the policy is to wait.
     patience: Option<Span>,
-    heard: Time,
-    /// Nobody is lost before this. A bound: most of those who wait for a word get it long before.
-    judge_at: Time,
+    last_contact: Time,
+    /// No scheduler counts as lost before this. It is a bound: most answers come long before.
+    check_at: Time,
     lost: Option<Lost>,
 }
 
-/// Nobody answers.
+/// No scheduler answers.
 #[derive(Debug)]
 struct Lost {
     since: Time,
-    /// Unless somebody asks meanwhile, nothing is known any more after this.
+    /// If no request comes meanwhile, the knowledge expires at this time.
     until: Time,
-    /// When those who ask want to be served by others.
+    /// When waiting requests are next served locally.
     serve_at: Time,
 }
 
-/// What a look at the silence shows.
+/// The result of checking the silence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// It has not lasted long enough.
+    /// The silence is short.
     Reachable,
-    /// It has, but nobody was owed a word: it is time to ask for one.
+    /// The silence is long, but no answer is owed: it is time to ask for one.
     Quiet,
-    /// Nobody answers any more.
+    /// The schedulers have just become unreachable.
     Lost,
-    /// Nobody answers still.
+    /// The schedulers are still unreachable.
     StillLost,
 }
 
 impl Default for Reachability {
     fn default() -> Self {
-        Reachability { patience: None, heard: Time::ORIGIN, judge_at: Time::NEVER, lost: None }
+        Reachability { patience: None, last_contact: Time::ORIGIN, check_at: Time::NEVER, lost: None }
     }
 }
 
 impl Reachability {
-    /// What was known is forgotten; who waits already is looked at soon.
+    /// Sets the patience and forgets what was known. Requests that already wait are checked soon.
     pub(super) fn set_patience(&mut self, patience: Option<Span>) {
-        *self = Reachability { patience, heard: self.heard, judge_at: Time::ORIGIN, lost: None };
+        *self = Reachability { patience, last_contact: self.last_contact, check_at: Time::ORIGIN, lost: None };
     }
 
-    /// When a scheduler last spoke.
-    pub(super) fn heard(&self) -> Time {
-        self.heard
+    /// When a scheduler last answered or announced something.
+    pub(super) fn last_contact(&self) -> Time {
+        self.last_contact
     }
 
-    /// A scheduler has spoken.
-    pub(super) fn hear(&mut self, now: Time) {
-        self.heard = now;
+    /// A scheduler has answered or announced something.
+    pub(super) fn note_contact(&mut self, now: Time) {
+        self.last_contact = now;
         self.lost = None;
     }
 
-    /// Somebody waits for a word from now on.
+    /// A request waits for an answer from now on.
     pub(super) fn expect(&mut self, now: Time) {
         let Some(patience) = self.patience else { return };
-        self.judge_at = self.judge_at.min(now + patience);
-        self.lapse(now);
+        self.check_at = self.check_at.min(now + patience);
+        self.expire(now);
         if let Some(lost) = &mut self.lost {
             lost.until = now + patience;
             lost.serve_at = now;
@@ -71,20 +71,21 @@ impl Reachability {
     }
 
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.judge_at <= now
+        self.check_at <= now
     }
 
-    /// Judges by since when a word is owed, and whether there is anybody else who waits for one.
-    pub(super) fn judge(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
-        self.judge_at = Time::NEVER;
-        let silent = unanswered.map(|since| since.max(self.heard)).or(others_wait.then_some(self.heard));
+    /// Judges the silence. `unanswered` is since when an answer is owed. `others_wait` says whether
+    /// other requests wait that were answered before.
+    pub(super) fn check(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
+        self.check_at = Time::NEVER;
+        let silent = unanswered.map(|since| since.max(self.last_contact)).or(others_wait.then_some(self.last_contact));
         let (Some(patience), Some(since)) = (self.patience, silent) else { return Verdict::Reachable };
         if since + patience > now {
-            self.judge_at = since + patience;
+            self.check_at = since + patience;
             return Verdict::Reachable;
         }
         let until = now + patience;
-        self.judge_at = until;
+        self.check_at = until;
         if unanswered.is_none() {
             return Verdict::Quiet;
         }
@@ -100,8 +101,8 @@ impl Reachability {
         }
     }
 
-    /// Forgets what nobody has asked about for too long.
-    pub(super) fn lapse(&mut self, now: Time) {
+    /// Forgets that schedulers are unreachable if no request came for too long.
+    pub(super) fn expire(&mut self, now: Time) {
         self.lost.take_if(|lost| lost.until < now);
     }
 
@@ -109,17 +110,17 @@ impl Reachability {
         self.lost.is_some()
     }
 
-    /// For how long nobody has answered.
+    /// How long no scheduler has answered.
     pub(super) fn silence(&self, now: Time) -> Span {
         self.lost.as_ref().map_or(Span::ZERO, |lost| now.since(lost.since))
     }
 
-    /// Whether those who ask are to be served by others now.
-    pub(super) fn serves(&self, now: Time) -> bool {
+    /// Whether waiting requests are to be served locally now.
+    pub(super) fn serves_locally(&self, now: Time) -> bool {
         self.lost.as_ref().is_some_and(|lost| lost.serve_at <= now)
     }
 
-    /// They have been served; the next one is to be then.
+    /// Waiting requests have been served; the next one is served at `next`.
     pub(super) fn serve_at(&mut self, next: Time) {
         if let Some(lost) = &mut self.lost {
             lost.serve_at = next;
@@ -127,6 +128,6 @@ impl Reachability {
     }
 
     pub(super) fn next_wakeup(&self) -> Time {
-        self.lost.as_ref().map_or(self.judge_at, |lost| lost.serve_at.min(self.judge_at))
+        self.lost.as_ref().map_or(self.check_at, |lost| lost.serve_at.min(self.check_at))
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping places for calls in flight, for as long as they are.
+//! Renewing the leases of calls in flight.
 
 use super::Session;
 use super::leases::Lease;
@@ -9,37 +9,37 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::settle::{Asked, Settle};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Who found nobody tries again after this time and as much again by chance.
+/// The pause before a failed renewal is repeated. Up to as much again is added at random.
 const RETRY: Span = Span::from_millis(125);
 
 impl Session {
-    /// Leaves it to the caller to renew what calls in flight hold, with settles that say `extend`.
+    /// Leaves it to the caller to renew leases, with settles that say `extend`.
     #[must_use]
     pub fn without_renewal(self) -> Self {
         Session { renews: false, ..self }
     }
 
-    /// A permit was granted whose call takes up a place for `span` from its start on.
+    /// A permit was granted whose call has a lease.
     pub(super) fn keep(&mut self, number: AskNumber, asked: Asked<'static>, place: Place) {
         let Place { resource, start, span, was_sent_again } = place;
         if !self.renews || span == Span::ZERO {
             return;
         }
         let lease = Lease::new(resource, asked, start, span);
-        // The answer that was lost may have been given long ago.
-        self.leases.begin(number, if was_sent_again { lease.due_at(start) } else { lease });
+        // The lost answer may have been given long ago.
+        self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
     }
 
-    /// A settle is to be sent; one that ends the call ends its renewal.
+    /// Queues a settle. A settle that ends the call ends its renewal.
     pub(super) fn settled(&mut self, resource: ResourceNumber, settle: Settle<'static>) {
         if !settle.extend && !self.leases.is_empty() {
             self.ids.ask(settle.id.as_str()).into_iter().for_each(|ask| self.leases.end(ask));
         }
-        self.lane(resource).settle(settle);
+        self.outbox(resource).settle(settle);
     }
 
-    /// The renewals of one message, of those that are due. Each says what its permit was asked for with: a scheduler that was not there
-    /// when it was granted may have to count the call anew.
+    /// One message with the leases that are due for renewal. Each names the cost and labels of its
+    /// permit: a successor that does not know the permit counts the call by them.
     pub(super) fn renew(&mut self, now: Time) -> Option<Command> {
         let resource = self.leases.first_due(now)?;
         let batch = self.next_batch();
@@ -52,11 +52,11 @@ impl Session {
         Some(Command::Renew { resource, batch, payload: array.finish() })
     }
 
-    /// A scheduler has spoken.
+    /// A scheduler has confirmed a renewal.
     pub(super) fn renewed(&mut self, now: Time, id: &str) {
         let lease = self.ids.ask(id).and_then(|number| self.leases.get(number));
         if let Some(resource) = lease.map(|lease| lease.resource) {
-            self.hear(now, resource, false);
+            self.note_contact(now, resource, false);
         }
     }
 
@@ -65,7 +65,8 @@ impl Session {
         self.leases.undelivered(now, batch, pause);
     }
 
-    /// A renewal is refused: by a scheduler that is on its way out or not sure yet, or because the place is another's.
+    /// A renewal was refused: the scheduler hands over or is in doubt, or another call has the
+    /// place.
     pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
         let code = refusal.code;
@@ -74,7 +75,7 @@ impl Session {
             return self.leases.hasten(now, number, pause);
         }
         let id = self.ids.id(number);
-        // Whose place was another's for a time has it again.
+        // After other refusals the call may get its place again, so that its renewal goes on.
         if matches!(code, Code::UnknownPermit | Code::InvalidRequest) {
             self.leases.end(number);
         }
@@ -82,12 +83,12 @@ impl Session {
     }
 }
 
-/// What a granted call takes up.
+/// The place of a granted call.
 pub(super) struct Place {
     pub(super) resource: ResourceNumber,
-    /// From when on.
+    /// When it begins.
     pub(super) start: Time,
-    /// For how long, unless it is renewed.
+    /// How long it lasts unless it is renewed.
     pub(super) span: Span,
     /// Whether the permit may have been granted long before its answer came.
     pub(super) was_sent_again: bool,

@@ -1,19 +1,21 @@
-//! How much may be sent again.
+//! The budget for sending again.
 
 use super::bucket::Bucket;
 use super::dice::Dice;
 use rampmeter_protocol::time::{Span, Time};
 
-/// After a rest: a new leader is asked 4 096 requests again at once, more than most clients have.
+/// The burst after a rest. A new leader receives 4 096 repeated requests at once, more than most
+/// clients have.
 pub(super) const BURST: u64 = 64;
-/// Twenty messages a second, 1 280 requests: a thousand clients at their worst make a tenth of what a
-/// scheduler answers, and who has ten thousand requests has asked them all again within five seconds.
+/// Twenty messages a second, with 1 280 requests. At their worst, a thousand clients send a tenth
+/// of what a scheduler answers. A client with ten thousand requests repeats them all within five
+/// seconds.
 pub(super) const PACE: Span = Span::from_millis(50);
 
-/// The budget of a whole client, over all its resources, for messages with something that was sent before.
+/// The budget of a whole client, over all its resources, for messages that repeat something.
 ///
-/// In any time *t* it allows no more than [`BURST`] + 1 + *t* / [`PACE`] of them. What is sent for the
-/// first time needs none of it.
+/// In any time *t* it allows at most [`BURST`] + 1 + *t* / [`PACE`] of them. A first message needs
+/// no budget.
 #[derive(Debug)]
 pub(super) struct Retries {
     bucket: Bucket,
@@ -27,13 +29,14 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// From when on there is something left.
+    /// When the next message may be sent.
     pub(super) fn opens(&self) -> Time {
         self.opens
     }
 
-    /// Takes one message's worth. Who has to wait does so for a part of the pace more, by chance: clients
-    /// whose budgets were empty at the same time would go on in step.
+    /// Takes the budget of one message. If that empties the budget, the next message waits for a
+    /// random part of the pace more. Otherwise clients with equally empty budgets would go on in
+    /// step.
     pub(super) fn spend(&mut self, now: Time, dice: &mut Dice) {
         self.bucket.take(now);
         self.opens = self.bucket.opens();

@@ -1,18 +1,19 @@
-//! How often a client may call that nobody coordinates.
+//! How often an uncoordinated client may call.
 
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// A thousand calls a second: a bound of any height would be none.
+/// A thousand calls a second. A higher rate is practically unlimited.
 const SHORTEST: Span = Span::from_millis(1);
-/// One call a day: whoever wants less wants none.
+/// One call a day. A lower rate is practically none.
 const LONGEST: Span = Span::from_secs(86_400);
 
-/// The rate at which one client calls one resource while nobody coordinates it.
+/// The rate at which one client calls one resource while no scheduler coordinates it.
 ///
-/// Calls are evenly spaced, with no burst, and the space is rounded up. **Only calls count, whatever they
-/// cost in other units**, and each client counts for itself: a hundred of them call a hundred times as often. Safe
-/// is what the account bears at its worst, divided by the number of clients and by what the dearest call costs.
+/// Calls are evenly spaced without a burst, and the spacing is rounded up. **Only calls count, not
+/// their cost in other units**, and each client counts for itself: a hundred clients call a hundred
+/// times as often. A safe rate is the worst-case capacity of the account, divided by the number of
+/// clients and by the cost of the dearest call.
 ///
 /// ```
 /// use rampmeter_worker_session::SafeRate;
@@ -36,7 +37,7 @@ pub struct SafeRateError {
 }
 
 impl SafeRate {
-    /// So many calls in that time, evenly spread.
+    /// `calls` in the time `per`, evenly spaced.
     ///
     /// # Errors
     /// If that is more than 1000 calls a second, or less than one a day.
@@ -45,14 +46,14 @@ impl SafeRate {
         if calls == 0 {
             return Err(wrong);
         }
-        // Rounded up: in no time are there more calls than were said.
+        // Rounded up, so that no time contains more calls than configured.
         let nanos = per.as_nanos().div_ceil(u128::from(calls));
         let interval = u64::try_from(nanos).map(Span::from_nanos).map_err(|_| wrong)?;
         let fits = (SHORTEST..=LONGEST).contains(&interval);
         if fits { Ok(SafeRate { interval }) } else { Err(wrong) }
     }
 
-    /// From one call to the next.
+    /// The time from one call to the next.
     pub(super) fn interval(self) -> Span {
         self.interval
     }

@@ -1,16 +1,16 @@
-//! What a session sends, and what it sends again.
+//! What a session sends, and what it repeats.
 
 use super::Session;
 use super::payload::ArrayPayload;
 use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 
-/// All workers of a fleet learn of a new leader in the same millisecond; they ask within this time.
+/// All workers of a fleet learn of a new leader in the same millisecond. They ask within this time.
 const REASK_JITTER: Span = Span::from_millis(20);
-/// After an outage they take this part of it, for whoever has waited for long can wait a little longer.
-/// A fail-over of a second is none.
+/// After an outage they ask within this part of its length, because a long wait can become a little
+/// longer. A fail-over of a second is too short for that.
 const OUTAGE_PER_JITTER: u64 = 64;
-/// And that has an end: a thousand workers within this time are four in a millisecond.
+/// The upper bound of that time: a thousand workers within it are four in a millisecond.
 const MOST_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
@@ -18,20 +18,20 @@ impl Session {
     pub(super) fn connected(&mut self, now: Time) {
         let away = self.disconnected_at.take().map_or(Span::ZERO, |since| now.since(since));
         self.connected = true;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.outboxes.len() {
             let resource = ResourceNumber(index as u32);
             let silence = self.silence(now, resource).max(away);
             self.ask_all_again(now, resource, silence);
         }
     }
 
-    /// Nobody can be heard from now on.
+    /// No answer can come from now on.
     pub(super) fn disconnected(&mut self, now: Time) {
         if self.connected {
             self.connected = false;
             self.disconnected_at = Some(now);
-            self.asks.doubt_all(now);
-            self.lanes.iter_mut().for_each(|lane| lane.reachability.expect(now));
+            self.asks.expect_answers(now);
+            self.outboxes.iter_mut().for_each(|outbox| outbox.reachability.expect(now));
         }
     }
 
@@ -42,46 +42,48 @@ impl Session {
         self.renewals_undelivered(now, batch);
     }
 
-    /// Back into the line of what is to be sent, which opens after a back-off.
+    /// Sends an ask again, after a back-off.
     pub(super) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
-        let lane = &mut self.lanes[resource.0 as usize];
-        lane.backoff.fail(now, &mut self.dice);
+        let outbox = &mut self.outboxes[resource.0 as usize];
+        outbox.backoff.fail(now, &mut self.dice);
     }
 
-    /// Back into the line of what is to be sent.
+    /// Sends an ask again.
     pub(super) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
-        let lane = &mut self.lanes[ask.resource.0 as usize];
-        lane.enter(number, ask.was_sent());
-        lane.reachability.expect(now);
+        let outbox = &mut self.outboxes[ask.resource.0 as usize];
+        outbox.enter(number, ask.was_sent());
+        outbox.reachability.expect(now);
     }
 
-    /// Whoever answers from now on, after so long a silence, may never have heard of what was sent before,
-    /// and is there now: a back-off ends. What was never sent need not wait, unless others have waited too.
+    /// Sends everything again. After so long a silence the scheduler may know none of it. It is
+    /// there now, so that the back-off ends. Asks that were never sent wait only if other clients
+    /// have waited too.
     pub(super) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
         let opens = now + self.dice.span_up_to(most);
-        let lane = self.lane(resource);
-        if !again.is_empty() || lane.backoff.until() > now || most > REASK_JITTER {
-            lane.backoff.hold_until(opens);
+        let outbox = self.outbox(resource);
+        if !again.is_empty() || outbox.backoff.until() > now || most > REASK_JITTER {
+            outbox.backoff.hold_until(opens);
         }
-        lane.reachability.expect(now);
-        again.into_iter().for_each(|number| lane.enter(number, true));
+        outbox.reachability.expect(now);
+        again.into_iter().for_each(|number| outbox.enter(number, true));
     }
 
-    /// For how long a resource's schedulers have owed a word.
+    /// How long a resource's schedulers have owed an answer.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
-        let heard = self.lane(resource).reachability.heard();
+        let heard = self.outbox(resource).reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
 
-    /// Renewals first, for their time is short, and settles before asks: what comes back may serve those who ask. Of the lanes that would send something
-    /// again, the one that has done so longest ago: they share one budget.
+    /// The next message. Renewals go first, because their time is short. Settles go before asks,
+    /// because returned permits may serve the asks. The budget of resends is shared, so that the
+    /// resource goes first whose last resend is the oldest.
     pub(super) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;
@@ -90,10 +92,11 @@ impl Session {
             return Some(renewals);
         }
         let budget = self.retries.opens();
-        let open = self.lanes.iter().enumerate().filter(|(_, lane)| lane.opens(budget).is_some_and(|at| at <= now));
-        let (index, _) = open.min_by_key(|(_, lane)| lane.resent)?;
+        let open =
+            self.outboxes.iter().enumerate().filter(|(_, outbox)| outbox.opens(budget).is_some_and(|at| at <= now));
+        let (index, _) = open.min_by_key(|(_, outbox)| outbox.resent)?;
         let resource = ResourceNumber(index as u32);
-        if let Some(payload) = self.lanes[index].take_settles() {
+        if let Some(payload) = self.outboxes[index].take_settles() {
             return Some(Command::Settle { resource, payload });
         }
         Some(self.send_asks(now, resource))
@@ -101,26 +104,26 @@ impl Session {
 
     fn send_asks(&mut self, now: Time, resource: ResourceNumber) -> Command {
         let batch = self.next_batch();
-        let lane = &mut self.lanes[resource.0 as usize];
+        let outbox = &mut self.outboxes[resource.0 as usize];
         let again = self.retries.opens() <= now;
-        if again && lane.has_resends() {
+        if again && outbox.has_resends() {
             self.retries.spend(now, &mut self.dice);
-            lane.resent = now;
+            outbox.resent = now;
         }
-        if lane.reachability.is_lost() {
-            // Who does not answer does not say either that it failed.
-            lane.backoff.fail(now, &mut self.dice);
+        if outbox.reachability.is_lost() {
+            // An absent scheduler reports no failure, so silence counts as one.
+            outbox.backoff.fail(now, &mut self.dice);
         }
         let mut array = ArrayPayload::default();
         while !array.is_full() {
-            let Some(number) = lane.next(again) else { break };
-            array.push(self.asks.send(now, number, batch, lane.epoch));
+            let Some(number) = outbox.next(again) else { break };
+            array.push(self.asks.send(now, number, batch, outbox.epoch));
         }
         Command::Ask { resource, batch, payload: array.finish() }
     }
 }
 
-/// What is added by chance after so long a silence.
+/// The random delay after a silence.
 fn reask_jitter(silence: Span) -> Span {
     let part = Span::from_nanos(silence.nanos() / OUTAGE_PER_JITTER);
     part.clamp(REASK_JITTER, MOST_REASK_JITTER)

@@ -1,17 +1,19 @@
-//! How long nothing may be heard of a request.
+//! How long a scheduler may be silent about a request.
 
 use super::dice::Dice;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 
-/// A scheduler that lives speaks of a waiting request every 5 s; two of those may be lost.
+/// A live scheduler reports on a waiting request every 5 s. Two reports may be lost.
 const WAITING: Span = Span::from_secs(12);
-/// Modes `allow` and `reserve` are answered at once.
+/// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);
-/// A scheduler speaks to a whole fleet in one moment, the last time too; this part is added by chance.
+/// A scheduler reports to a whole fleet in one moment, also for the last time. Up to an eighth of
+/// the patience is added at random.
 const JITTER: u64 = 8;
 
-/// One client's patience. Its requests share it: what fell silent together is asked again together.
+/// One client's patience. Its requests share it: requests that fell silent together are repeated
+/// together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     waiting: Span,

@@ -1,18 +1,20 @@
-//! What is done while nobody answers.
+//! What happens while no scheduler answers.
 
 use super::patience::Patience;
 use super::safe_rate::SafeRate;
 use rampmeter_protocol::time::Span;
 
-/// What becomes of those who ask while no scheduler of their resource answers.
+/// What happens to requests while no scheduler of their resource answers.
 ///
-/// Nobody answers if a request has been waiting for a word for as long as the patience, and nothing at
-/// all was heard of the resource's schedulers meanwhile, neither an answer nor an event. Why does not
-/// matter: there is no server, nobody behind it, or only silence. A request that waits in a scheduler's queue has
-/// had its word; after a silence as long as the patience it is sent again, and waits for another one.
+/// A resource is unreachable under two conditions. A request has waited for an answer for as long
+/// as the patience. Meanwhile no scheduler of the resource has sent an answer or an event. The
+/// cause does not matter: no server, no scheduler, or silence. A request in a scheduler's queue has
+/// had its answer. After a silence as long as the patience it is sent again, and waits for another
+/// answer.
 ///
-/// One word, whatever it says, ends it, and those who still wait are asked for again. So does a
-/// time as long as the patience in which nobody asks: the next one has to find out anew.
+/// Any answer or event ends this state, and the session repeats the waiting requests. The state
+/// also ends if no request comes for as long as the patience; the next request has to find out
+/// anew.
 ///
 /// ```
 /// use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
@@ -27,23 +29,24 @@ use rampmeter_protocol::time::Span;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreachable {
-    /// They wait until somebody answers, or until their deadline.
+    /// Requests wait for a scheduler, or for their deadline.
     #[default]
     Wait,
-    /// They are told at once, with a time to come back at which it is tried in earnest again.
+    /// Requests fail at once, with a time to come back. At that time the client tries again.
     Fail {
-        /// How long they wait for that.
+        /// The patience before this policy begins.
         after: Patience,
     },
-    /// The client grants permits itself, in the order of asking; mode `allow` gets one now or none.
+    /// The client grants permits itself, in the order of asking. Mode `allow` gets one now or none.
     ///
-    /// The first comes at a time by chance within one interval of the rate: a fleet loses its scheduler in
-    /// one moment. No scheduler hears of these permits, so that they are not charged; what was
-    /// asked for is given back. They respect deadlines, and freezes that were announced before.
+    /// The first permit comes at a random time within one interval of the rate, because a whole
+    /// fleet loses its scheduler in one moment. Schedulers neither know these permits nor charge
+    /// them, and the original requests are cancelled. Local permits respect deadlines, and freezes
+    /// that were announced before.
     SafeRate {
-        /// How long they wait for that.
+        /// The patience before this policy begins.
         after: Patience,
-        /// How often the client grants one, per resource.
+        /// How often the client grants a permit, per resource.
         rate: SafeRate,
     },
 }

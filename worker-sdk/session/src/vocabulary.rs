@@ -1,4 +1,4 @@
-//! All that can happen to a session, and all that it can want done.
+//! All events and all commands of a session.
 
 use super::freeze::Freeze;
 use rampmeter_protocol::answer::Granted;
@@ -8,7 +8,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 
-/// One request for a permit. The driver numbers them and never uses a number twice.
+/// One request for a permit. The driver numbers requests and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskNumber(pub u64);
 
@@ -16,51 +16,51 @@ pub struct AskNumber(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceNumber(pub u32);
 
-/// One message of requests; the last token of the subject that it is answered on.
+/// One message of requests. It is the last token of the subject that answers arrive on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchNumber(pub u64);
 
-/// What can happen.
+/// An event.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The transport can publish (again).
     Connected,
-    /// Whatever were published now might be delivered long after it has lost its sense.
+    /// A message that is published now might be delivered when it is useless.
     Disconnected,
-    /// Somebody wants a permit.
+    /// A caller requests a permit.
     Asked {
         /// A new number.
         ask: AskNumber,
-        /// Of this resource.
+        /// Its resource.
         resource: ResourceNumber,
-        /// What to ask for; the session fills in `id`, `max_wait_ms` and `epoch`, and adds to `age_ms`, which is how long the
-        /// permit has been wanted already.
+        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`. It adds its own wait
+        /// to `age_ms`, the time that the permit has already been wanted.
         request: Box<PermitRequest<'static>>,
-        /// When to give up; [`Time::NEVER`] for patience without end.
+        /// When to give up; [`Time::NEVER`] for no deadline.
         deadline: Time,
     },
-    /// Nobody wants this ask's permit any more, whether or not it has been granted meanwhile.
+    /// The caller no longer wants this permit, whether or not it has been granted meanwhile.
     Cancelled {
         /// The ask.
         ask: AskNumber,
-        /// Of this resource.
+        /// Its resource.
         resource: ResourceNumber,
     },
     /// A call was made, or a permit is given back.
     Settled {
         /// The permit's resource.
         resource: ResourceNumber,
-        /// What to tell the scheduler.
+        /// The report for the scheduler.
         settle: Settle<'static>,
     },
-    /// A message on a reply subject. `now` is the time of its receipt.
+    /// A message on a reply subject. Its time is the time of its receipt.
     Answered {
-        /// Of the reply subject.
+        /// The batch of the reply subject.
         batch: BatchNumber,
-        /// As received.
+        /// The payload as received.
         payload: &'a [u8],
     },
-    /// There was nobody to receive a batch, or it could not be sent.
+    /// No scheduler received a batch, or it could not be sent.
     Undelivered {
         /// The batch.
         batch: BatchNumber,
@@ -69,62 +69,64 @@ pub enum Event<'a> {
     News {
         /// The resource.
         resource: ResourceNumber,
-        /// As received.
+        /// The payload as received.
         payload: &'a [u8],
     },
-    /// The client closes: who waits is told, what is unsettled is sent.
+    /// The client closes. Callers are told, and unsettled permits are settled.
     Closed,
 }
 
-/// What is to be done.
+/// A command.
 #[derive(Debug, PartialEq)]
 pub enum Command {
-    /// The transport publishes requests, to be answered under the number of the batch.
+    /// The transport publishes requests. The number of the batch goes into the reply subject.
     Ask {
-        /// Whose scheduler.
+        /// The resource.
         resource: ResourceNumber,
-        /// For the reply subject.
+        /// The batch, for the reply subject.
         batch: BatchNumber,
         /// One request or an array of them.
         payload: Vec<u8>,
     },
     /// The transport publishes settles.
     Settle {
-        /// Whose scheduler.
+        /// The resource.
         resource: ResourceNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
     },
-    /// The transport publishes settles that renew what calls in flight hold, to be answered under the number of the batch.
+    /// The transport publishes settles that renew leases. The number of the batch goes into the
+    /// reply subject.
     Renew {
-        /// Whose scheduler.
+        /// The resource.
         resource: ResourceNumber,
-        /// For the reply subject.
+        /// The batch, for the reply subject.
         batch: BatchNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
     },
-    /// The driver tells people: a call in flight could not be renewed, so that another may be in its place.
+    /// The driver reports to people that a lease was not renewed, so that another call may be in
+    /// its place.
     Unrenewed {
-        /// Whose limit.
+        /// The resource.
         resource: ResourceNumber,
         /// The call's permit.
         id: PermitId,
-        /// Why, for programs.
+        /// The reason, for programs.
         code: Code,
-        /// Why, for people.
+        /// The reason, for people.
         message: Box<str>,
     },
-    /// The driver tells the asker. Comes exactly once for an ask that is not cancelled.
+    /// The driver answers the caller. It comes exactly once for an ask that is not cancelled.
     Complete {
         /// The ask.
         ask: AskNumber,
         /// The permit, or why there is none.
         result: Result<Grant, Denial>,
     },
-    /// The driver tells the holders of reservations.
+    /// The driver tells all holders of permits.
     Freeze {
-        /// Whose reservations.
+        /// The resource of the permits.
         resource: ResourceNumber,
         /// Which starts are void.
         freeze: Freeze,
@@ -134,17 +136,18 @@ pub enum Command {
 /// A permit, as granted.
 #[derive(Debug, PartialEq)]
 pub struct Grant {
-    /// The request, with its id; without one if [`Grant::is_local`].
+    /// The request, with its id; without an id if [`Grant::is_local`].
     pub request: Box<PermitRequest<'static>>,
-    /// Since when it is wanted. Whoever gives the permit back and asks for it anew keeps its age by this.
+    /// Since when the permit is wanted. A caller that returns the permit and asks again keeps its
+    /// age by this.
     pub since: Time,
-    /// When the answer came.
+    /// When the answer was received.
     pub received: Time,
     /// The call's start.
     pub start: Time,
-    /// How long after its start the permit lapses; for ever good without it.
+    /// How long the permit is valid after its start; without it the permit never lapses.
     pub valid: Option<Span>,
-    /// What the scheduler says of it; the default if [`Grant::is_local`].
+    /// The scheduler's answer; the default if [`Grant::is_local`].
     pub answer: Granted<'static>,
 }
 
@@ -157,14 +160,14 @@ impl Grant {
 }
 
 impl Grant {
-    /// Whether the session granted it itself, as nobody answered: no scheduler knows of it or wants to
-    /// hear how it ended.
+    /// Whether the session granted it itself because no scheduler answered. No scheduler knows this
+    /// permit, and its end is not reported.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.request.id.is_none()
     }
 
-    /// When the permit lapses, if it ever does: from then on it may not be used.
+    /// When the permit lapses, if it does. From then on it may not be used.
     #[must_use]
     pub fn lapses(&self) -> Option<Time> {
         self.valid.map(|valid| self.start + valid)
@@ -174,36 +177,36 @@ impl Grant {
 /// Why there is no permit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Denial {
-    /// The scheduler said no.
+    /// The scheduler refused the request.
     Refused {
-        /// For programs.
+        /// The reason, for programs.
         code: Code,
-        /// For people.
+        /// The reason, for people.
         message: Box<str>,
-        /// When to come back, where that is of use.
+        /// When to ask again, if that is of use.
         retry_after: Option<Span>,
         /// The limit in the way.
         limited_by: Option<Box<str>>,
     },
     /// The deadline came first.
     TimedOut {
-        /// How long that took.
+        /// How long the request waited.
         waited: Span,
-        /// The limit that held the request when the scheduler last spoke of it.
+        /// The limit that delayed the request when the scheduler last reported on it.
         limited_by: Option<Box<str>>,
         /// Whether a scheduler ever answered.
-        heard: bool,
+        answered: bool,
     },
     /// No scheduler answers; see [`Unreachable`](super::Unreachable).
     Unreachable {
-        /// For how long.
+        /// How long no scheduler has answered.
         silence: Span,
-        /// When to come back.
+        /// When to ask again.
         retry_after: Span,
     },
-    /// As many asks are pending as may be.
+    /// The number of pending asks has reached its bound.
     TooManyAsks {
-        /// How many.
+        /// The bound.
         bound: usize,
     },
     /// The client was closed.

@@ -1,4 +1,5 @@
-//! Permits for calls and requests that other code makes: each middleware behind the feature of its name.
+//! Permits for calls and requests that other code makes. Each middleware needs the feature of its
+//! name.
 
 #[cfg(feature = "reqwest-middleware")]
 pub mod reqwest;

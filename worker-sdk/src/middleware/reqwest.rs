@@ -9,23 +9,28 @@ use http::Extensions;
 use reqwest_middleware::reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-/// How often a call is made again unless told. A 429 makes the whole fleet pause, so that a second one in a row is rare.
+/// How often a call is repeated by default. The whole fleet pauses after a 429, so that a second
+/// 429 in a row is rare.
 const REPEATS: u32 = 3;
 
-/// Asks for a permit before each call of a [`reqwest_middleware`] client, makes the call when its start has come, and tells the
-/// scheduler the status and the headers of the answer.
+/// Asks for a permit before each call of a [`reqwest_middleware`] client, and makes the call at its
+/// start. It reports the status and the headers of the answer to the scheduler.
 ///
-/// A call that is answered 429 is made anew, with a new permit that comes after the pause: three times unless
-/// [told otherwise](Permits::repeats), and only if its body can be sent again, which a stream cannot. Then the 429 is
-/// handed on. Calls must therefore be safe to repeat after a 429. Any other answer is handed on at once.
+/// A call that is answered 429 is repeated with a new permit, which comes after the pause. This
+/// happens up to three times by default; [`repeats`](Permits::repeats) sets another number. A call
+/// with a body that cannot be sent again, such as a stream, is not repeated. After the last repeat
+/// the caller receives the 429. Calls must therefore be safe to repeat after a 429. The caller
+/// receives any other answer at once.
 ///
-/// A call waits for its permit for as long as it takes, unless [`asking`](Permits::asking) sets a deadline, which is one for all
-/// repeats. Without a permit the call is not made (again) and fails with [`Error::Middleware`], of which
-/// `downcast_ref::<rampmeter_worker_sdk::Error>()` tells why. A call whose future is dropped while it waits is cancelled at no
-/// cost; one that is dropped later, or that fails, counts as made.
+/// A call waits for its permit without a bound unless [`asking`](Permits::asking) sets a deadline,
+/// which covers all repeats. Without a permit the call is not made (again) and fails with
+/// [`Error::Middleware`]. Its `downcast_ref::<rampmeter_worker_sdk::Error>()` gives the reason. If
+/// the future of a waiting call is dropped, the call is cancelled at no cost. A call that is
+/// dropped later, or that fails, counts as made.
 ///
-/// **Each redirect that reqwest follows is a call that nobody was asked for**: switch them off (`redirect::Policy::none`) where
-/// they count. What repeats calls belongs before this in the chain of middleware, so that each repeat has a permit.
+/// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off
+/// (`redirect::Policy::none`) if the upstream counts them. Middleware that repeats calls belongs
+/// before this one in the chain, so that each repeat has a permit.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,13 +63,14 @@ impl Permits {
         Permits { resource, terms: Terms::USUAL, repeats: REPEATS }
     }
 
-    /// What is asked for, as a request tells: its class, its labels, its [cost](Acquire::cost), its deadline.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
+    /// HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Request) -> Acquire + Send + Sync + 'static) -> Self {
         Permits { terms: Terms::new(set), ..self }
     }
 
-    /// How often a call that is answered 429 is made anew; zero for never.
+    /// How often a call that is answered 429 is repeated; zero for never.
     #[must_use]
     pub fn repeats(self, most: u32) -> Self {
         Permits { repeats: most, ..self }
@@ -75,30 +81,30 @@ impl Permits {
 impl Middleware for Permits {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let acquire = self.terms.set(self.resource.acquire(1), &request);
-        let mut wanted = acquire.wanted().map_err(Error::middleware)?;
+        let mut spec = acquire.into_spec().map_err(Error::middleware)?;
         for _ in 0..self.repeats {
             let Some(copy) = request.try_clone() else { break };
-            let (response, again) = call(wanted, copy, extensions, next.clone()).await?;
+            let (response, again) = call(spec, copy, extensions, next.clone()).await?;
             if !response.outcome().is_throttled() {
                 return Ok(response);
             }
             tracing::warn!(resource = self.resource.name(), "the upstream answered 429; asking for a new permit");
-            wanted = again;
+            spec = again;
         }
-        let (response, _) = call(wanted, request, extensions, next).await?;
+        let (response, _) = call(spec, request, extensions, next).await?;
         Ok(response)
     }
 }
 
-/// One call with its permit; what was asked for is left, to be asked for again.
+/// Makes one call with its permit, and returns the request, which can be sent again.
 async fn call(
-    wanted: RequestSpec,
+    spec: RequestSpec,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> Result<(Response, RequestSpec)> {
-    let (resource, deadline) = (wanted.resource.clone(), wanted.deadline);
-    let call = wanted.begun().await.map_err(Error::middleware)?;
+    let (resource, deadline) = (spec.resource.clone(), spec.deadline);
+    let call = spec.begin_call().await.map_err(Error::middleware)?;
     let response = next.run(request, extensions).await?;
     let request = call.end(response.outcome());
     Ok((response, RequestSpec { resource, request, deadline }))

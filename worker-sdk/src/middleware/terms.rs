@@ -1,4 +1,4 @@
-//! What middleware asks for on behalf of a request.
+//! What middleware asks for on behalf of an HTTP request.
 
 use crate::acquire::Acquire;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 type Set<R> = dyn Fn(Acquire, &R) -> Acquire + Send + Sync;
 
-/// Sets cost, class, labels and deadline, as a request `R` tells them. Nothing unless told.
+/// Derives cost, class, labels and deadline from a request `R`. By default it sets nothing.
 pub(crate) struct Terms<R>(Option<Arc<Set<R>>>);
 
 impl<R> Terms<R> {

@@ -91,7 +91,7 @@ impl<A: Ask> Batch<A> {
                 self.lapsed.extend(lapsed);
             }
             Word::Queued(id, said) => {
-                base_delay.hear(stamped(said));
+                base_delay.observe(stamped(said));
                 if let Some(slot) = self.slot_of(id.as_ref()) {
                     slot.queued = true;
                 }

@@ -24,7 +24,7 @@ fn push(machine: &mut Machine, array: ArrayId, arguments: &[Value]) -> Outcome {
     Ok(number(machine.elements_mut(array).len()))
 }
 
-/// Methods that work on a copy of the elements, since what they call may change the array.
+/// Methods that work on a copy of the elements, because a called function may change the array.
 fn copied(machine: &mut Machine, array: ArrayId, elements: Vec<Value>, name: &str, arguments: &[Value]) -> Outcome {
     match name {
         "unshift" | "shift" | "reverse" | "fill" | "sort" => changing(machine, array, elements, name, arguments),
@@ -177,8 +177,8 @@ fn entries(machine: &mut Machine, elements: Vec<Value>) -> Outcome {
     machine.array(pairs)
 }
 
-/// Sorted by insertion, since a comparison can fail; by text unless there is a function that
-/// compares.
+/// Sorts by insertion, because a comparison can fail. Without a function, elements are compared as
+/// text.
 fn sorted(machine: &mut Machine, elements: Vec<Value>, compare: Option<&Value>) -> Outcome<Vec<Value>> {
     let mut sorted: Vec<Value> = Vec::new();
     for element in elements {

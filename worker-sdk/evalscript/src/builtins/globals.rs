@@ -30,7 +30,7 @@ pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Ou
 
 fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     let elements = match (name, arguments) {
-        ("Array", [Value::Number(length)]) => nothings(machine, *length)?,
+        ("Array", [Value::Number(length)]) => undefined_elements(machine, *length)?,
         ("Array.from", [source, ..]) => elements(machine, source)?,
         _ => arguments.to_vec(),
     };
@@ -43,17 +43,17 @@ fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     }
 }
 
-/// The elements of an array or string, or as many as an object says.
+/// The elements of an array or string, or the `length` of an object as empty elements.
 fn elements(machine: &mut Machine, source: &Value) -> Outcome<Vec<Value>> {
     let Value::Object(object) = source else { return machine.iterate(source) };
     match machine.property(*object, "length")? {
-        Some(Value::Number(length)) => nothings(machine, length),
+        Some(Value::Number(length)) => undefined_elements(machine, length),
         _ => Ok(Vec::new()),
     }
 }
 
-/// Charged before they are made: a length is quickly written.
-fn nothings(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>> {
+/// Empty elements. They are charged before they are made, because a length is quickly written.
+fn undefined_elements(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>> {
     let length = length.max(0.0) as usize;
     machine.room(length)?;
     Ok(vec![Value::Undefined; length])

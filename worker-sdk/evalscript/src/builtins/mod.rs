@@ -1,4 +1,4 @@
-//! What is there without being declared.
+//! Names that exist without a declaration.
 
 pub(crate) mod arrays;
 pub(crate) mod globals;
@@ -9,7 +9,7 @@ use crate::error::Problem;
 use crate::value::Value;
 use std::rc::Rc;
 
-/// Globals, and the functions that are members of one.
+/// The functions that are globals or members of one.
 const NATIVES: [&str; 34] = [
     "Array",
     "Boolean",
@@ -47,7 +47,7 @@ const NATIVES: [&str; 34] = [
     "Object.values",
 ];
 
-/// What a global name stands for.
+/// The value of a global name.
 pub(crate) fn global(name: &str) -> Option<Value> {
     match name {
         "NaN" => Some(Value::Number(f64::NAN)),
@@ -57,7 +57,7 @@ pub(crate) fn global(name: &str) -> Option<Value> {
     }
 }
 
-/// A member of a global. The names of sample types and of mosaicking mean themselves.
+/// A member of a global. The names of sample types and of mosaicking are their own values.
 pub(crate) fn member(global: &str, name: &str) -> Option<Value> {
     match (global, name) {
         ("SampleType" | "Mosaicking", _) => Some(Value::Text(Rc::from(name))),
@@ -80,9 +80,9 @@ fn no_method(of: &str, name: &str) -> Problem {
     Problem::Unsupported(format!("the method `{name}` of {of}"))
 }
 
-/// A position, counted from the end where negative, within `length`.
+/// A position within `length`; a negative one counts from the end.
 fn position(number: f64, length: usize) -> usize {
     let from_end = if number < 0.0 { number + length as f64 } else { number };
-    // A float that is no number becomes zero.
+    // A float that is not a number becomes zero.
     (from_end.max(0.0) as usize).min(length)
 }

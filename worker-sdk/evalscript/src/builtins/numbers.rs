@@ -5,7 +5,7 @@ use crate::machine::{Machine, Outcome};
 use crate::number;
 use crate::value::Value;
 
-/// More decimals than a float has.
+/// The most decimals, which is more than a float has.
 const MAX_DECIMALS: f64 = 100.0;
 
 /// `number.name(arguments)`

@@ -39,7 +39,7 @@ pub(crate) fn call(machine: &mut Machine, text: &Rc<str>, name: &str, arguments:
     }
 }
 
-/// From where to where a slice goes.
+/// The start and the end of a slice.
 pub(super) fn range(machine: &mut Machine, arguments: &[Value], length: usize) -> Outcome<(usize, usize)> {
     let from = match arguments.first() {
         Some(from) => position(machine.number_of(from)?, length),
@@ -66,7 +66,7 @@ fn split(machine: &mut Machine, text: &str, arguments: &[Value]) -> Outcome {
     machine.array(parts?)
 }
 
-/// Charged before it is made: a number of repeats is quickly written.
+/// Repeats a text. It is charged before it is made, because a number of repeats is quickly written.
 fn repeat(machine: &mut Machine, text: &str, arguments: &[Value]) -> Outcome {
     let times = machine.number_of(&argument(arguments, 0))?.max(0.0) as usize;
     machine.room_for_text(text.len().saturating_mul(times))?;

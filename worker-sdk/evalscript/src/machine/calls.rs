@@ -5,7 +5,7 @@ use super::{Machine, Outcome};
 use crate::builtins;
 use crate::error::Problem;
 use crate::parser;
-use crate::syntax::{Body, Call, Expression, Function, Insides, Member, Pattern, Scoping};
+use crate::syntax::{Body, Call, Expression, Function, Member, ParsedFunction, Pattern, Scoping};
 use crate::value::{Closure, ScopeId, Value};
 
 impl Machine {
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// Calls what has to be a function.
+    /// Calls a value, which has to be a function.
     pub(crate) fn call(&mut self, callee: &Value, arguments: Vec<Value>) -> Outcome {
         match callee {
             Value::Function(function) => {
@@ -71,30 +71,30 @@ impl Machine {
 
     fn call_closure(&mut self, closure: &Closure, arguments: Vec<Value>) -> Outcome {
         let scope = self.scope(closure.scope, true)?;
-        let insides = self.insides(&closure.function)?;
-        if let Pattern::Array(elements, rest) = &insides.parameters {
+        let parsed = self.parsed_function(&closure.function)?;
+        if let Pattern::Array(elements, rest) = &parsed.parameters {
             self.room(arguments.len())?;
             self.bind_elements(elements, rest.as_deref(), arguments, Scoping::Block, scope)?;
         }
         if let Body::Expression(expression) = &closure.function.body {
             return self.evaluate(expression, scope);
         }
-        match self.block(&insides.statements, scope)? {
+        match self.block(&parsed.statements, scope)? {
             Flow::Return(value) => Ok(value),
             Flow::Next | Flow::Break | Flow::Continue => Ok(Value::Undefined),
         }
     }
 
-    /// Reads a function when it is first called.
-    fn insides<'a>(&mut self, function: &'a Function) -> Outcome<&'a Insides> {
-        if let Some(insides) = function.insides.get() {
-            return Ok(insides);
+    /// Parses a function on its first call.
+    fn parsed_function<'a>(&mut self, function: &'a Function) -> Outcome<&'a ParsedFunction> {
+        if let Some(parsed) = function.parsed.get() {
+            return Ok(parsed);
         }
-        let insides = parser::insides(function).map_err(|error| {
+        let parsed = parser::parse_function(function).map_err(|error| {
             self.line = error.line;
             error.problem
         })?;
-        Ok(function.insides.get_or_init(|| insides))
+        Ok(function.parsed.get_or_init(|| parsed))
     }
 
     /// `new Array(…)`

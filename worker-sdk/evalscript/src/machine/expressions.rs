@@ -147,7 +147,7 @@ impl Machine {
     }
 }
 
-/// Whether the left side is the value of both.
+/// Whether the left side alone decides the result.
 fn decides(operator: Logical, left: &Value) -> bool {
     match operator {
         Logical::And => !left.is_true(),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Machine {
-    /// What JSON can hold of a value: functions and undefined properties are left out.
+    /// The value as JSON, without functions and undefined properties.
     pub(super) fn json(&mut self, value: &Value) -> Outcome<Json> {
         self.nested(|machine| machine.json_of(value))
     }

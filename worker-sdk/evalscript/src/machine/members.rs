@@ -36,7 +36,7 @@ impl Machine {
         .unwrap_or(Value::Undefined))
     }
 
-    /// Gives a name or a member another value.
+    /// Assigns a value to a name or a member.
     pub(super) fn assign(&mut self, target: &Expression, value: Value, scope: ScopeId) -> Outcome<()> {
         if let Expression::Name(name) = target {
             return self.assign_name(name, value, scope);
@@ -73,7 +73,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What `for … of` and a spread go over.
+    /// The elements for `for … of` and a spread.
     pub(crate) fn iterate(&mut self, value: &Value) -> Outcome<Vec<Value>> {
         match value {
             Value::Array(array) => self.elements(*array),

@@ -1,4 +1,4 @@
-//! What takes memory: everything is charged before it is made.
+//! Memory: everything is charged before it is made.
 
 use super::{Machine, Outcome};
 use crate::error::Problem;
@@ -10,26 +10,26 @@ use std::rc::Rc;
 const ELEMENT: usize = 2 * size_of::<Value>();
 /// A name and a value in a vector that has doubled.
 const PAIR: usize = 2 * size_of::<(Rc<str>, Value)>();
-/// What holds elements, pairs, names or a closure.
+/// The overhead of an array, an object, a scope or a closure.
 const HOLDER: usize = 128;
-/// Elements or names that are as much work as a step.
+/// How many elements or names are as much work as a step.
 const ELEMENTS_IN_A_STEP: usize = 8;
-/// Bytes of text that are.
+/// How many bytes of text are as much work as a step.
 const BYTES_IN_A_STEP: usize = 128;
 
 impl Machine {
-    /// Charges work on so many elements, names or characters.
+    /// Charges the work on `amount` elements, names or characters.
     pub(crate) fn work(&mut self, amount: usize) -> Outcome<()> {
         self.meter.step(amount / ELEMENTS_IN_A_STEP + 1)
     }
 
-    /// Charges room for so many elements.
+    /// Charges room for `elements`.
     pub(crate) fn room(&mut self, elements: usize) -> Outcome<()> {
         self.meter.take(elements.saturating_mul(ELEMENT))?;
         self.work(elements)
     }
 
-    /// Charges a text of so many bytes.
+    /// Charges a text of `bytes`.
     pub(crate) fn room_for_text(&mut self, bytes: usize) -> Outcome<()> {
         self.meter.take(bytes.saturating_add(HOLDER / 4))?;
         self.meter.step(bytes / BYTES_IN_A_STEP)
@@ -103,7 +103,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What a name stands for in a scope or those around it.
+    /// The value of a name in a scope or an outer one.
     pub(super) fn find(&mut self, name: &str, scope: ScopeId) -> Outcome<Option<Value>> {
         let mut next = Some(scope);
         while let Some(id) = next {
@@ -117,7 +117,7 @@ impl Machine {
         Ok(None)
     }
 
-    /// Declares a name, or gives it another value in the same scope.
+    /// Declares a name, or changes its value in the same scope.
     pub(super) fn declare(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
         self.work(self.heap.scope(scope).names.len())?;
         let names = &mut self.heap.scope_mut(scope).names;
@@ -130,7 +130,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Gives a name that exists another value.
+    /// Changes the value of an existing name.
     pub(super) fn assign_name(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
         let mut next = Some(scope);
         while let Some(id) = next {

@@ -17,32 +17,32 @@ use crate::syntax::Statement;
 use crate::token::Source;
 use crate::value::{Heap, ScopeId, Value};
 
-/// What evaluating something gives.
+/// The result of an evaluation.
 pub(crate) type Outcome<T = Value> = Result<T, Problem>;
 
-/// A script, and what it has made so far.
+/// A script and its state.
 pub(crate) struct Machine {
     statements: Vec<Statement>,
     heap: Heap,
     meter: Meter,
-    /// Where evaluation is.
+    /// The line of the present evaluation.
     line: u32,
-    /// The first statement beside the functions that was not understood.
-    passed_over: Option<ScriptError>,
+    /// The first top-level statement that was not understood.
+    skipped: Option<ScriptError>,
 }
 
 impl Machine {
     pub(crate) fn new(source: Source) -> Self {
-        let (statements, passed_over) = parser::script(&source);
-        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, passed_over }
+        let (statements, skipped) = parser::script(&source);
+        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, skipped }
     }
 
-    /// The line in which evaluation has ended.
+    /// The line in which the evaluation ended.
     pub(crate) fn line(&self) -> u32 {
         self.line
     }
 
-    /// What `setup()` returns.
+    /// The result of `setup()`.
     pub(crate) fn setup(&mut self) -> Outcome<serde_json::Value> {
         let global = self.heap.add_scope(None, true);
         let statements = std::mem::take(&mut self.statements);
@@ -55,20 +55,20 @@ impl Machine {
         self.json(&answer)
     }
 
-    /// A script may do what is not understood here, as long as `setup()` does not need it.
+    /// Runs a top-level statement. It may fail as long as `setup()` does not need it.
     fn try_statement(&mut self, statement: &Statement, global: ScopeId) -> Outcome<()> {
         match self.run(statement, global) {
             Err(problem) if problem.is_final() => Err(problem),
             Err(problem) => {
                 let line = self.line;
-                self.passed_over.get_or_insert(ScriptError { line, problem });
+                self.skipped.get_or_insert(ScriptError { line, problem });
                 Ok(())
             }
             Ok(_) => Ok(()),
         }
     }
 
-    /// What a name stands for.
+    /// The value of a name.
     fn named(&mut self, name: &str, scope: ScopeId) -> Outcome {
         if let Some(value) = self.find(name, scope)? {
             return Ok(value);
@@ -77,11 +77,11 @@ impl Machine {
     }
 
     fn not_defined(&self, name: &str) -> Problem {
-        let why = self.passed_over.as_ref().map_or(String::new(), |error| format!(" (passed over: {error})"));
+        let why = self.skipped.as_ref().map_or(String::new(), |error| format!(" (skipped: {error})"));
         Problem::thrown(format!("`{name}` is not defined{why}"))
     }
 
-    /// What `evaluate` gives, one level deeper.
+    /// The result of `evaluate`, one level deeper.
     fn nested<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.meter.enter()?;
         let outcome = self.meter.step(1).and_then(|()| evaluate(self));

@@ -1,4 +1,4 @@
-//! What operators do, and how values become numbers and texts.
+//! Operators, and the conversion of values into numbers and texts.
 
 use super::{Machine, Outcome};
 use crate::error::Problem;
@@ -101,7 +101,7 @@ impl Machine {
         })
     }
 
-    /// The texts of some values with `between` between them.
+    /// The texts of some values, joined by `between`.
     pub(crate) fn join(&mut self, values: &[Value], between: &str) -> Outcome<Rc<str>> {
         let mut whole = String::new();
         for (index, value) in values.iter().enumerate() {

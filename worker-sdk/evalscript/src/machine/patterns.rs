@@ -1,4 +1,4 @@
-//! Where values go.
+//! Patterns: binding values to names.
 
 use super::{Machine, Outcome};
 use crate::error::Problem;
@@ -7,7 +7,7 @@ use crate::value::{ScopeId, Value};
 use std::rc::Rc;
 
 impl Machine {
-    /// Takes a value apart, and gives the names in `pattern` their parts.
+    /// Takes a value apart, and assigns its parts to the names in `pattern`.
     pub(super) fn bind(&mut self, pattern: &Pattern, value: Value, scoping: Scoping, scope: ScopeId) -> Outcome<()> {
         match pattern {
             Pattern::Target(target) => self.bind_target(target, value, scoping, scope),

@@ -2,7 +2,7 @@
 
 use super::{Machine, Outcome};
 use crate::error::Problem;
-use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, What};
+use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, StatementKind};
 use crate::value::{ScopeId, Value};
 
 /// How evaluation goes on after a statement.
@@ -18,7 +18,7 @@ impl Machine {
     /// Declares the functions among `statements`, which may be called before their lines.
     pub(super) fn hoist(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<()> {
         for statement in statements {
-            if let What::Function(function) = &statement.what {
+            if let StatementKind::Function(function) = &statement.kind {
                 let closure = self.closure(function, scope)?;
                 self.declare(&function.name, closure, scope)?;
             }
@@ -28,45 +28,45 @@ impl Machine {
 
     pub(super) fn run(&mut self, statement: &Statement, scope: ScopeId) -> Outcome<Flow> {
         self.line = statement.line;
-        self.nested(|machine| machine.what(&statement.what, scope))
+        self.nested(|machine| machine.run_kind(&statement.kind, scope))
     }
 
-    fn what(&mut self, what: &What, scope: ScopeId) -> Outcome<Flow> {
-        match what {
-            What::Expression(expression) => self.evaluate(expression, scope).map(|_| Flow::Next),
-            What::Declare(scoping, declared) => self.declare_all(*scoping, declared, scope),
-            What::Function(_) | What::Empty => Ok(Flow::Next),
-            What::Return(None) => Ok(Flow::Return(Value::Undefined)),
-            What::Return(Some(value)) => self.evaluate(value, scope).map(Flow::Return),
-            What::Throw(value) => {
+    fn run_kind(&mut self, kind: &StatementKind, scope: ScopeId) -> Outcome<Flow> {
+        match kind {
+            StatementKind::Expression(expression) => self.evaluate(expression, scope).map(|_| Flow::Next),
+            StatementKind::Declare(scoping, declared) => self.declare_all(*scoping, declared, scope),
+            StatementKind::Function(_) | StatementKind::Empty => Ok(Flow::Next),
+            StatementKind::Return(None) => Ok(Flow::Return(Value::Undefined)),
+            StatementKind::Return(Some(value)) => self.evaluate(value, scope).map(Flow::Return),
+            StatementKind::Throw(value) => {
                 let thrown = self.evaluate(value, scope)?;
                 Err(Problem::Thrown(format!("setup() throws: {}", self.text_of(&thrown)?)))
             }
-            What::If(condition, then, other) => match (self.evaluate(condition, scope)?.is_true(), other) {
+            StatementKind::If(condition, then, other) => match (self.evaluate(condition, scope)?.is_true(), other) {
                 (true, _) => self.run(then, scope),
                 (false, Some(other)) => self.run(other, scope),
                 (false, None) => Ok(Flow::Next),
             },
-            What::For(first, condition, step, body) => {
+            StatementKind::For(first, condition, step, body) => {
                 self.for_loop((first.as_deref(), condition.as_ref(), step.as_ref()), body, scope)
             }
-            What::ForEach(scoping, pattern, each, over, body) => {
+            StatementKind::ForEach(scoping, pattern, each, over, body) => {
                 let over = self.evaluate(over, scope)?;
                 self.for_each((*scoping, pattern), &over, *each, body, scope)
             }
-            What::While(condition, body) => self.for_loop((None, Some(condition), None), body, scope),
-            What::DoWhile(body, condition) => match self.run(body, scope)? {
+            StatementKind::While(condition, body) => self.for_loop((None, Some(condition), None), body, scope),
+            StatementKind::DoWhile(body, condition) => match self.run(body, scope)? {
                 Flow::Next | Flow::Continue => self.for_loop((None, Some(condition), None), body, scope),
                 Flow::Break => Ok(Flow::Next),
                 Flow::Return(value) => Ok(Flow::Return(value)),
             },
-            What::Block(statements) => {
+            StatementKind::Block(statements) => {
                 let declares = statements.iter().any(declares_in_its_block);
                 let scope = if declares { self.scope(scope, false)? } else { scope };
                 self.block(statements, scope)
             }
-            What::Break => Ok(Flow::Break),
-            What::Continue => Ok(Flow::Continue),
+            StatementKind::Break => Ok(Flow::Break),
+            StatementKind::Continue => Ok(Flow::Continue),
         }
     }
 
@@ -152,5 +152,5 @@ impl Machine {
 }
 
 fn declares_in_its_block(statement: &Statement) -> bool {
-    matches!(statement.what, What::Declare(Scoping::Block, _) | What::Function(_))
+    matches!(statement.kind, StatementKind::Declare(Scoping::Block, _) | StatementKind::Function(_))
 }

@@ -5,11 +5,11 @@ use crate::syntax::{Binary, Call, Element, Expression, Logical, Member, Operator
 use crate::token::{Kind, Source};
 use std::rc::Rc;
 
-/// What joins two expressions, and how tightly.
+/// An operator between two expressions, and how strongly it binds.
 #[derive(Clone, Copy)]
-struct Joint {
+struct InfixOperator {
     operator: Operator,
-    strength: u8,
+    precedence: u8,
 }
 
 const POWER: u8 = 12;
@@ -18,11 +18,11 @@ impl Parser<'_> {
     /// An expression that may be a sequence.
     pub(super) fn expression(&mut self) -> Parsed<Expression> {
         let first = self.assignment()?;
-        if !self.is_mark(",") {
+        if !self.is_punctuator(",") {
             return Ok(first);
         }
         let mut all = vec![first];
-        while self.mark(",") {
+        while self.take_punctuator(",") {
             all.push(self.assignment()?);
         }
         Ok(Expression::Sequence(all))
@@ -38,16 +38,16 @@ impl Parser<'_> {
 
     fn assigned(&mut self) -> Parsed<Expression> {
         let target = self.conditional()?;
-        let Kind::Mark(mark) = *self.peek() else { return Ok(target) };
-        let update = mark.strip_suffix('=').and_then(operator);
-        if mark != "=" && update.is_none() {
+        let Kind::Punctuator(punctuator) = *self.peek() else { return Ok(target) };
+        let update = punctuator.strip_suffix('=').and_then(operator);
+        if punctuator != "=" && update.is_none() {
             return Ok(target);
         }
         self.assignable(&target)?;
         self.at += 1;
         let value = self.assignment()?;
         Ok(match update {
-            Some(operator) if mark != "=" => Expression::Update(Box::new((target, operator, value))),
+            Some(operator) if punctuator != "=" => Expression::Update(Box::new((target, operator, value))),
             Some(_) | None => Expression::Assign(Box::new((Pattern::Target(target), value))),
         })
     }
@@ -61,8 +61,8 @@ impl Parser<'_> {
     }
 
     fn conditional(&mut self) -> Parsed<Expression> {
-        let condition = self.joined(0)?;
-        if !self.mark("?") {
+        let condition = self.binary_expression(0)?;
+        if !self.take_punctuator("?") {
             return Ok(condition);
         }
         let then = self.assignment()?;
@@ -71,17 +71,17 @@ impl Parser<'_> {
         Ok(Expression::Conditional(Box::new((condition, then, other))))
     }
 
-    /// Expressions joined by operators that are at least so strong.
-    fn joined(&mut self, least: u8) -> Parsed<Expression> {
+    /// Expressions joined by operators that bind at least as strongly as `least`.
+    fn binary_expression(&mut self, least: u8) -> Parsed<Expression> {
         let mut left = self.unary()?;
         for length in 0.. {
-            let Some(joint) = self.joint()?.filter(|joint| joint.strength >= least) else { break };
+            let Some(infix) = self.infix_operator()?.filter(|infix| infix.precedence >= least) else { break };
             self.bounded(length)?;
             self.at += 1;
-            let tighter = if joint.strength == POWER { POWER } else { joint.strength + 1 };
-            let right = self.nested(|parser| parser.joined(tighter))?;
+            let tighter = if infix.precedence == POWER { POWER } else { infix.precedence + 1 };
+            let right = self.nested(|parser| parser.binary_expression(tighter))?;
             let both = Box::new((left, right));
-            left = match joint.operator {
+            left = match infix.operator {
                 Operator::Binary(operator) => Expression::Binary(operator, both),
                 Operator::Logical(operator) => Expression::Logical(operator, both),
             };
@@ -89,9 +89,9 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn joint(&self) -> Parsed<Option<Joint>> {
+    fn infix_operator(&self) -> Parsed<Option<InfixOperator>> {
         let text = match self.peek() {
-            Kind::Mark(mark) => *mark,
+            Kind::Punctuator(punctuator) => *punctuator,
             Kind::Word(word) if **word == *"in" => "in",
             Kind::Word(word) if **word == *"instanceof" => return Err(self.unsupported("`instanceof`")),
             Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => {
@@ -101,23 +101,23 @@ impl Parser<'_> {
         if matches!(text, "&" | "|" | "^" | "<<" | ">>" | ">>>") {
             return Err(self.unsupported(&format!("`{text}`")));
         }
-        Ok(operator(text).map(|operator| Joint { operator, strength: strength(operator) }))
+        Ok(operator(text).map(|operator| InfixOperator { operator, precedence: precedence(operator) }))
     }
 
     fn unary(&mut self) -> Parsed<Expression> {
         let operator = match self.peek() {
-            Kind::Mark("!") => Unary::Not,
-            Kind::Mark("-") => Unary::Minus,
-            Kind::Mark("+") => Unary::Plus,
-            Kind::Mark(mark @ ("++" | "--")) => return self.step_before(mark),
-            Kind::Mark("~") => return Err(self.unsupported("`~`")),
+            Kind::Punctuator("!") => Unary::Not,
+            Kind::Punctuator("-") => Unary::Minus,
+            Kind::Punctuator("+") => Unary::Plus,
+            Kind::Punctuator(punctuator @ ("++" | "--")) => return self.step_before(punctuator),
+            Kind::Punctuator("~") => return Err(self.unsupported("`~`")),
             Kind::Word(word) => match &**word {
                 "typeof" => Unary::Typeof,
                 "void" => Unary::Void,
                 "delete" | "await" | "yield" => return Err(self.unsupported(&format!("`{word}`"))),
                 _ => return self.step_behind(),
             },
-            Kind::Mark(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => {
+            Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => {
                 return self.step_behind();
             }
         };
@@ -126,39 +126,39 @@ impl Parser<'_> {
         Ok(Expression::Unary(operator, Box::new(operand)))
     }
 
-    fn step_before(&mut self, mark: &'static str) -> Parsed<Expression> {
+    fn step_before(&mut self, punctuator: &'static str) -> Parsed<Expression> {
         self.at += 1;
         let target = self.nested(Self::unary)?;
         self.assignable(&target)?;
-        Ok(Expression::Step(Box::new(target), step(mark), false))
+        Ok(Expression::Step(Box::new(target), step(punctuator), false))
     }
 
     fn step_behind(&mut self) -> Parsed<Expression> {
         let target = self.chain()?;
-        let Kind::Mark(mark @ ("++" | "--")) = *self.peek() else { return Ok(target) };
+        let Kind::Punctuator(punctuator @ ("++" | "--")) = *self.peek() else { return Ok(target) };
         if self.token().first {
             return Ok(target);
         }
         self.assignable(&target)?;
         self.at += 1;
-        Ok(Expression::Step(Box::new(target), step(mark), true))
+        Ok(Expression::Step(Box::new(target), step(punctuator), true))
     }
 
-    /// Members and calls of something.
+    /// An expression with its members and calls.
     fn chain(&mut self) -> Parsed<Expression> {
         let mut object = self.primary()?;
         for length in 0.. {
             self.bounded(length)?;
             let line = self.token().line;
-            let optional = self.mark("?.");
-            object = if self.is_mark("(") {
+            let optional = self.take_punctuator("?.");
+            object = if self.is_punctuator("(") {
                 let arguments = self.arguments()?;
                 Expression::Call(Box::new(Call { callee: object, arguments, optional, line }))
-            } else if self.mark("[") {
+            } else if self.take_punctuator("[") {
                 let key = self.expression()?;
                 self.expect("]")?;
                 Expression::Member(Box::new(Member { object, key, optional }))
-            } else if optional || self.mark(".") {
+            } else if optional || self.take_punctuator(".") {
                 let key = Expression::Text(self.name()?);
                 Expression::Member(Box::new(Member { object, key, optional }))
             } else if matches!(self.peek(), Kind::Template(..)) {
@@ -175,13 +175,13 @@ impl Parser<'_> {
         self.list(")")
     }
 
-    /// Elements up to this bracket.
+    /// The elements up to the bracket `close`.
     fn list(&mut self, close: &str) -> Parsed<Vec<Element>> {
         let mut elements = Vec::new();
-        while !self.mark(close) {
-            elements.push(match self.mark("...") {
+        while !self.take_punctuator(close) {
+            elements.push(match self.take_punctuator("...") {
                 true => Element::Spread(self.assignment()?),
-                false if self.is_mark(",") => Element::One(Expression::Undefined),
+                false if self.is_punctuator(",") => Element::One(Expression::Undefined),
                 false => Element::One(self.assignment()?),
             });
             self.separator(close)?;
@@ -193,7 +193,7 @@ impl Parser<'_> {
         let kind = self.peek().clone();
         match kind {
             Kind::Word(word) => return self.named(word),
-            Kind::Mark(_) => return self.bracketed(),
+            Kind::Punctuator(_) => return self.bracketed(),
             Kind::Regex => return Err(self.unsupported("a regular expression")),
             Kind::End => return Err(self.expected("an expression")),
             Kind::Number(_) | Kind::Text(_) | Kind::Template(..) => self.at += 1,
@@ -202,7 +202,7 @@ impl Parser<'_> {
             Kind::Number(number) => Ok(Expression::Number(number)),
             Kind::Text(text) => Ok(Expression::Text(text)),
             Kind::Template(texts, sources) => self.template(texts, &sources),
-            Kind::Word(_) | Kind::Mark(_) | Kind::Regex | Kind::End => Err(self.expected("an expression")),
+            Kind::Word(_) | Kind::Punctuator(_) | Kind::Regex | Kind::End => Err(self.expected("an expression")),
         }
     }
 
@@ -237,21 +237,21 @@ impl Parser<'_> {
     fn new_object(&mut self) -> Parsed<Expression> {
         self.at += 1;
         let name = self.name()?;
-        if self.is_mark(".") {
+        if self.is_punctuator(".") {
             return Err(self.unsupported("`new` with a member"));
         }
-        let arguments = if self.is_mark("(") { self.arguments()? } else { Vec::new() };
+        let arguments = if self.is_punctuator("(") { self.arguments()? } else { Vec::new() };
         Ok(Expression::New(name, arguments))
     }
 
     fn bracketed(&mut self) -> Parsed<Expression> {
-        if self.mark("(") {
+        if self.take_punctuator("(") {
             let expression = self.expression()?;
             self.expect(")")?;
             Ok(expression)
-        } else if self.mark("[") {
+        } else if self.take_punctuator("[") {
             self.list("]").map(Expression::Array)
-        } else if self.mark("{") {
+        } else if self.take_punctuator("{") {
             self.object()
         } else {
             Err(self.expected("an expression"))
@@ -260,8 +260,8 @@ impl Parser<'_> {
 
     fn object(&mut self) -> Parsed<Expression> {
         let mut properties = Vec::new();
-        while !self.mark("}") {
-            properties.push(match self.mark("...") {
+        while !self.take_punctuator("}") {
+            properties.push(match self.take_punctuator("...") {
                 true => Property::Spread(self.assignment()?),
                 false => self.property()?,
             });
@@ -273,21 +273,21 @@ impl Parser<'_> {
     fn property(&mut self) -> Parsed<Property> {
         let kind = self.peek().clone();
         let key = self.property_key()?;
-        if self.mark(":") {
+        if self.take_punctuator(":") {
             return Ok(Property::Pair(key, self.assignment()?));
         }
         let Kind::Word(name) = kind else { return Err(self.expected("`:`")) };
-        if self.is_mark("(") {
+        if self.is_punctuator("(") {
             return Ok(Property::Pair(key, Expression::Function(self.method(name)?)));
         }
-        if matches!(self.peek(), Kind::Word(_)) || self.is_mark("[") {
+        if matches!(self.peek(), Kind::Word(_)) || self.is_punctuator("[") {
             return Err(self.unsupported(&format!("`{name}` before a property")));
         }
         Ok(Property::Pair(key, Expression::Name(name)))
     }
 
     fn property_key(&mut self) -> Parsed<Expression> {
-        if self.mark("[") {
+        if self.take_punctuator("[") {
             let key = self.assignment()?;
             self.expect("]")?;
             return Ok(key);
@@ -295,15 +295,17 @@ impl Parser<'_> {
         let key = match self.peek().clone() {
             Kind::Word(text) | Kind::Text(text) => Expression::Text(text),
             Kind::Number(number) => Expression::Number(number),
-            Kind::Template(..) | Kind::Regex | Kind::Mark(_) | Kind::End => return Err(self.expected("a property")),
+            Kind::Template(..) | Kind::Regex | Kind::Punctuator(_) | Kind::End => {
+                return Err(self.expected("a property"));
+            }
         };
         self.at += 1;
         Ok(key)
     }
 }
 
-fn step(mark: &str) -> f64 {
-    if mark == "++" { 1.0 } else { -1.0 }
+fn step(punctuator: &str) -> f64 {
+    if punctuator == "++" { 1.0 } else { -1.0 }
 }
 
 fn operator(text: &str) -> Option<Operator> {
@@ -330,7 +332,7 @@ fn operator(text: &str) -> Option<Operator> {
     }))
 }
 
-fn strength(operator: Operator) -> u8 {
+fn precedence(operator: Operator) -> u8 {
     match operator {
         Operator::Logical(Logical::Or | Logical::Else) => 1,
         Operator::Logical(Logical::And) => 2,

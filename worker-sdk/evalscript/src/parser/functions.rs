@@ -1,13 +1,13 @@
-//! Functions, whose insides are left unread.
+//! Functions, whose bodies are parsed later.
 
 use super::{Parsed, Parser};
-use crate::syntax::{Body, Expression, Function, Insides, Parameters, Pattern};
+use crate::syntax::{Body, Expression, Function, Parameters, ParsedFunction, Pattern};
 use crate::token::Kind;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// Reads what has been left unread of a function.
-pub(crate) fn insides(function: &Function) -> Parsed<Insides> {
+/// Parses the parameters and the body of a function.
+pub(crate) fn parse_function(function: &Function) -> Parsed<ParsedFunction> {
     let parameters = match &function.parameters {
         Parameters::One(name) => Pattern::Array(vec![Some(Pattern::Target(Expression::Name(name.clone())))], None),
         Parameters::List(source, open) => Parser::at(source, *open).parameters()?,
@@ -16,17 +16,17 @@ pub(crate) fn insides(function: &Function) -> Parsed<Insides> {
         Body::Expression(_) => Vec::new(),
         Body::Block(source, open) => Parser::at(source, *open).block()?,
     };
-    Ok(Insides { parameters, statements })
+    Ok(ParsedFunction { parameters, statements })
 }
 
 impl Parser<'_> {
     /// From the word `function` on.
     pub(super) fn function_expression(&mut self) -> Parsed<Rc<Function>> {
         self.at += 1;
-        if self.is_mark("*") {
+        if self.is_punctuator("*") {
             return Err(self.unsupported("a generator"));
         }
-        let name = if self.is_mark("(") { Rc::from("") } else { self.name()? };
+        let name = if self.is_punctuator("(") { Rc::from("") } else { self.name()? };
         self.method(name)
     }
 
@@ -34,28 +34,28 @@ impl Parser<'_> {
     pub(super) fn method(&mut self, name: Rc<str>) -> Parsed<Rc<Function>> {
         let parameters = self.parameter_list()?;
         let body = self.body()?;
-        Ok(Rc::new(Function { name, parameters, body, insides: OnceCell::new() }))
+        Ok(Rc::new(Function { name, parameters, body, parsed: OnceCell::new() }))
     }
 
     /// `x => …` or `(…) => …`, if this is one.
     pub(super) fn arrow(&mut self) -> Parsed<Option<Expression>> {
         let parameters = match (self.peek().clone(), self.peek_second()) {
-            (Kind::Word(name), Kind::Mark("=>")) => {
+            (Kind::Word(name), Kind::Punctuator("=>")) => {
                 self.at += 1;
                 Parameters::One(name)
             }
-            (Kind::Mark("("), _) if self.is_arrow_behind_brackets() => self.parameter_list()?,
+            (Kind::Punctuator("("), _) if self.is_arrow_behind_brackets() => self.parameter_list()?,
             _ => return Ok(None),
         };
         self.expect("=>")?;
-        let body = if self.is_mark("{") { self.body()? } else { Body::Expression(self.assignment()?) };
-        let function = Function { name: Rc::from(""), parameters, body, insides: OnceCell::new() };
+        let body = if self.is_punctuator("{") { self.body()? } else { Body::Expression(self.assignment()?) };
+        let function = Function { name: Rc::from(""), parameters, body, parsed: OnceCell::new() };
         Ok(Some(Expression::Function(Rc::new(function))))
     }
 
     fn is_arrow_behind_brackets(&self) -> bool {
         let behind = self.source.tokens.get(self.source.partner(self.at) + 1);
-        behind.is_some_and(|token| token.kind == Kind::Mark("=>"))
+        behind.is_some_and(|token| token.kind == Kind::Punctuator("=>"))
     }
 
     fn parameter_list(&mut self) -> Parsed<Parameters> {
@@ -68,9 +68,9 @@ impl Parser<'_> {
         Ok(Body::Block(self.source.clone(), open))
     }
 
-    /// Goes behind the brackets that begin here, and says where that was.
+    /// Skips the brackets that begin here, and returns their position.
     fn unread(&mut self, bracket: &str) -> Parsed<usize> {
-        if !self.is_mark(bracket) {
+        if !self.is_punctuator(bracket) {
             return Err(self.expected(&format!("`{bracket}`")));
         }
         let open = self.at;

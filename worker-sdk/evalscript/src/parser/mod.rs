@@ -1,4 +1,4 @@
-//! From words to what they say. Functions are left unread until they are called.
+//! From tokens to statements. Function bodies are parsed on the first call.
 
 mod expressions;
 mod functions;
@@ -11,30 +11,30 @@ use crate::syntax::Statement;
 use crate::token::{Kind, Source, Token};
 use std::rc::Rc;
 
-pub(crate) use functions::insides;
+pub(crate) use functions::parse_function;
 
 type Parsed<T> = Result<T, ScriptError>;
 
-/// The statements of a script, and the first that was not understood and is passed over.
+/// The statements of a script, and the first error among the skipped ones.
 pub(crate) fn script(source: &Source) -> (Vec<Statement>, Option<ScriptError>) {
     let mut parser = Parser::at(source, 0);
-    let (mut statements, mut passed_over) = (Vec::new(), None);
+    let (mut statements, mut skipped) = (Vec::new(), None);
     while !parser.is_at_end() {
         let start = parser.at;
         match parser.statement() {
             Ok(statement) => statements.push(statement),
             Err(error) => {
-                passed_over.get_or_insert(error);
+                skipped.get_or_insert(error);
                 let failed = parser.at;
                 parser = Parser::at(source, start);
-                parser.pass_over(failed);
+                parser.skip_statement(failed);
             }
         }
     }
-    (statements, passed_over)
+    (statements, skipped)
 }
 
-/// Reads one source from somewhere on.
+/// Parses one source from a position on.
 struct Parser<'a> {
     source: &'a Source,
     at: usize,
@@ -62,30 +62,30 @@ impl<'a> Parser<'a> {
         *self.peek() == Kind::End
     }
 
-    fn is_mark(&self, mark: &str) -> bool {
-        matches!(self.peek(), Kind::Mark(found) if *found == mark)
+    fn is_punctuator(&self, punctuator: &str) -> bool {
+        matches!(self.peek(), Kind::Punctuator(found) if *found == punctuator)
     }
 
     fn is_word(&self, word: &str) -> bool {
         matches!(self.peek(), Kind::Word(found) if **found == *word)
     }
 
-    /// Takes this mark if it is next.
-    fn mark(&mut self, mark: &str) -> bool {
-        let found = self.is_mark(mark);
+    /// Takes this punctuation if it is next.
+    fn take_punctuator(&mut self, punctuator: &str) -> bool {
+        let found = self.is_punctuator(punctuator);
         self.at += usize::from(found);
         found
     }
 
     /// Takes this word if it is next.
-    fn word(&mut self, word: &str) -> bool {
+    fn take_word(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         self.at += usize::from(found);
         found
     }
 
-    fn expect(&mut self, mark: &str) -> Parsed<()> {
-        if self.mark(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
+    fn expect(&mut self, punctuator: &str) -> Parsed<()> {
+        if self.take_punctuator(punctuator) { Ok(()) } else { Err(self.expected(&format!("`{punctuator}`"))) }
     }
 
     fn name(&mut self) -> Parsed<Rc<str>> {
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
     fn expected(&self, what: &str) -> ScriptError {
         let found = match self.peek() {
             Kind::Word(word) => format!("`{word}`"),
-            Kind::Mark(mark) => format!("`{mark}`"),
+            Kind::Punctuator(punctuator) => format!("`{punctuator}`"),
             Kind::Number(_) => "a number".to_owned(),
             Kind::Text(_) | Kind::Template(..) => "a string".to_owned(),
             Kind::Regex => "a regular expression".to_owned(),
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         ScriptError { line: self.token().line, problem }
     }
 
-    /// What `read` reads, one level deeper.
+    /// The result of `read`, one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.bounded(self.depth)?;
         self.depth += 1;
@@ -123,23 +123,27 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Chains of operators are trees as deep as they are long.
+    /// Bounds a chain of operators, which is a tree as deep as the chain is long.
     fn bounded(&self, length: u32) -> Parsed<()> {
         if length >= MAX_DEPTH { Err(self.wrong(Problem::TooDeep)) } else { Ok(()) }
     }
 
-    /// Goes to where a statement seems to begin behind what was `read`, so that nothing is read
-    /// twice.
-    fn pass_over(&mut self, read: usize) {
+    /// Skips to the next likely statement behind what was `read`, so that no token is read twice.
+    fn skip_statement(&mut self, read: usize) {
         loop {
             match self.peek() {
                 Kind::End => return,
-                Kind::Mark("(" | "[" | "{") => self.at = self.source.partner(self.at) + 1,
-                Kind::Mark(_) | Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex => {
+                Kind::Punctuator("(" | "[" | "{") => self.at = self.source.partner(self.at) + 1,
+                Kind::Punctuator(_)
+                | Kind::Word(_)
+                | Kind::Number(_)
+                | Kind::Text(_)
+                | Kind::Template(..)
+                | Kind::Regex => {
                     self.at += 1;
                 }
             }
-            let ended = matches!(self.source.tokens[self.at - 1].kind, Kind::Mark(";"));
+            let ended = matches!(self.source.tokens[self.at - 1].kind, Kind::Punctuator(";"));
             if self.at > read && (ended || self.token().first && matches!(self.peek(), Kind::Word(_))) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Where values go.
+//! Patterns: parameters and declarations.
 
 use super::{Parsed, Parser};
 use crate::syntax::{Expression, Pattern};
@@ -13,9 +13,9 @@ impl Parser<'_> {
     }
 
     pub(super) fn pattern(&mut self) -> Parsed<Pattern> {
-        if self.mark("[") {
+        if self.take_punctuator("[") {
             self.elements("]")
-        } else if self.mark("{") {
+        } else if self.take_punctuator("{") {
             self.properties()
         } else {
             self.name().map(Expression::Name).map(Pattern::Target)
@@ -24,10 +24,10 @@ impl Parser<'_> {
 
     fn elements(&mut self, close: &str) -> Parsed<Pattern> {
         let (mut elements, mut rest) = (Vec::new(), None);
-        while !self.mark(close) {
-            if self.is_mark(",") {
+        while !self.take_punctuator(close) {
+            if self.is_punctuator(",") {
                 elements.push(None);
-            } else if self.mark("...") {
+            } else if self.take_punctuator("...") {
                 rest = Some(Box::new(self.nested(Self::pattern)?));
             } else {
                 elements.push(Some(self.nested(Self::with_default)?));
@@ -39,8 +39,8 @@ impl Parser<'_> {
 
     fn properties(&mut self) -> Parsed<Pattern> {
         let (mut properties, mut rest) = (Vec::new(), None);
-        while !self.mark("}") {
-            if self.mark("...") {
+        while !self.take_punctuator("}") {
+            if self.take_punctuator("...") {
                 rest = Some(Box::new(self.nested(Self::pattern)?));
             } else {
                 properties.push(self.property_pattern()?);
@@ -52,7 +52,7 @@ impl Parser<'_> {
 
     fn property_pattern(&mut self) -> Parsed<(Rc<str>, Pattern)> {
         let (Kind::Word(key) | Kind::Text(key)) = self.peek().clone() else { return Err(self.expected("a name")) };
-        if *self.peek_second() != Kind::Mark(":") {
+        if *self.peek_second() != Kind::Punctuator(":") {
             return Ok((key, self.nested(Self::with_default)?));
         }
         self.at += 2;
@@ -61,7 +61,7 @@ impl Parser<'_> {
 
     fn with_default(&mut self) -> Parsed<Pattern> {
         let pattern = self.pattern()?;
-        if !self.mark("=") {
+        if !self.take_punctuator("=") {
             return Ok(pattern);
         }
         let value = self.assignment()?;
@@ -70,6 +70,10 @@ impl Parser<'_> {
 
     /// The comma between the parts of a list that ends with `close`.
     pub(super) fn separator(&mut self, close: &str) -> Parsed<()> {
-        if self.is_mark(close) || self.mark(",") { Ok(()) } else { Err(self.expected(&format!("`,` or `{close}`"))) }
+        if self.is_punctuator(close) || self.take_punctuator(",") {
+            Ok(())
+        } else {
+            Err(self.expected(&format!("`,` or `{close}`")))
+        }
     }
 }

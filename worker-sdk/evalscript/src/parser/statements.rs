@@ -1,57 +1,57 @@
 //! Statements.
 
 use super::{Parsed, Parser};
-use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, What};
+use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, StatementKind};
 use crate::token::Kind;
 
-/// Words that begin a statement which is not understood.
+/// Words that begin a statement which this engine does not understand.
 const UNSUPPORTED: [&str; 9] = ["class", "switch", "try", "import", "export", "async", "with", "debugger", "yield"];
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
         let line = self.token().line;
-        let what = self.nested(Self::what)?;
-        Ok(Statement { line, what })
+        let kind = self.nested(Self::kind)?;
+        Ok(Statement { line, kind })
     }
 
     /// The statements up to the end of the block whose brace is next.
     pub(super) fn block(&mut self) -> Parsed<Vec<Statement>> {
         self.expect("{")?;
         let mut statements = Vec::new();
-        while !self.mark("}") {
+        while !self.take_punctuator("}") {
             statements.push(self.statement()?);
         }
         Ok(statements)
     }
 
-    fn what(&mut self) -> Parsed<What> {
+    fn kind(&mut self) -> Parsed<StatementKind> {
         match self.peek().clone() {
-            Kind::Mark("{") => self.block().map(What::Block),
-            Kind::Mark(";") => {
+            Kind::Punctuator("{") => self.block().map(StatementKind::Block),
+            Kind::Punctuator(";") => {
                 self.at += 1;
-                Ok(What::Empty)
+                Ok(StatementKind::Empty)
             }
-            Kind::Word(word) if *self.peek_second() == Kind::Mark(":") => {
+            Kind::Word(word) if *self.peek_second() == Kind::Punctuator(":") => {
                 Err(self.unsupported(&format!("the label `{word}`")))
             }
-            Kind::Word(word) => self.worded(&word),
-            Kind::Mark(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => {
-                self.simple(|parser| parser.expression().map(What::Expression))
+            Kind::Word(word) => self.keyword_statement(&word),
+            Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => {
+                self.simple(|parser| parser.expression().map(StatementKind::Expression))
             }
         }
     }
 
-    fn worded(&mut self, word: &str) -> Parsed<What> {
+    fn keyword_statement(&mut self, word: &str) -> Parsed<StatementKind> {
         match word {
             "var" | "let" | "const" => self.simple(|parser| {
                 let scoping = parser.scoping();
                 parser.declarators(scoping)
             }),
-            "function" => self.function_expression().map(What::Function),
+            "function" => self.function_expression().map(StatementKind::Function),
             "return" => self.simple(Self::returned),
             "throw" => self.simple(|parser| {
                 parser.at += 1;
-                parser.expression().map(What::Throw)
+                parser.expression().map(StatementKind::Throw)
             }),
             "if" => self.condition(),
             "for" => self.for_loop(),
@@ -59,45 +59,49 @@ impl Parser<'_> {
             "do" => self.do_while(),
             "break" | "continue" => self.simple(|parser| {
                 parser.at += 1;
-                Ok(if word == "break" { What::Break } else { What::Continue })
+                Ok(if word == "break" { StatementKind::Break } else { StatementKind::Continue })
             }),
             _ if UNSUPPORTED.contains(&word) => Err(self.unsupported(&format!("`{word}`"))),
-            _ => self.simple(|parser| parser.expression().map(What::Expression)),
+            _ => self.simple(|parser| parser.expression().map(StatementKind::Expression)),
         }
     }
 
-    /// A statement that ends with a semicolon, or where one may be left out.
-    fn simple(&mut self, read: impl FnOnce(&mut Self) -> Parsed<What>) -> Parsed<What> {
-        let what = read(self)?;
-        let ends = self.mark(";") || self.is_mark("}") || self.token().first;
-        if ends { Ok(what) } else { Err(self.expected("`;`")) }
+    /// A statement that ends with a semicolon, which may be left out.
+    fn simple(&mut self, read: impl FnOnce(&mut Self) -> Parsed<StatementKind>) -> Parsed<StatementKind> {
+        let kind = read(self)?;
+        let ends = self.take_punctuator(";") || self.is_punctuator("}") || self.token().first;
+        if ends { Ok(kind) } else { Err(self.expected("`;`")) }
     }
 
-    fn returned(&mut self) -> Parsed<What> {
+    fn returned(&mut self) -> Parsed<StatementKind> {
         self.at += 1;
-        let nothing = self.is_mark(";") || self.is_mark("}") || self.token().first;
-        if nothing { Ok(What::Return(None)) } else { self.expression().map(|value| What::Return(Some(value))) }
+        let nothing = self.is_punctuator(";") || self.is_punctuator("}") || self.token().first;
+        if nothing {
+            Ok(StatementKind::Return(None))
+        } else {
+            self.expression().map(|value| StatementKind::Return(Some(value)))
+        }
     }
 
-    /// Takes the word that declares, if one is next.
+    /// Takes the declaring word, if one is next.
     fn scoping(&mut self) -> Scoping {
-        if self.word("var") {
+        if self.take_word("var") {
             Scoping::Function
-        } else if self.word("let") || self.word("const") {
+        } else if self.take_word("let") || self.take_word("const") {
             Scoping::Block
         } else {
             Scoping::Existing
         }
     }
 
-    fn declarators(&mut self, scoping: Scoping) -> Parsed<What> {
+    fn declarators(&mut self, scoping: Scoping) -> Parsed<StatementKind> {
         let mut declared = Vec::new();
         loop {
             let pattern = self.binding()?;
-            let value = if self.mark("=") { Some(self.assignment()?) } else { None };
+            let value = if self.take_punctuator("=") { Some(self.assignment()?) } else { None };
             declared.push((pattern, value));
-            if !self.mark(",") {
-                return Ok(What::Declare(scoping, declared));
+            if !self.take_punctuator(",") {
+                return Ok(StatementKind::Declare(scoping, declared));
             }
         }
     }
@@ -109,32 +113,32 @@ impl Parser<'_> {
         Ok(expression)
     }
 
-    fn condition(&mut self) -> Parsed<What> {
+    fn condition(&mut self) -> Parsed<StatementKind> {
         self.at += 1;
         let condition = self.in_brackets()?;
         let then = Box::new(self.statement()?);
-        let other = if self.word("else") { Some(Box::new(self.statement()?)) } else { None };
-        Ok(What::If(condition, then, other))
+        let other = if self.take_word("else") { Some(Box::new(self.statement()?)) } else { None };
+        Ok(StatementKind::If(condition, then, other))
     }
 
-    fn while_loop(&mut self) -> Parsed<What> {
+    fn while_loop(&mut self) -> Parsed<StatementKind> {
         self.at += 1;
         let condition = self.in_brackets()?;
-        Ok(What::While(condition, Box::new(self.statement()?)))
+        Ok(StatementKind::While(condition, Box::new(self.statement()?)))
     }
 
-    fn do_while(&mut self) -> Parsed<What> {
+    fn do_while(&mut self) -> Parsed<StatementKind> {
         self.at += 1;
         let body = Box::new(self.statement()?);
-        if !self.word("while") {
+        if !self.take_word("while") {
             return Err(self.expected("`while`"));
         }
         let condition = self.in_brackets()?;
-        self.mark(";");
-        Ok(What::DoWhile(body, condition))
+        self.take_punctuator(";");
+        Ok(StatementKind::DoWhile(body, condition))
     }
 
-    fn for_loop(&mut self) -> Parsed<What> {
+    fn for_loop(&mut self) -> Parsed<StatementKind> {
         self.at += 1;
         self.expect("(")?;
         let (line, start) = (self.token().line, self.at);
@@ -144,25 +148,25 @@ impl Parser<'_> {
         }
         self.at = start;
         let first = match self.scoping() {
-            _ if self.is_mark(";") => None,
-            Scoping::Existing => Some(self.expression().map(What::Expression)?),
+            _ if self.is_punctuator(";") => None,
+            Scoping::Existing => Some(self.expression().map(StatementKind::Expression)?),
             scoping @ (Scoping::Function | Scoping::Block) => Some(self.declarators(scoping)?),
         };
-        let first = first.map(|what| Box::new(Statement { line, what }));
+        let first = first.map(|kind| Box::new(Statement { line, kind }));
         self.expect(";")?;
-        let condition = if self.is_mark(";") { None } else { Some(self.expression()?) };
+        let condition = if self.is_punctuator(";") { None } else { Some(self.expression()?) };
         self.expect(";")?;
-        let step = if self.is_mark(")") { None } else { Some(self.expression()?) };
+        let step = if self.is_punctuator(")") { None } else { Some(self.expression()?) };
         self.expect(")")?;
-        Ok(What::For(first, condition, step, Box::new(self.statement()?)))
+        Ok(StatementKind::For(first, condition, step, Box::new(self.statement()?)))
     }
 
     /// A loop over elements or keys, if this is one.
-    fn for_each(&mut self, scoping: Scoping) -> Parsed<Option<What>> {
+    fn for_each(&mut self, scoping: Scoping) -> Parsed<Option<StatementKind>> {
         let Ok(pattern) = self.binding() else { return Ok(None) };
-        let each = if self.word("of") {
+        let each = if self.take_word("of") {
             Each::Element
-        } else if self.word("in") {
+        } else if self.take_word("in") {
             Each::Key
         } else {
             return Ok(None);
@@ -170,10 +174,10 @@ impl Parser<'_> {
         let over = self.expression()?;
         self.expect(")")?;
         let body = Box::new(self.statement()?);
-        Ok(Some(What::ForEach(scoping, pattern, each, over, body)))
+        Ok(Some(StatementKind::ForEach(scoping, pattern, each, over, body)))
     }
 
-    /// A pattern without a value for `undefined`.
+    /// A pattern without a default value.
     fn binding(&mut self) -> Parsed<Pattern> {
         self.nested(Self::pattern)
     }

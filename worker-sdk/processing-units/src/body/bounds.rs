@@ -1,11 +1,11 @@
-//! Where the data is.
+//! The area of a request.
 
 use super::wire::{Bounds, Geometry};
 use crate::error::pass;
 use crate::{Error, ErrorKind};
 use serde_json::Value;
 
-/// What the service takes where a body names no CRS.
+/// The service's CRS for a body that names none.
 const DEFAULT_CRS: &str = "http://www.opengis.net/def/crs/OGC/1.3/CRS84";
 
 /// A box, in units of a CRS.
@@ -17,7 +17,7 @@ pub(super) struct Extent {
     pub(super) vertical: (f64, f64),
 }
 
-/// What the units of a CRS are.
+/// The units of a CRS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crs {
     /// Longitude and latitude.
@@ -77,7 +77,7 @@ fn of_geometry(geometry: &Geometry, path: &str) -> Result<Extent, Error> {
     of_bbox(&bbox).map_err(|error| error.at(path))
 }
 
-/// The positions in arrays that are so many levels deep.
+/// The positions in arrays that are nested `levels` deep.
 fn positions(coordinates: &Value, levels: usize) -> Result<Vec<[f64; 2]>, Error> {
     let mut open = vec![coordinates];
     for _ in 0..levels {

@@ -1,13 +1,13 @@
-//! How values are given back.
+//! The format of the output.
 
 use super::script::Script;
 use super::wire::Response;
 use crate::{Error, ErrorKind, Format, Rules};
 
-/// Media types of which no value has more than 16 bits.
+/// Media types whose values have at most 16 bits.
 const INTEGERS: [&str; 4] = ["image/png", "image/jpeg", "application/json", "application/geo+json"];
 
-/// The dearest of the responses that the output at `path` asks for.
+/// The dearest of the responses of the output at `path`.
 pub(super) fn of(
     responses: &[Response],
     script: &Script,
@@ -47,7 +47,7 @@ fn tiff(identifier: &str, script: &Script) -> Result<Format, Error> {
     Ok(if is_float { Format::Float32 } else { Format::Integer })
 }
 
-/// Without responses the header `Accept` decides, which a body does not show.
+/// Without responses the header `Accept` decides, and the body does not show it.
 fn by_header(script: &Script, path: &str, notes: &mut Vec<String>) -> Result<Format, Error> {
     let floats = match script.setup("the sample type", "format") {
         Err(error) if error.kind() == ErrorKind::Unknowable => return Err(error.at(format!("{path}.responses"))),

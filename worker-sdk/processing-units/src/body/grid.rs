@@ -5,10 +5,10 @@ use super::size;
 use super::wire::{Batch, Bounds, Grid};
 use crate::{Count, Error, ErrorKind, Given, Size};
 
-/// No degree on the Earth is longer, in metres.
+/// The length of the longest degree on the Earth, in metres.
 const MAX_DEGREE_M: f64 = 111_700.0;
 
-/// A tiling grid that the service has.
+/// A tiling grid of the service.
 struct Tiling {
     id: f64,
     side: f64,
@@ -23,7 +23,7 @@ const TILINGS: [Tiling; 4] = [
     Tiling { id: 3.0, side: 1.0, crs: Crs::Degrees },
 ];
 
-/// The pixels of one tile, and how many tiles there may be.
+/// The pixels of one tile, and the largest possible number of tiles.
 pub(super) fn tiles(
     batch: &Batch,
     bounds: &Bounds,
@@ -40,7 +40,7 @@ pub(super) fn tiles(
     };
     let tiles = match given.tiles {
         Some(tiles) => tiles,
-        None => cover(tiling(grid, path)?, bounds, notes)?,
+        None => most_tiles(tiling(grid, path)?, bounds, notes)?,
     };
     Ok((size, tiles))
 }
@@ -50,13 +50,15 @@ fn tiling(grid: Option<&Grid>, path: &str) -> Result<&'static Tiling, Error> {
     let known = TILINGS.iter().find(|tiling| id == Some(tiling.id));
     known.ok_or_else(|| match grid.and_then(|grid| grid.kind.as_deref()) {
         Some(kind) if kind != "tiling-grid" => {
-            not_told(&format!("`{kind}` does not tell the tiles")).at(format!("{path}.type"))
+            unknowable_tiles(&format!("`{kind}` does not tell the tiles")).at(format!("{path}.type"))
         }
-        Some(_) | None => not_told("the grids that are known here have the ids 0, 1, 2 and 3").at(format!("{path}.id")),
+        Some(_) | None => {
+            unknowable_tiles("the grids that are known here have the ids 0, 1, 2 and 3").at(format!("{path}.id"))
+        }
     })
 }
 
-fn not_told(problem: &str) -> Error {
+fn unknowable_tiles(problem: &str) -> Error {
     Error::unknowable(problem, "the tiles and the pixels of one", &["tiles", "width", "height"])
 }
 
@@ -76,8 +78,8 @@ fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
     Ok(Size { width: buffered(x, "bufferX")?, height: buffered(y, "bufferY")? })
 }
 
-/// As many tiles as the bounds can touch, wherever the grid's lines are.
-fn cover(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
+/// The most tiles that the bounds can touch, wherever the lines of the grid are.
+fn most_tiles(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
     let path = "processRequest.input.bounds";
     let extent = bounds::extent(bounds, path)?;
     let (width, height) = lengths(&extent, bounds::crs(bounds, path)?, tiling.crs)?;
@@ -86,7 +88,7 @@ fn cover(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Co
     Count::checked(touched(width) * touched(height)).map_err(|error| error.at(path))
 }
 
-/// Width and height in units of the grid, never less than they are.
+/// Width and height in units of the grid, never too small.
 fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
     match (from, to) {
         (Crs::Degrees, Crs::Degrees) => Ok((extent.width, extent.height)),
@@ -96,11 +98,11 @@ fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
             let latitude = if south <= 0.0 && north >= 0.0 { 0.0 } else { south.abs().min(north.abs()) };
             Ok((extent.width * MAX_DEGREE_M * latitude.to_radians().cos(), extent.height * MAX_DEGREE_M))
         }
-        // A metre of this projection is never more than one on the ground.
+        // A metre of this projection is at most one metre on the ground.
         (Crs::WebMercator | Crs::Utm, Crs::Utm | Crs::WebMercator) => Ok((extent.width, extent.height)),
         (Crs::WebMercator | Crs::Utm, Crs::Degrees) => {
             let path = "processRequest.input.bounds.properties.crs";
-            Err(not_told("tiles in degrees can't be counted over bounds in metres").at(path))
+            Err(unknowable_tiles("tiles in degrees can't be counted over bounds in metres").at(path))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How many intervals statistics are made of.
+//! The number of intervals of statistics.
 
 use super::wire::{Aggregation, LastInterval};
 use crate::error::pass;
@@ -46,14 +46,15 @@ fn length(text: &str) -> Result<Span, Error> {
     })
 }
 
-/// How many whole intervals there are, and whether something is left.
+/// How many whole intervals there are, and whether a part is left.
 fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Error> {
     if from >= to {
         let problem = "the time range ends before it begins";
         return Err(Error::new(ErrorKind::OutOfBounds, problem, "give `from` < `to`").at("aggregation.timeRange"));
     }
     let mut whole = 0;
-    // Always from the beginning: a month after January 31 is in February, two are March 31 again.
+    // Always from the beginning: a month after January 31 is in February, two months after it is
+    // March 31.
     while let Some(end) = end_of(from, length, whole + 1).filter(|end| *end <= to) {
         whole += 1;
         if end == to {
@@ -68,7 +69,7 @@ fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Erro
     Ok((whole, true))
 }
 
-/// None beyond the end of time.
+/// The end of the interval; `None` beyond the end of time.
 fn end_of(from: DateTime, length: Span, intervals: u32) -> Option<DateTime> {
     let span = length.checked_mul(i64::from(intervals)).ok()?;
     from.checked_add(span).ok()

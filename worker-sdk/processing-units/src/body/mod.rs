@@ -27,7 +27,8 @@ impl Estimate {
     /// ```
     ///
     /// # Errors
-    /// If the body is wrong, or does not tell what matters: the error says where, and what to correct or to pass in `given`.
+    /// If the body is wrong or incomplete. The error names the place, and what to correct or to
+    /// pass in `given`.
     pub fn of_body(api: Api, body: impl AsRef<[u8]>, given: &Given) -> Result<Self, Error> {
         let body = body.as_ref();
         let rules = given.rules.unwrap_or_else(Rules::latest);
@@ -89,7 +90,7 @@ fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Re
     sources::apply(parameters, &body.input.data, "input.data", given, notes)
 }
 
-/// A batch request, or the process request that one is made of.
+/// A batch request, or the process request inside one, given alone.
 fn batch(body: &[u8], rules: &'static Rules, given: &Given, notes: &mut Vec<String>) -> Result<Parameters, Error> {
     let batch: Batch = read::body(body)?;
     let Some(request) = &batch.process_request else {

@@ -1,4 +1,4 @@
-//! From JSON to what it says.
+//! Reading a body.
 
 use crate::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 /// The longest body that is read, in bytes: an evalscript of half a megabyte and a large geometry.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// Keys that are not known are left to the service, which has more than matter here.
+/// Unknown keys are left to the service, which knows more keys than matter here.
 pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     if body.len() > MAX_BODY {
         let problem = format!("the body has {} bytes, at most {MAX_BODY}", body.len());

@@ -1,4 +1,4 @@
-//! An evalscript, which is only evaluated where it matters.
+//! An evalscript, which is evaluated only if needed.
 
 use super::setup::Setup;
 use crate::{Error, ErrorKind};
@@ -16,12 +16,12 @@ impl<'a> Script<'a> {
         Script { source, path, setup: OnceCell::new() }
     }
 
-    /// Where it is in the body.
+    /// Its place in the body.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// What `setup()` returns, which is needed for `what`, unless `--option` is passed.
+    /// The result of `setup()`, which is needed for `what` unless `--option` is passed.
     pub(super) fn setup(&self, what: &str, option: &str) -> Result<&Setup, Error> {
         if let Some(setup) = self.setup.get() {
             return Ok(setup);

@@ -1,19 +1,19 @@
-//! What `setup()` returns.
+//! The result of `setup()`.
 
 use crate::{Count, Error, ErrorKind};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The band that is free beside others.
+/// The band that is free besides other bands.
 const DATA_MASK: &str = "dataMask";
 
 /// Sample types of at most 16 bits.
 const INTEGERS: [&str; 5] = ["AUTO", "INT8", "UINT8", "INT16", "UINT16"];
 
-/// How many characters of a value that is not understood are shown.
+/// The most characters of an unknown value that an error shows.
 const MOST_SHOWN: usize = 40;
 
-/// What `setup()` returns.
+/// The result of `setup()`.
 pub(super) struct Setup(Value);
 
 impl Setup {
@@ -21,7 +21,7 @@ impl Setup {
         Setup(answer)
     }
 
-    /// The input bands that are charged: each once for each source.
+    /// The number of input bands that are charged. A band counts once for each source.
     pub(super) fn bands(&self, path: &str) -> Result<Count, Error> {
         let wrong = |at: &str| {
             let remedy = "return `input` as an array of band names, or of objects with `bands`";
@@ -30,7 +30,7 @@ impl Setup {
         let entries = self.0["input"].as_array().filter(|entries| !entries.is_empty()).ok_or_else(|| wrong(""))?;
         let (mut bands, mut masked) = (BTreeSet::new(), false);
         for (index, entry) in entries.iter().enumerate() {
-            let (source, names) = asked(entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
+            let (source, names) = source_and_bands(entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
             for name in names {
                 let name = name.as_str().ok_or_else(|| wrong(&format!("[{index}].bands")))?;
                 masked |= name == DATA_MASK;
@@ -44,7 +44,7 @@ impl Setup {
         }
     }
 
-    /// The samples of data that each pixel is made of.
+    /// The samples of data for each pixel.
     pub(super) fn samples(&self, path: &str) -> Result<Count, Error> {
         let mosaicking = &self.0["mosaicking"];
         let is_simple = mosaicking.as_str().is_some_and(|name| name.eq_ignore_ascii_case("SIMPLE"));
@@ -71,7 +71,7 @@ impl Setup {
 }
 
 /// The source of an entry of `input`, and its bands.
-fn asked(entry: &Value) -> Option<(&str, &[Value])> {
+fn source_and_bands(entry: &Value) -> Option<(&str, &[Value])> {
     if entry.is_string() {
         return Some(("", std::slice::from_ref(entry)));
     }
@@ -91,7 +91,7 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
     }
 }
 
-/// The beginning of a value, for people.
+/// The beginning of a value, for error messages.
 fn shown(value: &Value) -> String {
     format!("`{}`", value.to_string().chars().take(MOST_SHOWN).collect::<String>())
 }

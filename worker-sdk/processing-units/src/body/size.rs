@@ -1,14 +1,14 @@
-//! How many pixels.
+//! The number of pixels.
 
 use super::bounds::{self, Extent};
 use super::wire::{Bounds, Frame};
 use crate::error::pass;
 use crate::{Count, Error, ErrorKind, Size};
 
-/// What the service takes where a body says neither pixels nor resolution.
+/// The service's side for a body without pixels and resolution.
 const DEFAULT_SIDE: u32 = 256;
 
-/// The pixels of a frame at `path`, over bounds in the input at `at`.
+/// The pixels of a frame at `path`, over the bounds of the input at `at`.
 pub(super) fn of(frame: &Frame, bounds: &Bounds, path: &str, at: &str, notes: &mut Vec<String>) -> Result<Size, Error> {
     match (frame.width, frame.height, frame.resx, frame.resy) {
         (Some(width), Some(height), None, None) => {
@@ -39,7 +39,7 @@ fn by_resolution(extent: &Extent, x: f64, y: f64, path: &str) -> Result<Size, Er
     Ok(Size { width: pixels(extent.width, x, path, "resx")?, height: pixels(extent.height, y, path, "resy")? })
 }
 
-/// How many pixels of a resolution a length has, a part of one counted as one.
+/// How many pixels of a resolution a length has, rounded up.
 pub(super) fn pixels(length: f64, resolution: f64, path: &str, name: &str) -> Result<Count, Error> {
     let path = format!("{path}.{name}");
     if !(resolution > 0.0 && resolution.is_finite()) {

@@ -1,10 +1,10 @@
-//! Collections, and how Sentinel-1 is processed.
+//! Collections, and the processing of Sentinel-1.
 
 use super::wire::{Data, Processing};
 use crate::deployment::Location;
 use crate::{Correction, Error, ErrorKind, Fusion, Given, Parameters};
 
-/// Adds what the entries of `data` at `path` ask for.
+/// Adds what the entries of `data` at `path` require.
 pub(super) fn apply(
     parameters: Parameters,
     data: &[Data],
@@ -16,7 +16,7 @@ pub(super) fn apply(
         return Err(Error::new(ErrorKind::Missing, "there is no collection", "give one or more").at(path));
     }
     let radar = || data.iter().filter(|data| is_sentinel1(&data.kind)).map(|data| &data.processing);
-    let correction = radar().map(correction).max_by_key(|correction| dearness(*correction)).unwrap_or_default();
+    let correction = radar().map(correction).max_by_key(|correction| price_rank(*correction)).unwrap_or_default();
     let parameters = parameters.correction(correction).speckle_filter(radar().any(is_filtered));
     Ok(parameters.fusion(fusion(data, path, given, notes)?))
 }
@@ -35,7 +35,7 @@ fn correction(processing: &Processing) -> Correction {
     }
 }
 
-fn dearness(correction: Correction) -> u8 {
+fn price_rank(correction: Correction) -> u8 {
     match correction {
         Correction::None => 0,
         Correction::Orthorectified => 1,
@@ -48,7 +48,7 @@ fn is_filtered(processing: &Processing) -> bool {
     kind.is_some_and(|kind| !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("NONE")))
 }
 
-/// Where a collection is not known to be local, it counts as remote.
+/// The data fusion of the entries. A collection that is not known to be local counts as remote.
 fn fusion(data: &[Data], path: &str, given: &Given, notes: &mut Vec<String>) -> Result<Option<Fusion>, Error> {
     if data.len() == 1 {
         return Ok(None);

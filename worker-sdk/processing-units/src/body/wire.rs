@@ -1,4 +1,4 @@
-//! What matters of request bodies, as the service has them.
+//! The relevant parts of request bodies, in the service's form.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) struct Statistical {
     pub(super) aggregation: Aggregation,
 }
 
-/// The body of a batch request; earlier ones have `tilingGrid`, later ones `input`.
+/// The body of a batch request. Earlier versions have `tilingGrid`, later ones `input`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Batch {
@@ -137,7 +137,7 @@ pub(super) struct Interval {
     pub(super) last_interval_behavior: LastInterval,
 }
 
-/// What becomes of an interval that does not fit.
+/// What happens to an interval that does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum LastInterval {
@@ -147,7 +147,7 @@ pub(super) enum LastInterval {
     Extend,
 }
 
-/// Pixels, or how much of the bounds each is.
+/// The size of the output: pixels, or the size of one pixel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) width: Option<f64>,

@@ -1,4 +1,4 @@
-//! A thousand workers who wait, each a client of its own, before schedulers who come and go.
+//! A thousand waiting workers, each a client of its own, and schedulers that come and go.
 
 use crate::network::elements;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// From a client to whoever answers it, and back.
+/// From a client to its scheduler, and back.
 const ROUND_TRIP: Span = Span::from_millis(1);
 
 /// What a fleet's messages meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Weather {
-    /// A scheduler that puts whoever asks into its queue.
+    /// A scheduler that puts every request into its queue.
     Fair { epoch: u64 },
-    /// Servers that have nobody to give a message to.
-    NobodyThere,
+    /// Servers without a scheduler behind them.
+    NoScheduler,
     /// No server.
     Disconnected,
 }
 
-/// A message of requests that somebody sent.
+/// A message of requests that a client sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) at: Time,
@@ -65,12 +65,12 @@ impl Fleet {
         fleet
     }
 
-    /// Tells all what to do while nobody answers for the first resource.
+    /// Sets what all clients do while no scheduler answers for the first resource.
     pub(crate) fn set_unreachable(&mut self, policy: Unreachable) {
         self.sessions.iter_mut().for_each(|session| session.set_unreachable(ResourceNumber(0), policy));
     }
 
-    /// Has one client ask for permits of one resource.
+    /// Makes one client ask for permits of one resource.
     pub(crate) fn ask(&mut self, now: Time, client: usize, of: ResourceNumber, asks: Range<u64>) {
         self.pass_until(now);
         for ask in asks {
@@ -81,7 +81,7 @@ impl Fleet {
         self.drain(now, client);
     }
 
-    /// A moment in which all clients see the weather change.
+    /// All clients see the weather change in one moment.
     pub(crate) fn change(&mut self, now: Time, weather: Weather) {
         self.pass_until(now);
         let before = std::mem::replace(&mut self.weather, weather);
@@ -90,12 +90,12 @@ impl Fleet {
                 (_, Weather::Disconnected) => self.tell(now, client, Event::Disconnected),
                 (Weather::Disconnected, _) => self.tell(now, client, Event::Connected),
                 (_, Weather::Fair { epoch }) => self.announce(now, client, epoch),
-                (_, Weather::NobodyThere) => {}
+                (_, Weather::NoScheduler) => {}
             }
         }
     }
 
-    /// Everything happens that is due by then.
+    /// Plays everything that is due by then.
     pub(crate) fn pass_until(&mut self, now: Time) {
         loop {
             let event = self.agenda.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at);
@@ -114,17 +114,17 @@ impl Fleet {
         }
     }
 
-    /// What was sent in that time.
+    /// The messages that were sent in that time.
     pub(crate) fn sent_in(&self, from: Time, until: Time) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.at >= from && sent.at < until)
     }
 
-    /// When its clients granted something themselves, and which.
+    /// When clients granted something themselves, and which client.
     pub(crate) fn granted(&self) -> &[(Time, usize)] {
         &self.granted
     }
 
-    /// A new leader speaks to all who use the first resource.
+    /// A new leader announces itself to all clients of the first resource.
     fn announce(&mut self, now: Time, client: usize, epoch: u64) {
         let news = json!({"event": "leader", "epoch": epoch, "leader": "x"}).to_string();
         self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes() });
@@ -169,7 +169,7 @@ impl Fleet {
         let requests = elements(payload);
         let answer = match self.weather {
             Weather::Fair { epoch } => Happening::Answers(batch, requests.iter().map(|it| queued(it, epoch)).collect()),
-            Weather::NobodyThere => Happening::Undelivered(batch),
+            Weather::NoScheduler => Happening::Undelivered(batch),
             Weather::Disconnected => panic!("nothing is sent while disconnected"),
         };
         self.agenda.insert((now + ROUND_TRIP, self.happenings), (by, answer));
@@ -187,7 +187,7 @@ fn number(request: &Value) -> u64 {
     id.and_then(|(_, number)| number.parse().ok()).expect("an id of a session")
 }
 
-/// The most of `times` within one `span`, wherever it begins.
+/// The most of `times` within one `span`, wherever the span begins.
 pub(crate) fn peak(times: &[Time], span: Span) -> usize {
     let mut times = times.to_vec();
     times.sort_unstable();

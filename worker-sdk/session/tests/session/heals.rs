@@ -1,4 +1,4 @@
-//! Whatever the network does: when it has healed, every ask has ended exactly once, and no call was
+//! After any faults of a network that has healed, every ask has ended exactly once. No call was
 //! made with a permit that was given back.
 
 use crate::network::{Chaos, World};

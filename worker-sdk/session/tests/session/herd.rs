@@ -1,8 +1,8 @@
-//! An outage of half a minute, and a fleet that comes back from it.
+//! An outage of half a minute, and the return of a fleet.
 //!
-//! The bounds are derived, not measured: where many send by chance, each independently of the
-//! others, the number within a time is nearly Poisson's, and six deviations above its mean do not
-//! happen.
+//! The bounds are derived, not measured. If many clients send at random and independently of each
+//! other, their number within a time is nearly Poisson distributed. Six deviations above its mean
+//! do not happen.
 
 use crate::fleet::{Fleet, Sent, Weather, peak};
 use rampmeter_protocol::request::PermitRequest;
@@ -15,13 +15,13 @@ use std::ops::Range;
 const HUB: ResourceNumber = ResourceNumber(0);
 /// Clients with a single request each.
 const WORKERS: usize = 1000;
-/// A client beside them that has more to ask again than its budget holds.
+/// A client beside them that has more to repeat than its budget allows.
 const GIANT: usize = WORKERS;
 const GIANT_ASKS: u64 = 10_000;
 
 const BEGINS: Time = Time::from_nanos(5_000_000_000);
 const ENDS: Time = Time::from_nanos(35_000_000_000);
-/// After a return, and before anybody takes a silence for another outage.
+/// After a return, and before a client takes a silence for another outage.
 const REST: Span = Span::from_secs(11);
 const OVER: Time = Time::from_nanos(46_000_000_000);
 
@@ -32,10 +32,10 @@ const SECOND: Span = Span::from_secs(1);
 /// What a client's budget gives at once, and the time of one more.
 const BURST: u64 = 64;
 const PACE: Span = Span::from_millis(50);
-/// How long who has nothing else to go by waits at most.
+/// The longest wait of a client without other information.
 const BACK_OFF: Span = Span::from_millis(250);
 
-/// All wait in the queue, and were told so in the same moment.
+/// All requests wait in the queue, and were told so in the same moment.
 fn waiting_fleet() -> Fleet {
     let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: 1 });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..1));
@@ -43,16 +43,16 @@ fn waiting_fleet() -> Fleet {
     fleet
 }
 
-/// Servers stay, and the scheduler is gone; another one says to all at once that it leads.
+/// Servers stay, and the scheduler is gone. Another one announces to all at once that it leads.
 fn without_scheduler() -> Fleet {
     let mut fleet = waiting_fleet();
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     fleet.change(ENDS, Weather::Fair { epoch: 2 });
     fleet.pass_until(OVER);
     fleet
 }
 
-/// The servers are gone, and all are connected again in one moment.
+/// The servers are gone. All clients are connected again in one moment.
 fn without_server(until: Time) -> Fleet {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::Disconnected);
@@ -69,12 +69,12 @@ fn is_worker(client: usize) -> bool {
     client != GIANT
 }
 
-/// What never happens, where so many messages are the mean.
+/// The number of messages that never happens if `mean` is their mean.
 fn bound(mean: f64) -> usize {
     (mean + 6.0 * mean.sqrt()) as usize
 }
 
-/// Every worker asks once, at a time by chance within so many milliseconds.
+/// Checks that every worker asks once, at a random time within `spread` milliseconds.
 fn check_return(fleet: &Fleet, ends: Time, spread: u64) {
     let back = times(fleet.sent_in(ends, ends + REST), is_worker);
     assert_eq!(back.len(), WORKERS, "nobody asks twice");
@@ -84,7 +84,7 @@ fn check_return(fleet: &Fleet, ends: Time, spread: u64) {
     assert!(peak(&back, HUNDRED) <= most(100.0), "{} within 100 ms", peak(&back, HUNDRED));
 }
 
-/// The giant keeps to its budget, and is through with all that it has in the end.
+/// Checks that the giant keeps to its budget, and has repeated everything in the end.
 fn check_giant(fleet: &Fleet) {
     let all = times(fleet.sent_in(BEGINS, OVER), |client| client == GIANT);
     for span in [TEN, HUNDRED, SECOND, Span::from_secs(10), Span::from_secs(40)] {
@@ -112,18 +112,18 @@ fn a_fleet_returns_from_an_outage_of_the_servers_without_a_herd() {
     check_giant(&fleet);
 }
 
-/// Too short for anybody to be asked again because of a silence; a sixty-fourth of it is 100 ms.
+/// The outage is too short for a repetition because of silence. A sixty-fourth of it is 100 ms.
 #[test]
-fn nor_is_there_a_herd_after_some_seconds() {
+fn there_is_no_herd_after_some_seconds() {
     let ends = BEGINS + Span::from_millis(6400);
     check_return(&without_server(ends), ends, 100);
 }
 
-/// What calls in flight have to tell after an outage is told over the same quarter of a second.
+/// Settles that wait after an outage are sent over the same quarter of a second.
 #[test]
-fn settles_are_no_herd_either() {
-    let told: Vec<Time> = (0..WORKERS as u64).map(settle_after_outage).collect();
-    assert!(peak(&told, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&told, TEN));
+fn settles_are_no_herd() {
+    let sent: Vec<Time> = (0..WORKERS as u64).map(settle_after_outage).collect();
+    assert!(peak(&sent, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&sent, TEN));
 }
 
 fn settle_after_outage(seed: u64) -> Time {
@@ -133,10 +133,10 @@ fn settle_after_outage(seed: u64) -> Time {
     session.handle(BEGINS, Event::Disconnected);
     session.handle(BEGINS, Event::Settled { resource: HUB, settle });
     session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("there is something to tell")
+    session.next_wakeup().expect("a settle waits")
 }
 
-/// Nor are workers who were started before their servers.
+/// Workers that were started before their servers are no herd either.
 #[test]
 fn a_fleet_that_waits_for_its_first_server_is_no_herd() {
     let asked: Vec<Time> = (0..WORKERS as u64).map(ask_after_start).collect();
@@ -147,13 +147,13 @@ fn ask_after_start(seed: u64) -> Time {
     let (mut session, ask, request) = (Session::new(seed), AskNumber(1), Box::new(PermitRequest::default()));
     session.handle(BEGINS, Event::Asked { ask, resource: HUB, request, deadline: Time::NEVER });
     session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("there is something to ask")
+    session.next_wakeup().expect("an ask waits")
 }
 
-/// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. Those who are
-/// about to notice, a thousand within 1.5 s, try six times more while their back-off grows.
+/// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. A thousand workers
+/// notice within 1.5 s, and try six times more while their back-off grows.
 #[test]
-fn a_fleet_that_finds_nobody_makes_no_waves() {
+fn a_fleet_without_schedulers_makes_no_waves() {
     let fleet = without_scheduler();
     let tries = times(fleet.sent_in(BEGINS, ENDS), is_worker);
     let most = |window: f64| bound(1000.0 * window / 128.5 + 7.0 * 1000.0 * window / 1500.0);
@@ -161,7 +161,7 @@ fn a_fleet_that_finds_nobody_makes_no_waves() {
     assert!(peak(&tries, HUNDRED) <= most(100.0), "{} within 100 ms", peak(&tries, HUNDRED));
 }
 
-/// What these bounds are worth: workers who noticed together and try every 250 ms stay together.
+/// The bounds catch a fault: workers that notice together and try every 250 ms stay together.
 #[test]
 fn a_fixed_pause_would_be_found_out() {
     let together = |worker: usize| BEGINS + Span::from_millis(worker as u64 / 200);
@@ -173,7 +173,7 @@ fn every(first: Time, pause: Span) -> impl Iterator<Item = Time> {
     std::iter::successors(Some(first), move |at| Some(*at + pause)).take_while(|at| *at < OVER)
 }
 
-/// What a healthy fleet has left of its budgets is all of them.
+/// A healthy fleet has its whole budgets left.
 #[test]
 fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {
     let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: 1 });
@@ -188,37 +188,38 @@ fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {
 #[test]
 fn what_is_asked_for_the_first_time_waits_for_no_budget() {
     let mut fleet = waiting_fleet();
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     let late = BEGINS + Span::from_secs(25);
     fleet.ask(late, GIANT, HUB, GIANT_ASKS..GIANT_ASKS + 1);
     fleet.pass_until(late + BACK_OFF);
     assert!(fleet.sent_in(late, OVER).any(|sent| sent.asks == [GIANT_ASKS]), "at the next try, and by itself");
 }
 
-/// A hundred resources with nobody there: without a common budget they would try 780 times a
-/// second.
+/// A hundred resources without a scheduler. Without a common budget the client would try 780 times
+/// a second.
 #[test]
 fn the_resources_of_a_client_share_its_budget_and_take_turns() {
     const RESOURCES: u32 = 100;
-    let mut fleet = Fleet::new(1, Weather::NobodyThere);
+    let mut fleet = Fleet::new(1, Weather::NoScheduler);
     for resource in 0..RESOURCES {
         fleet.ask(Time::ORIGIN, 0, ResourceNumber(resource), asks_of(resource));
     }
     fleet.pass_until(OVER);
     let tries = times(fleet.sent_in(Time::ORIGIN + TEN, OVER), |_| true);
     assert!(peak(&tries, SECOND) as u64 <= BURST + 1 + SECOND.nanos() / PACE.nanos(), "{}", peak(&tries, SECOND));
-    // A round of all of them takes 5 s: in twice that time each had its turn.
+    // A round of all resources takes 5 s. In twice that time each had its turn.
     for resource in 0..RESOURCES {
         let turns = fleet.sent_in(OVER - Span::from_secs(10), OVER).filter(|sent| sent.of == ResourceNumber(resource));
         assert!(turns.count() > 0, "resource {resource} has no turn");
     }
 }
 
-/// Whose budgets are empty since the same moment take their next by chance: 4 000 a second in all.
+/// Budgets that emptied in the same moment take their next message at random: 4 000 a second in
+/// all.
 #[test]
 fn empty_budgets_are_not_in_step() {
     const CLIENTS: usize = 200;
-    let mut fleet = Fleet::new(CLIENTS, Weather::NobodyThere);
+    let mut fleet = Fleet::new(CLIENTS, Weather::NoScheduler);
     for resource in 0..40 {
         (0..CLIENTS).for_each(|client| fleet.ask(Time::ORIGIN, client, ResourceNumber(resource), asks_of(resource)));
     }
@@ -227,7 +228,7 @@ fn empty_budgets_are_not_in_step() {
     assert!(peak(&tries, TEN) <= bound(CLIENTS as f64 * 10.0 / 50.0), "{} within 10 ms", peak(&tries, TEN));
 }
 
-/// A call in 10 s from each of a thousand is a hundred a second, from the first moment on.
+/// A call in 10 s from each of a thousand clients is a hundred a second, from the first moment on.
 #[test]
 fn a_fleet_at_its_safe_rate_is_even_and_within_it() {
     let interval = Span::from_secs(10);
@@ -235,7 +236,7 @@ fn a_fleet_at_its_safe_rate_is_even_and_within_it() {
     let mut fleet = Fleet::new(WORKERS, Weather::Fair { epoch: 1 });
     fleet.set_unreachable(Unreachable::SafeRate { after: Patience::default(), rate });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..4));
-    fleet.change(BEGINS, Weather::NobodyThere);
+    fleet.change(BEGINS, Weather::NoScheduler);
     fleet.pass_until(ENDS);
     let of = |worker| fleet.granted().iter().filter(move |(_, by)| *by == worker).map(|(at, _)| *at).collect();
     for calls in (0..WORKERS).map(of).collect::<Vec<Vec<Time>>>() {
@@ -246,7 +247,7 @@ fn a_fleet_at_its_safe_rate_is_even_and_within_it() {
     assert!(peak(&all, SECOND) <= bound(WORKERS as f64 / 10.0), "{} within a second", peak(&all, SECOND));
 }
 
-/// One, with a number that no other has.
+/// One ask, with a number that no other ask has.
 fn asks_of(resource: u32) -> Range<u64> {
     u64::from(resource)..u64::from(resource) + 1
 }

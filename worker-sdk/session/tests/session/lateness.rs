@@ -1,4 +1,4 @@
-//! Permits that come late are not used, and permits that have lapsed are asked for under new ids.
+//! Permits that come late are not used. Lapsed permits are requested again under new ids.
 
 use crate::script::check;
 
@@ -76,7 +76,7 @@ fn the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once() {
     );
 }
 
-/// As schedulers of before answer.
+/// Older schedulers answer like this.
 #[test]
 fn an_answer_without_a_stamp_is_believed() {
     check(

@@ -1,9 +1,8 @@
-//! Calls that take up a place until they are over: a session keeps it for them, and not for longer.
+//! A session renews the lease of a call until the call is over, and no longer.
 
 use crate::script::check;
 
-/// Goes on from a permit that was granted at 10 ms, and whose call holds its place for three
-/// seconds.
+/// Goes on from a permit that was granted at 10 ms, and whose call has a lease of three seconds.
 fn check_held(script: &str) {
     check(&format!(
         r#"
@@ -126,7 +125,7 @@ fn a_place_that_may_be_old_already_is_renewed_at_once() {
 }
 
 #[test]
-fn nothing_is_renewed_while_nobody_can_be_heard_and_all_of_it_at_once_then() {
+fn all_renewals_wait_for_a_connection() {
     check_held(
         r#"
         500 disconnect
@@ -137,12 +136,12 @@ fn nothing_is_renewed_while_nobody_can_be_heard_and_all_of_it_at_once_then() {
     );
 }
 
-/// Nobody there, somebody on the way out, one of the past: another is there in a moment.
+/// No scheduler, one that hands over, and a deposed one: another leader is there in a moment.
 #[test]
-fn what_nobody_took_is_renewed_again_soon() {
+fn an_undelivered_renewal_is_repeated_soon() {
     let unavailable = r#"{"status":"refused","id":$1,"code":"unavailable","message":"","epoch":7}"#;
     let past = r#"{"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":6}"#;
-    for nobody in ["undelivered 1".to_owned(), format!("answer 1 {unavailable}"), format!("answer 1 {past}")] {
+    for loss in ["undelivered 1".to_owned(), format!("answer 1 {unavailable}"), format!("answer 1 {past}")] {
         check(&format!(
             r#"
             0 connect
@@ -151,7 +150,7 @@ fn what_nobody_took_is_renewed_again_soon() {
             10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":7}}
             > 10 granted 1 starts 10ms
             > 1010 renew 1: 1
-            1011 {nobody}
+            1011 {loss}
             > 1136..1261 renew 2: 1
             1270 answer 2 {{"status":"settled","id":$1}}
             > 2136..2261 renew 3: 1
@@ -161,7 +160,7 @@ fn what_nobody_took_is_renewed_again_soon() {
 }
 
 #[test]
-fn a_place_that_was_promised_to_another_is_told_and_kept_all_the_same() {
+fn a_refused_renewal_is_reported_and_repeated() {
     check_held(
         r#"
         > 1010 renew 1: 1
@@ -173,7 +172,7 @@ fn a_place_that_was_promised_to_another_is_told_and_kept_all_the_same() {
 }
 
 #[test]
-fn what_is_lost_is_told_once() {
+fn a_lost_lease_is_reported_once() {
     check_held(
         r#"
         > 1010 renew 1: 1
@@ -184,7 +183,7 @@ fn what_is_lost_is_told_once() {
     );
 }
 
-/// A scheduler that was not there when the permit was granted can count the call by it.
+/// A scheduler that did not grant the permit can count the call by it.
 #[test]
 fn a_renewal_says_what_the_permit_was_asked_for_with() {
     check(

@@ -1,4 +1,4 @@
-//! The session in virtual time: what it does is a matter of events and numbers alone.
+//! The session in virtual time: only events and numbers decide what it does.
 
 mod fleet;
 mod heals;

@@ -1,5 +1,5 @@
-//! A fleet of one client, a scheduler that changes, and a network between them that loses, copies
-//! and reorders. It shares nothing with the session but its vocabulary.
+//! One client, a scheduler that changes, and a network between them that loses, copies and
+//! reorders. Of the session it uses only the vocabulary.
 
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
@@ -13,7 +13,7 @@ const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// Asks of one run, spread over the time of the chaos.
 const ASKS: u64 = 60;
 const CHAOS_ENDS: Time = Time::from_nanos(40_000_000_000);
-/// Longer than the longest silence that the session bears, and what comes after it.
+/// Longer than the longest silence that the session tolerates, and what comes after it.
 const HEALED: Time = Time::from_nanos(120_000_000_000);
 
 /// How bad the network is until [`CHAOS_ENDS`].
@@ -24,14 +24,14 @@ pub(crate) struct Chaos {
     pub(crate) slowness_ms: u64,
 }
 
-/// What is on its way or will be.
+/// A message on its way, or a planned event.
 #[derive(Clone, Debug)]
 enum Happening {
     Ask(u64),
     Cancel(u64),
     Requests(BatchNumber, Vec<u8>),
     Answer(BatchNumber, Value),
-    NobodyThere(BatchNumber),
+    NoScheduler(BatchNumber),
     Grant { batch: BatchNumber, id: String, epoch: u64 },
     NewLeader,
     News(Value),
@@ -49,13 +49,13 @@ pub(crate) struct World {
     /// What the present leader has in its queue.
     queue: BTreeSet<String>,
     granted: BTreeSet<u64>,
-    /// What ended without a scheduler: at its deadline, or by what the client does while nobody
-    /// answers.
+    /// Asks that ended without a scheduler: at their deadline, or by the client's policy for
+    /// unreachable schedulers.
     given_up: BTreeSet<u64>,
     ended: BTreeMap<u64, u32>,
     cancelled: BTreeSet<u64>,
     given_back: BTreeSet<u64>,
-    /// Grants that reached the client when nobody waited for them any more.
+    /// Grants that reached the client after its caller stopped waiting.
     unwanted: BTreeSet<u64>,
 }
 
@@ -112,7 +112,7 @@ impl World {
         self.at(CHAOS_ENDS + Span::from_secs(5), Happening::Connect);
     }
 
-    /// The loop: the earlier of what comes next and what the session wants to be woken for.
+    /// The loop: whichever comes first of the next event and the session's wake-up.
     pub(crate) fn run(&mut self) {
         loop {
             let next = self.agenda.first_key_value().map(|((time, _), _)| *time);
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// The rules, judged by what was seen from outside.
+    /// The rules, checked from outside.
     pub(crate) fn judge(&self) {
         for ask in 0..ASKS {
             let ends = self.ended.get(&ask).copied().unwrap_or(0);
@@ -149,7 +149,7 @@ impl World {
             Happening::Requests(batch, payload) => self.serve(now, batch, &payload),
             Happening::Grant { batch, id, epoch } => self.grant(now, batch, &id, epoch),
             Happening::Answer(batch, answer) => self.answer(now, batch, &answer),
-            Happening::NobodyThere(batch) => self.session.handle(now, Event::Undelivered { batch }),
+            Happening::NoScheduler(batch) => self.session.handle(now, Event::Undelivered { batch }),
             Happening::NewLeader => self.change_leader(now),
             Happening::News(news) => {
                 let payload = news.to_string();
@@ -167,7 +167,7 @@ impl World {
         self.session.handle(now, Event::Asked { ask: AskNumber(ask), resource: RESOURCE, request, deadline });
     }
 
-    /// Only who still waits can stop waiting.
+    /// Only a caller that still waits can cancel.
     fn cancel(&mut self, now: Time, ask: u64) {
         if !self.ended.contains_key(&ask) {
             self.cancelled.insert(ask);
@@ -202,7 +202,7 @@ impl World {
 
     fn serve(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if now < CHAOS_ENDS && self.percent(10) {
-            return self.travel(now, &Happening::NobodyThere(batch));
+            return self.travel(now, &Happening::NoScheduler(batch));
         }
         for request in elements(payload) {
             let id = request["id"].as_str().expect("an id").to_owned();

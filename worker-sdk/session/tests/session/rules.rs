@@ -93,7 +93,7 @@ fn a_waiting_request_is_asked_again_after_twelve_seconds_of_silence() {
 }
 
 #[test]
-fn who_finds_nobody_backs_off_for_longer_and_longer() {
+fn the_back_off_without_a_scheduler_grows() {
     check(
         r#"
         0 connect
@@ -138,7 +138,7 @@ fn an_answer_ends_the_growth_of_the_back_off() {
 }
 
 #[test]
-fn nobody_is_bothered_when_nobody_asks() {
+fn an_idle_session_sends_nothing() {
     check(
         r#"
         0 connect
@@ -281,7 +281,7 @@ fn a_new_leader_shows_in_its_answers_too() {
 }
 
 #[test]
-fn a_leader_of_the_past_is_not_believed_and_told_so() {
+fn a_deposed_leader_is_not_believed_and_learns_the_epoch() {
     check(
         r#"
         0 connect
@@ -299,7 +299,7 @@ fn a_leader_of_the_past_is_not_believed_and_told_so() {
 }
 
 #[test]
-fn who_would_wait_in_the_queue_waits_for_the_queue() {
+fn a_waiting_request_waits_for_a_full_queue() {
     check(
         r#"
         0 connect
@@ -314,7 +314,7 @@ fn who_would_wait_in_the_queue_waits_for_the_queue() {
 }
 
 #[test]
-fn who_cannot_be_served_in_time_is_told() {
+fn a_request_that_cannot_start_in_time_is_refused() {
     check(
         r#"
         0 connect
@@ -341,7 +341,7 @@ fn a_resource_that_is_gone_has_no_epoch() {
 }
 
 #[test]
-fn who_would_not_wait_is_told_that_the_queue_is_full() {
+fn a_request_that_may_not_wait_is_refused_by_a_full_queue() {
     check(
         r#"
         0 connect
@@ -354,7 +354,7 @@ fn who_would_not_wait_is_told_that_the_queue_is_full() {
 }
 
 #[test]
-fn who_stops_waiting_gives_the_permit_back_even_if_it_comes_later() {
+fn a_cancelled_request_returns_a_later_permit() {
     check(
         r#"
         0 connect
@@ -369,7 +369,7 @@ fn who_stops_waiting_gives_the_permit_back_even_if_it_comes_later() {
 }
 
 #[test]
-fn who_stops_reading_after_the_grant_gives_it_back() {
+fn a_request_cancelled_after_its_grant_returns_the_permit() {
     check(
         r#"
         0 connect
@@ -494,7 +494,7 @@ fn a_freeze_by_a_leader_of_the_past_voids_nothing() {
     );
 }
 
-/// As the holder of a reservation does it: it gives back what is void, and asks for as much anew.
+/// The holder of a reservation gives back a void permit, and asks for another.
 #[test]
 fn what_a_freeze_has_voided_is_asked_for_anew_at_its_age() {
     check(
@@ -577,7 +577,7 @@ fn permits_that_always_lapse_end_with_the_deadline() {
 }
 
 #[test]
-fn the_highest_epoch_is_the_one_that_is_told() {
+fn requests_name_the_highest_epoch() {
     check(
         r#"
         0 connect

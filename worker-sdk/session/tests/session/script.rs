@@ -1,10 +1,10 @@
-//! Scripts: what happens when, and what the session does about it.
+//! Scripts: events with their times, and what the session does about them.
 //!
-//! A line is `<milliseconds> <what happens>`; a line that begins with `>` is what the session must
-//! have done by the next line, in this order and nothing else. Its time is a number or a range
-//! `<from>..<to>` where chance has a part, and a `*` at its end leaves the rest open. Of a request,
+//! A line is `<milliseconds> <event>`. A line that begins with `>` is what the session must have
+//! done by the next line, in this order and nothing else. Its time is a number, or a range
+//! `<from>..<to>` if chance has a part. A `*` at its end leaves the rest open. In a request,
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
-//! stands for the id of ask 1, `$1~` for the one that it had at first.
+//! stands for the id of ask 1, `$1~` for its first id.
 
 use crate::network::elements;
 use rampmeter_protocol::labels::Labels;
@@ -30,7 +30,7 @@ pub(crate) fn check(script: &str) {
 
 struct Play {
     session: Session,
-    /// What the session did and the script has not said yet.
+    /// What the session did and the script has not named yet.
     done: Vec<(Time, String)>,
 }
 
@@ -61,7 +61,7 @@ impl Play {
         }
     }
 
-    /// Time passes until the session does something, if the script wants something of it.
+    /// Time passes until the session does something, if the script expects something.
     fn expect(&mut self, line: &str) {
         let (at, what) = line.split_once(' ').expect("time and command");
         let (from, to) = at.split_once("..").unwrap_or((at, at));
@@ -115,8 +115,8 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a number range `1-70` asks
-    /// as often.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a range `1-70` asks for each
+    /// number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");
@@ -205,7 +205,7 @@ impl Play {
     }
 }
 
-/// More than three elements are a matter of their count.
+/// An array with more than three elements is shown as its count.
 fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
     let all = elements(payload);
     match &*all {
@@ -215,7 +215,7 @@ fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
     }
 }
 
-/// With the cost and the labels, if there are some, that the permit was asked for with.
+/// With the cost and the labels of the permit's request, if there are any.
 fn renewal(settle: &Value) -> String {
     assert_eq!((&settle["extend"], &settle["used"]), (&Value::Bool(true), &Value::Bool(true)));
     let asked = settle["asked"].to_string();
@@ -244,8 +244,8 @@ fn policy(words: &str) -> Unreachable {
 fn denial(ask: u64, why: &Denial) -> String {
     match why {
         Denial::Refused { code, .. } => format!("refused {} {ask}", code.as_str()),
-        Denial::TimedOut { heard: false, .. } => format!("timed out unheard {ask}"),
-        Denial::TimedOut { heard: true, .. } => format!("timed out {ask}"),
+        Denial::TimedOut { answered: false, .. } => format!("timed out unheard {ask}"),
+        Denial::TimedOut { answered: true, .. } => format!("timed out {ask}"),
         Denial::Unreachable { silence, retry_after } => {
             format!("unreachable {ask} since {silence}, to come back in {retry_after}")
         }

@@ -1,4 +1,4 @@
-//! One script for each rule of what is done while nobody answers.
+//! One script for each rule of what happens while no scheduler answers.
 
 use crate::script::check;
 use rampmeter_protocol::request::PermitRequest;
@@ -7,7 +7,7 @@ use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber
 use rampmeter_worker_session::{Patience, Unreachable};
 
 #[test]
-fn who_is_to_wait_waits() {
+fn requests_wait_by_default() {
     check(
         r#"
         0 connect
@@ -22,7 +22,7 @@ fn who_is_to_wait_waits() {
 }
 
 #[test]
-fn a_policy_is_for_those_too_who_wait_already() {
+fn a_policy_also_applies_to_waiting_requests() {
     check(
         r#"
         0 ask 1 wait
@@ -34,7 +34,7 @@ fn a_policy_is_for_those_too_who_wait_already() {
 }
 
 #[test]
-fn all_who_wait_are_told_that_nobody_answers() {
+fn all_waiting_requests_fail_as_unreachable() {
     check(
         r#"
         0 connect
@@ -53,10 +53,10 @@ fn all_who_wait_are_told_that_nobody_answers() {
     );
 }
 
-/// Those who are told in one moment come back over half a second, when it is tried in earnest
+/// Requests that are refused in one moment come back over half a second, when the client tries
 /// again.
 #[test]
-fn nobody_comes_back_before_it_is_of_use() {
+fn no_request_comes_back_too_early() {
     let pauses: Vec<Span> = (0..50).map(pause_of).collect();
     let (least, most) = (pauses.iter().min().expect("fifty"), pauses.iter().max().expect("fifty"));
     assert!(*least >= Span::from_secs(2) && *most <= Span::from_millis(2500), "{least} to {most}");
@@ -75,7 +75,7 @@ fn pause_of(seed: u64) -> Span {
 }
 
 #[test]
-fn who_asks_when_nobody_answers_is_told_at_once() {
+fn a_request_to_an_unreachable_resource_fails_at_once() {
     check(
         r#"
         0 connect
@@ -205,7 +205,7 @@ fn patience_begins_anew_with_every_word() {
 }
 
 #[test]
-fn who_waits_in_a_queue_is_asked_for_again_before_anybody_is_given_up() {
+fn a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable() {
     check(
         r#"
         0 connect
@@ -226,7 +226,7 @@ fn who_waits_in_a_queue_is_asked_for_again_before_anybody_is_given_up() {
 }
 
 #[test]
-fn who_is_told_to_come_back_later_is_owed_no_word() {
+fn a_postponed_request_is_owed_no_answer() {
     check(
         r#"
         0 connect
@@ -244,7 +244,7 @@ fn who_is_told_to_come_back_later_is_owed_no_word() {
 }
 
 #[test]
-fn a_new_leader_owes_a_word_to_who_was_told_to_come_back_later() {
+fn a_new_leader_owes_an_answer_to_a_postponed_request() {
     check(
         r#"
         0 connect
@@ -263,7 +263,7 @@ fn a_new_leader_owes_a_word_to_who_was_told_to_come_back_later() {
 }
 
 #[test]
-fn nobody_can_be_heard_who_is_cut_off() {
+fn a_disconnected_client_finds_resources_unreachable() {
     check(
         r#"
         0 connect
@@ -282,7 +282,7 @@ fn nobody_can_be_heard_who_is_cut_off() {
 }
 
 #[test]
-fn what_nobody_has_asked_for_long_is_not_known() {
+fn an_unused_resource_is_not_known_to_be_unreachable() {
     check(
         r#"
         0 policy fail 2000
@@ -318,7 +318,7 @@ fn permits_at_the_safe_rate_come_in_the_order_of_asking() {
 }
 
 #[test]
-fn what_is_granted_locally_is_given_back_to_whoever_may_have_heard_of_it() {
+fn a_local_grant_returns_the_request_to_schedulers_that_may_know_it() {
     check(
         r#"
         0 connect
@@ -436,7 +436,7 @@ fn a_freeze_counts_at_the_safe_rate_too() {
 }
 
 #[test]
-fn a_settle_goes_to_the_scheduler_and_to_nobody_else() {
+fn a_settle_goes_to_the_scheduler_alone() {
     check(
         r#"
         0 connect

@@ -1,4 +1,4 @@
-//! Before the calls of a client.
+//! A layer around an HTTP client.
 
 use crate::Resource;
 use crate::acquire::Acquire;
@@ -12,17 +12,19 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Makes each call of a client when its permit says so, and tells the scheduler what was answered.
+/// Makes each call of a client at the start of its permit, and reports the answer to the scheduler.
 ///
-/// A call waits for its permit for as long as it takes, unless [`asking`](ClientLayer::asking) sets a deadline. It is made when its
-/// start has come, and settled with the status and the headers of the answer once its head is there. A call whose future is dropped
-/// while it waits is cancelled at no cost; one that is dropped later, or that fails, counts as made.
+/// A call waits for its permit without a bound unless [`asking`](ClientLayer::asking) sets a
+/// deadline. It is made at its start. The layer settles it with the status and the headers when the
+/// head of the answer is there. If the future of a waiting call is dropped, the call is cancelled
+/// at no cost. A call that is dropped later, or that fails, counts as made.
 ///
-/// A 429 is told to the scheduler, so that everybody pauses, and is handed on: no request is repeated here, since its body may
-/// be gone. A layer around this one that repeats it asks for a permit each time.
+/// The layer reports a 429 to the scheduler, so that all workers pause, and returns it. It repeats
+/// no request, because the body may be consumed. A layer around this one that repeats requests asks
+/// for a permit each time.
 ///
-/// It fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's is a service of requests of its own: see
-/// the feature `reqwest-middleware`.
+/// The layer fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's client
+/// has a request type of its own; see the feature `reqwest-middleware`.
 ///
 /// ```no_run
 /// # async fn example<S>(hub: rampmeter_worker_sdk::Resource, client: S) -> Result<(), Box<dyn std::error::Error>>
@@ -44,21 +46,22 @@ use tower_service::Service;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct ClientLayer(Pace);
+pub struct ClientLayer(Pacing);
 
-/// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit, in which case nothing was
-/// called, and with [`RunError::Call`] if the call failed.
+/// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit and
+/// no call was made. It fails with [`RunError::Call`] if the call failed.
 ///
-/// The client inside is made ready before a permit is asked for, and is held ready while the call waits: a bound on its calls in
-/// flight, such as tower's concurrency limit, belongs outside of this layer.
+/// The inner client is made ready before a permit is requested, and stays ready while the call
+/// waits. A bound on its calls in flight, such as tower's concurrency limit, belongs outside of
+/// this layer.
 #[derive(Clone, Debug)]
 pub struct ClientService<S> {
     inner: S,
-    pace: Pace,
+    pacing: Pacing,
 }
 
 #[derive(Clone, Debug)]
-struct Pace {
+struct Pacing {
     resource: Resource,
     terms: Terms<Parts>,
 }
@@ -67,13 +70,14 @@ impl ClientLayer {
     /// Each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ClientLayer(Pace { resource, terms: Terms::USUAL })
+        ClientLayer(Pacing { resource, terms: Terms::USUAL })
     }
 
-    /// What is asked for, as the head of a request tells: its class, its labels, its [cost](Acquire::cost), its deadline.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
+    /// head of the HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ClientLayer(Pace { terms: Terms::new(set), ..self.0 })
+        ClientLayer(Pacing { terms: Terms::new(set), ..self.0 })
     }
 }
 
@@ -81,7 +85,7 @@ impl<S> Layer<S> for ClientLayer {
     type Service = ClientService<S>;
 
     fn layer(&self, inner: S) -> ClientService<S> {
-        ClientService { inner, pace: self.0.clone() }
+        ClientService { inner, pacing: self.0.clone() }
     }
 }
 
@@ -101,21 +105,21 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready takes the request; its clone may not be.
+        // This clone is ready and takes the request; a new clone may not be ready.
         let next = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, next);
-        Box::pin(self.pace.clone().send(ready, request))
+        Box::pin(self.pacing.clone().send(ready, request))
     }
 }
 
-impl Pace {
+impl Pacing {
     async fn send<S, B, C>(self, mut client: S, request: Request<B>) -> Result<Response<C>, RunError<S::Error>>
     where
         S: Service<Request<B>, Response = Response<C>>,
     {
         let (head, body) = request.into_parts();
-        let wanted = self.terms.set(self.resource.acquire(1), &head).wanted()?;
-        let call = wanted.begun().await?;
+        let spec = self.terms.set(self.resource.acquire(1), &head).into_spec()?;
+        let call = spec.begin_call().await?;
         let response = client.call(Request::from_parts(head, body)).await.map_err(RunError::Call)?;
         call.settle(response.outcome());
         Ok(response)

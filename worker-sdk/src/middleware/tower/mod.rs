@@ -1,12 +1,15 @@
 //! Layers for services of [`http`] requests, on either side: feature `tower`.
 //!
-//! [`ServerLayer`] lets requests into a service, as many as the limits of a resource allow, and answers the others
-//! itself. [`ClientLayer`] holds the calls of a client back until each may be made.
+//! [`ServerLayer`] lets as many requests into a service as the limits of a resource allow, and
+//! answers the other requests itself. [`ClientLayer`] delays the calls of a client until each may
+//! be made.
 //!
-//! **A cap holds over all clones of a layer, all connections and all processes**: no layer counts anything, the scheduler
-//! does. One that counts for itself lets through its cap once for every connection that it is cloned for.
+//! **A limit holds over all clones of a layer, all connections and all processes**, because the
+//! scheduler counts and no layer does. A layer with a counter of its own would apply its limit once
+//! for each connection that it is cloned for.
 //!
-//! Both ask for one request without labels, in the default class, unless `asking` says what a request's head tells:
+//! Both layers ask for one request without labels, in the default class. `asking` can derive more
+//! from the head of a request:
 //!
 //! ```no_run
 //! # fn example(hub: rampmeter_worker_sdk::Resource) {

@@ -1,4 +1,4 @@
-//! What a server says of its limits.
+//! What a server announces of its limits.
 
 use crate::Error;
 use http::HeaderValue;
@@ -7,9 +7,9 @@ use rampmeter_protocol::name::Name;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit as a server announces it in `RateLimit-Policy`: so much in every window.
+/// A limit as a server announces it in `RateLimit-Policy`: a quota for every window.
 ///
-/// It is a word to callers and limits nothing; what counts is what the scheduler is configured with.
+/// It informs callers and limits nothing. The configuration of the scheduler decides.
 ///
 /// ```
 /// use rampmeter_worker_sdk::middleware::tower::Policy;
@@ -27,10 +27,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Checks a policy. `limit` is the name that the scheduler knows the limit by, which a refusal mentions.
+    /// Checks a policy. `limit` is the scheduler's name of the limit, which a refusal mentions.
     ///
     /// # Errors
-    /// If `limit` is no name, or `window` is not a number of whole seconds from one to those of a year and a day.
+    /// If `limit` is not a name, or if `window` is not a whole number of seconds between one second
+    /// and 366 days.
     pub fn new(limit: &str, quota: u32, window: Duration) -> Result<Self, Error> {
         let limit = Name::new(limit).map_err(|error| Error::invalid(format!("policy {limit:?}: {error}")))?;
         let is_whole = window.subsec_nanos() == 0 && !window.is_zero();
@@ -49,7 +50,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// The value of `RateLimit-Policy`, if there is anything to say.
+/// The value of `RateLimit-Policy`; `None` without policies.
 pub(super) fn field(policies: impl IntoIterator<Item = Policy>) -> Option<HeaderValue> {
     let list: Vec<String> = policies.into_iter().map(|policy| policy.to_string()).collect();
     let value = (!list.is_empty()).then(|| list.join(", "))?;

@@ -1,4 +1,4 @@
-//! What a caller is told who gets no permit.
+//! The answer to a request that gets no permit.
 
 use crate::Error;
 use crate::error::ErrorKind;
@@ -10,10 +10,10 @@ use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
-/// As the draft of the IETF's working group on HTTP APIs has it.
+/// The header of the draft of the IETF's working group on HTTP APIs.
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// An answer without a body; why it is given is in its extensions.
+/// An answer without a body. Its extensions contain the reason.
 pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = status(&error);
@@ -27,11 +27,11 @@ pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
     response
 }
 
-/// The caller asked too often, or for too much, or was given what cannot be asked for; or it is none of the caller's doing.
+/// The HTTP status of a refusal, by the party that caused it.
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Refused(code) => status_of_code(code),
-        // A limit in the way is the reason; without one nobody has answered.
+        // A limit in the way is the reason. Without one no scheduler has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::TimedOut
         | ErrorKind::Unreachable
@@ -75,10 +75,10 @@ mod tests {
     }
 
     fn timed_out(limited_by: Option<&str>) -> Denial {
-        Denial::TimedOut { waited: Span::from_secs(1), limited_by: limited_by.map(Box::from), heard: true }
+        Denial::TimedOut { waited: Span::from_secs(1), limited_by: limited_by.map(Box::from), answered: true }
     }
 
-    /// Status, `Retry-After` and `RateLimit`; empty is absent.
+    /// Checks status, `Retry-After` and `RateLimit`; an empty text means an absent header.
     fn check(why: Denial, expected: (u16, &str, &str)) {
         let response: Response<()> = refusal(Error::denied(&Name::new("hub").unwrap(), why));
         let header = |name| response.headers().get(name).map_or("", |value| value.to_str().unwrap());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_whose_turn_it_is_to_act() {
+    fn a_refusal_names_the_party_that_must_act() {
         check(refused(Code::NotInTime, Some(1), Some("few")), (429, "1", "\"few\";r=0;t=1"));
         check(refused(Code::NotInTime, Some(1000), None), (429, "1", ""));
         check(refused(Code::NotInTime, Some(1001), Some("few")), (429, "2", "\"few\";r=0;t=2"));

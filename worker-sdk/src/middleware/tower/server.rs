@@ -1,4 +1,4 @@
-//! Before a service.
+//! A layer around an HTTP service.
 
 use super::policy::{self, Policy};
 use super::refusal::{RATE_LIMIT, refusal};
@@ -17,11 +17,13 @@ use tower_service::Service;
 
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Lets as many requests into a service as the limits of a [`Resource`] allow, and answers the others itself.
+/// Lets as many requests into a service as the limits of a [`Resource`] allow, and answers the
+/// other requests itself.
 ///
-/// A request that is let in is charged before the service hears of it and stays charged, whatever the service answers. Where
-/// limits count calls in flight, it is one until the head of the answer is there. What the service answers is not told to the
-/// scheduler: a 429 of its own says nothing of these limits.
+/// A request is charged before the service receives it, and stays charged whatever the service
+/// answers. In limits that count calls in flight, it counts until the head of the answer is there.
+/// The layer does not report the service's answer to the scheduler: a 429 of the service says
+/// nothing about these limits.
 ///
 /// | answer | when | |
 /// |---|---|---|
@@ -31,14 +33,16 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// | 400 | what the request was made into cannot be asked for, such as a label of more than 256 characters | |
 /// | 500 | what [`asking`](ServerLayer::asking) sets is not configured, such as a class | |
 ///
-/// A request that is let in is told in `RateLimit` what its limits have left, where the service says nothing there itself.
+/// If the service sets no `RateLimit` itself, the answer to an admitted request says there what its
+/// limits have left.
 ///
-/// These have no body; an outer layer that writes one finds the [`Error`](crate::Error) among the answer's extensions, as
-/// an `Arc<Error>`. A caller who goes away while it waits is no longer in the queue.
+/// The answers in the table have no body. An outer layer that writes one finds the
+/// [`Error`](crate::Error) in the answer's extensions, as an `Arc<Error>`. A request whose caller
+/// disconnects leaves the queue.
 ///
-/// **Whether nobody answers is found out late** unless the client is told what to do then: after five seconds, or after the
-/// longest wait. A client with [`Unreachable::Fail`](crate::policy::Unreachable::Fail) says so sooner, one with
-/// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate) goes on.
+/// **By default the layer notices late that no scheduler answers**: after five seconds, or after
+/// the longest wait. A client with [`Unreachable::Fail`](crate::policy::Unreachable::Fail) notices
+/// sooner. One with [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate) goes on.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,19 +60,20 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct ServerLayer(Gate);
+pub struct ServerLayer(Admission);
 
-/// A service behind a [`ServerLayer`]. Its errors are those of the service inside.
+/// A service behind a [`ServerLayer`]. Its errors are those of the inner service.
 ///
-/// The service inside is made ready before a permit is asked for, and is held ready while the request waits.
+/// The inner service is made ready before a permit is requested, and stays ready while the request
+/// waits.
 #[derive(Clone, Debug)]
 pub struct ServerService<S> {
     inner: S,
-    gate: Gate,
+    admission: Admission,
 }
 
 #[derive(Clone, Debug)]
-struct Gate {
+struct Admission {
     resource: Resource,
     terms: Terms<Parts>,
     longest_wait: Option<Duration>,
@@ -76,31 +81,33 @@ struct Gate {
 }
 
 impl ServerLayer {
-    /// Each request costs one, and is let in at once or refused.
+    /// Each request costs one request, and is admitted at once or refused.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ServerLayer(Gate { resource, terms: Terms::USUAL, longest_wait: None, policies: None })
+        ServerLayer(Admission { resource, terms: Terms::USUAL, longest_wait: None, policies: None })
     }
 
-    /// What is asked for, as the head of a request tells: its class, its labels, its [cost](Acquire::cost), a deadline of its own.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
+    /// head of the HTTP request.
     ///
-    /// Where limits are keyed by a label, each of its values has a bucket: a path with an id in it makes one for each id.
+    /// If a label keys a limit, each value of the label has a bucket. A path with an id in it makes
+    /// one bucket for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ServerLayer(Gate { terms: Terms::new(set), ..self.0 })
+        ServerLayer(Admission { terms: Terms::new(set), ..self.0 })
     }
 
-    /// Requests may wait for so long before they are refused: bursts are throttled first. One whose wait would be longer is
-    /// refused at once.
+    /// The longest wait before a request is refused, so that short bursts are delayed only. A
+    /// request whose wait would be longer is refused at once.
     #[must_use]
     pub fn wait(self, longest: Duration) -> Self {
-        ServerLayer(Gate { longest_wait: Some(longest), ..self.0 })
+        ServerLayer(Admission { longest_wait: Some(longest), ..self.0 })
     }
 
-    /// What answers say in `RateLimit-Policy`, where the service says nothing there itself.
+    /// The value of `RateLimit-Policy` in answers for which the service sets none itself.
     #[must_use]
     pub fn policies(self, policies: impl IntoIterator<Item = Policy>) -> Self {
-        ServerLayer(Gate { policies: policy::field(policies), ..self.0 })
+        ServerLayer(Admission { policies: policy::field(policies), ..self.0 })
     }
 }
 
@@ -108,7 +115,7 @@ impl<S> Layer<S> for ServerLayer {
     type Service = ServerService<S>;
 
     fn layer(&self, inner: S) -> ServerService<S> {
-        ServerService { inner, gate: self.0.clone() }
+        ServerService { inner, admission: self.0.clone() }
     }
 }
 
@@ -128,14 +135,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready takes the request; its clone may not be.
+        // This clone is ready and takes the request; a new clone may not be ready.
         let next = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, next);
-        Box::pin(self.gate.clone().serve(ready, request))
+        Box::pin(self.admission.clone().serve(ready, request))
     }
 }
 
-impl Gate {
+impl Admission {
     async fn serve<S, B, C>(self, mut service: S, request: Request<B>) -> Result<Response<C>, S::Error>
     where
         S: Service<Request<B>, Response = Response<C>>,
@@ -153,7 +160,7 @@ impl Gate {
                 response
             }
             Err(error) => {
-                tracing::debug!(resource = self.resource.name(), %error, "a request was not let in");
+                tracing::debug!(resource = self.resource.name(), %error, "a request was not admitted");
                 refusal(error)
             }
         };

@@ -10,16 +10,16 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Settles kept while nobody takes them. Above this the oldest is dropped: its permit counts as used
-/// at its estimated cost, which is safe.
+/// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
+/// permit counts as used at its estimated cost, which is safe.
 const MOST_SETTLES: usize = 65_536;
 
-/// One resource's outbox.
+/// The messages for one resource, and what is known of its schedulers.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// The highest epoch that an answer or an event has named.
     pub(super) epoch: Option<u64>,
-    /// How long the answers of that epoch's leader take.
+    /// The base delay of the answers of that epoch's leader.
     pub(super) base_delay: BaseDelay,
     pub(super) reachability: Reachability,
     pub(super) fallback: FallbackPolicy,
@@ -28,9 +28,9 @@ pub(super) struct Outbox {
     pub(super) backoff: Backoff,
     /// When something was last sent again.
     pub(super) resent: Time,
-    /// What was sent before, oldest first.
+    /// Asks that were sent before, oldest first.
     again: BTreeSet<AskNumber>,
-    /// What was never sent, oldest first.
+    /// Asks that were never sent, oldest first.
     fresh: BTreeSet<AskNumber>,
     settles: VecDeque<Settle<'static>>,
 }
@@ -43,10 +43,10 @@ impl Outbox {
         self.settles.push_back(settle);
     }
 
-    /// Puts an ask into the line of what is to be sent.
+    /// Adds an ask that is to be sent.
     pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool) {
-        let line = if was_sent { &mut self.again } else { &mut self.fresh };
-        line.insert(number);
+        let asks = if was_sent { &mut self.again } else { &mut self.fresh };
+        asks.insert(number);
     }
 
     pub(super) fn leave(&mut self, number: AskNumber) {
@@ -58,13 +58,14 @@ impl Outbox {
         !self.again.is_empty()
     }
 
-    /// The ask to be sent next: what is sent again, if that is allowed, goes before what is new.
+    /// The ask to be sent next. Resends go first, if `again` allows them.
     pub(super) fn next(&mut self, again: bool) -> Option<AskNumber> {
         let resend = if again { self.again.pop_first() } else { None };
         resend.or_else(|| self.fresh.pop_first())
     }
 
-    /// From when on there is something to send, where `budget` is from when on anything is sent again.
+    /// When the next message may be sent, if one waits. `budget` is when the next resend may be
+    /// sent.
     pub(super) fn opens(&self, budget: Time) -> Option<Time> {
         let is_free = !self.fresh.is_empty() || !self.settles.is_empty();
         let from = if is_free { Time::ORIGIN } else { budget };
@@ -92,12 +93,12 @@ mod tests {
     use rampmeter_protocol::id::PermitId;
 
     #[test]
-    fn the_oldest_settle_is_dropped_when_nobody_takes_them() {
-        let mut lane = Outbox::default();
+    fn the_oldest_settle_is_dropped_at_the_bound() {
+        let mut outbox = Outbox::default();
         for serial in 0..=MOST_SETTLES as u64 {
-            lane.settle(Settle::used(PermitId::generated(1, serial)));
+            outbox.settle(Settle::used(PermitId::generated(1, serial)));
         }
-        assert_eq!(lane.settles.len(), MOST_SETTLES);
-        assert_eq!(lane.settles[0].id, PermitId::generated(1, 1));
+        assert_eq!(outbox.settles.len(), MOST_SETTLES);
+        assert_eq!(outbox.settles[0].id, PermitId::generated(1, 1));
     }
 }

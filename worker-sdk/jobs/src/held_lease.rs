@@ -1,4 +1,5 @@
-//! Holding a lane lease: the server is told that it is worked on, and the holder knows for how long it may believe so.
+//! Holding a lane lease. The holder renews it at the server, and knows how long it certainly holds
+//! it.
 
 use crate::connection::Connection;
 use async_nats::jetstream::AckKind;
@@ -8,46 +9,47 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How often a lease is renewed while it lasts.
+/// How often a lane lease is renewed before it ends.
 const RENEWALS: u32 = 3;
 
-/// A lane lease in hand. It is let go of when this is dropped, and handed to another when the lease is over.
-pub(crate) struct Hold {
+/// A lane lease in hand. Dropping it ends the renewal; the server gives it to another worker once
+/// it has ended.
+pub(crate) struct HeldLease {
     clock: Clock,
     until: watch::Receiver<Time>,
     renewal: JoinHandle<()>,
 }
 
-/// The lease is over: somebody else may have the lane lease.
+/// The lane lease has ended, and another worker may have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-impl Hold {
-    /// Confirms that a lane lease has come; none if the server does not hear of it.
+impl HeldLease {
+    /// Confirms that a lane lease has arrived; `None` if the server does not answer.
     pub(crate) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
         let clock = Clock::start();
-        // The server counts from when it hears of it, which is later.
+        // The server counts from the receipt of the confirmation, which is later.
         let first = clock.now() + Span::from(lease);
         connection.acknowledge(&reply, AckKind::Progress).await.then_some(())?;
         let (sender, until) = watch::channel(first);
         let renewal = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(lease / RENEWALS).await;
-                let said = clock.now();
+                let renewed_at = clock.now();
                 if connection.acknowledge(&reply, AckKind::Progress).await {
-                    sender.send_replace(said + Span::from(lease));
+                    sender.send_replace(renewed_at + Span::from(lease));
                 }
             }
         });
-        Some(Hold { clock, until, renewal })
+        Some(HeldLease { clock, until, renewal })
     }
 
-    /// Whether nobody else can have the lane lease yet.
+    /// Fails if another worker may have the lane lease.
     pub(crate) fn check(&self) -> Result<(), Lost> {
         if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Lost) }
     }
 
-    /// Does something for as long as the lane lease is held.
+    /// Runs `work` for as long as the lane lease is held.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let done = tokio::select! {
             biased;
@@ -65,7 +67,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldLease {
     fn drop(&mut self) {
         self.renewal.abort();
     }

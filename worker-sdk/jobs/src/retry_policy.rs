@@ -1,18 +1,19 @@
-//! What becomes of a job, as numbers tell: no clock, no connection.
+//! What happens to a job next, decided without a clock or a connection.
 
 use crate::Failure;
 use rampmeter_worker_sdk::Error;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use std::time::Duration;
 
-/// The longest time for which one permit is waited for in place, however often the job has been put back.
+/// The longest wait for one permit in a slot, however often the job has been put back.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a job is put back whose refusal does not say.
+/// How long a job is put back if its refusal names no time.
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
-/// The longest that a job is put back at once: what the scheduler knew is old then.
+/// The longest time for which a job is put back at once. The scheduler's estimate is outdated after
+/// that.
 const MOST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// How long to wait for permits in place, and how often to try a job.
+/// How long to wait for permits in a slot, and how often to try a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     pub(crate) patience: Duration,
@@ -21,34 +22,37 @@ pub(crate) struct RetryPolicy {
     pub(crate) most_pause: Duration,
 }
 
-/// What becomes of a job that got no permit.
+/// What happens to a job without a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoPermit {
-    /// Ask again, where it stands: nobody answers, so that nobody else would do better.
+    /// Ask again and keep the slot. No scheduler answers, so that another worker would get no
+    /// answer either.
     Ask,
-    /// Put it back for so long.
+    /// Put the job back for this time.
     PutBack(Duration),
-    /// There will never be one, and this is why.
+    /// Give the job up, for this reason.
     Dead(String),
 }
 
-/// What becomes of a job whose attempt failed.
+/// What happens to a job whose attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// Another attempt after so long.
+    /// Try again after this time.
     Again(Duration),
-    /// That was the last one, and this is why.
+    /// Give the job up, for this reason.
     Dead(String),
 }
 
 impl RetryPolicy {
-    /// How long to wait in place for the permit of a job that was put back so often: twice as long each time, so that
-    /// a job whose estimates are always too short holds its place in the line in the end.
+    /// How long a job that was put back `times` times waits for its permit in a slot. The time
+    /// doubles. A job whose estimates are always too short therefore keeps its place in the
+    /// scheduler's queue in the end.
     pub(crate) fn patience(&self, times: u32) -> Duration {
         self.patience.saturating_mul(1 << times.min(16)).min(MOST_PATIENCE.max(self.patience))
     }
 
-    /// How long to put a job back whose permit is due in `due`: it is back, and in line, some time before.
+    /// How long to put a job back whose permit is due in `due`. It returns to the scheduler's queue
+    /// some time before.
     fn put_back(&self, due: Duration) -> Duration {
         due.saturating_sub(self.patience / 2).min(MOST_PAUSE)
     }
@@ -72,13 +76,13 @@ impl RetryPolicy {
         Failed::Again(pause.min(self.most_pause))
     }
 
-    /// Whether so many attempts are all that there are.
+    /// Whether no more attempts are allowed.
     pub(crate) fn is_spent(&self, attempts: u32) -> bool {
         attempts >= self.max_attempts
     }
 }
 
-/// Whether nothing but another job or another configuration gets a permit.
+/// Whether only another job or another configuration could get a permit.
 fn is_hopeless(code: Code) -> bool {
     matches!(code, Code::NeverFits | Code::UnknownUnit | Code::UnknownClass | Code::InvalidRequest | Code::NoLimit)
 }

@@ -1,4 +1,5 @@
-//! Saying something to JetStream until it is done: a server that has just come, or whose leader has gone, takes a moment.
+//! Repeating an operation of JetStream until it succeeds. A server that has just started, or has
+//! lost its leader, needs a moment.
 
 use async_nats::jetstream::context::{
     CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind, RequestError,
@@ -11,33 +12,34 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long a caller who waits is kept waiting: when a node has gone, the others take up to eight seconds to elect a leader.
+/// How long a caller waits at most. After the loss of a node the cluster needs up to eight seconds
+/// to elect a leader.
 const PATIENCE: Span = Span::from_secs(15);
-/// The shortest and the longest pause before something is said again.
+/// The shortest and the longest pause before a repetition.
 const PAUSES_MS: Range<u64> = 20..500;
-/// What a server answers with this or more, it may do later.
+/// Errors from this status on are the server's own, and may pass.
 const SERVERS_OWN_FAULT: usize = 500;
 
-/// Whether it is of use to say the same again.
-pub(crate) trait MayPass {
-    /// Whether it is.
-    fn may_pass(&self) -> bool;
+/// Whether an error may pass, so that a repetition is useful.
+pub(crate) trait Transient {
+    /// Whether the error may pass.
+    fn is_transient(&self) -> bool;
 }
 
-impl MayPass for PublishError {
-    fn may_pass(&self) -> bool {
+impl Transient for PublishError {
+    fn is_transient(&self) -> bool {
         self.kind() != PublishErrorKind::MaxPayloadExceeded
     }
 }
 
-impl MayPass for RequestError {
-    fn may_pass(&self) -> bool {
+impl Transient for RequestError {
+    fn is_transient(&self) -> bool {
         true
     }
 }
 
-impl MayPass for CreateStreamError {
-    fn may_pass(&self) -> bool {
+impl Transient for CreateStreamError {
+    fn is_transient(&self) -> bool {
         match self.kind() {
             CreateStreamErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
             CreateStreamErrorKind::EmptyStreamName
@@ -52,8 +54,8 @@ impl MayPass for CreateStreamError {
     }
 }
 
-impl MayPass for ConsumerError {
-    fn may_pass(&self) -> bool {
+impl Transient for ConsumerError {
+    fn is_transient(&self) -> bool {
         match self.kind() {
             ConsumerErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
             ConsumerErrorKind::InvalidConsumerType | ConsumerErrorKind::InvalidName => false,
@@ -62,26 +64,26 @@ impl MayPass for ConsumerError {
     }
 }
 
-/// Does it again until it is done, or has failed for good, or for too long.
-pub(crate) async fn insist<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
+/// Repeats `act` until it succeeds, fails for good, or has failed for too long.
+pub(crate) async fn retry_for_a_while<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
 where
-    E: MayPass + Display,
+    E: Transient + Display,
     Fut: Future<Output = Result<T, E>>,
 {
     let (clock, mut pauses) = (Clock::start(), Pauses::default());
     loop {
         match act().await {
-            Err(error) if error.may_pass() && clock.now().since(Clock::START) < PATIENCE => {
-                tracing::debug!(%error, "JetStream did not do it; trying again");
+            Err(error) if error.is_transient() && clock.now().since(Clock::START) < PATIENCE => {
+                tracing::debug!(%error, "the JetStream operation failed; trying again");
             }
             done => return done,
         }
-        pauses.pass().await;
+        pauses.wait().await;
     }
 }
 
-/// Does it again until the server has said how it went, however long that takes.
-pub(crate) async fn persist<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
+/// Repeats `act` until the server confirms the result, however long that takes.
+pub(crate) async fn retry_until_done<T, E, Fut>(what: &str, mut act: impl FnMut() -> Fut) -> T
 where
     E: Display,
     Fut: Future<Output = Result<T, E>>,
@@ -90,13 +92,13 @@ where
     loop {
         match act().await {
             Ok(done) => return done,
-            Err(error) => tracing::warn!(%error, "{what}: JetStream did not do it; trying again"),
+            Err(error) => tracing::warn!(%error, "{what}: the JetStream operation failed; trying again"),
         }
-        pauses.pass().await;
+        pauses.wait().await;
     }
 }
 
-/// Each twice as long as the last, and of no fixed length.
+/// Pauses that double, with a random part.
 struct Pauses {
     next_ms: u64,
 }
@@ -108,7 +110,7 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    async fn pass(&mut self) {
+    async fn wait(&mut self) {
         tokio::time::sleep(Duration::from_millis(self.next_ms + entropy() % self.next_ms)).await;
         self.next_ms = (2 * self.next_ms).min(PAUSES_MS.end);
     }
