@@ -130,13 +130,13 @@ IN_CORE = [
 ]
 IN_JOBS = [
     ("the last job first", "first_job", r"get_first_raw_message_by_subject\((.*?), 1\)", r"get_last_raw_message_by_subject(\1)"),
-    ("a job that has ended stays", "gone", r"self\.store\(\)\.finish\((\w+)\)\.await;", r"let _ = \1;"),
-    ("attempts are not written down", "attempt", r"self\.begin\(.*;", ""),
-    ("a dead letter is thrown away", "bury", r"self\.hold\.during\(.*bury.*\bheaders\b.*;", "drop(headers);"),
+    ("a job that has ended stays", "finish", r"self\.store\(\)\.finish\((\w+)\)\.await;", r"let _ = \1;"),
+    ("attempts are not written down", "attempt", r"self\.note_attempt\(.*;", ""),
+    ("a dead letter is thrown away", "give_up", r"self\.hold\.during\(.*add_dead_letter.*\bheaders\b.*;", "drop(headers);"),
     ("attempts have no end", "is_spent", r">= self\.max_attempts", "> u32::MAX - 1"),
     ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
     ("one job by two ids", "publish", r"\.message_id\(&id\);", ";\n        drop(&id);"),
-    ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.pass\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
+    ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
     ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()(\w+\.after_ms)", r"\1.min(1)"),
 ]
 FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]

@@ -1,31 +1,20 @@
 //! Prose is narrow, and its sentences are short.
 
 use rampmeter_tests::repository::{File, files};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Columns of a line of prose.
 const MOST_COLUMNS: usize = 100;
 /// Words of a sentence.
 const MOST_WORDS: usize = 25;
 
-/// Folders with comments that are still wider.
-const STILL_WIDE: &[&str] = &[
-];
-
 #[test]
-#[expect(clippy::print_stdout, reason = "a test that fails says where")]
 fn prose_is_narrow() {
-    let mut wide = BTreeSet::new();
-    for file in files("", "rs").into_iter().chain(files("", "md")) {
-        for line in prose(&file).filter(|line| line.chars().count() > MOST_COLUMNS) {
-            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if wide.insert(folder.to_owned()) || !STILL_WIDE.contains(&folder) {
-                println!("{}: {line}", file.path);
-            }
-        }
-    }
-    let known = STILL_WIDE.iter().copied().map(str::to_owned);
-    assert_eq!(wide, known.collect(), "a folder with wider prose, or one that is clean and still listed");
+    let pages = files("", "rs").into_iter().chain(files("", "md"));
+    let is_wide = |line: &&str| line.chars().count() > MOST_COLUMNS;
+    let wide =
+        |file: File| prose(&file).filter(is_wide).map(|line| format!("{}: {line}", file.path)).collect::<Vec<_>>();
+    assert_eq!(pages.flat_map(wide).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// No test falls for a long sentence, because some have a reason; this counts them.

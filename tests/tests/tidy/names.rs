@@ -8,6 +8,7 @@ const SHARED: &[(&str, &str, &str)] =
     &[("protocol/src", "Status", "that of a resource, and the field `status` of an answer on the wire")];
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a test that fails says where")]
 fn a_type_name_occurs_once_in_a_package() {
     let mut found = BTreeSet::new();
     for (folder, package) in packages() {
