@@ -1,6 +1,6 @@
 //! The answers of a scheduler: their fields, and the one way to write and to read them.
 //!
-//! A new field belongs into its struct and into [`Flat`].
+//! A new field belongs into its struct and into `Flat`.
 
 use crate::code::Code;
 use crate::left::Left;

@@ -1,7 +1,7 @@
 //! How limits count: the algorithms that a configuration names, and the few ways of counting that
 //! they come down to.
 //!
-//! A new algorithm is a variant of [`Algorithm`], and of [`Counting`] if none of its ways is right.
+//! A new algorithm is a variant of [`Algorithm`], and of `Counting` if none of its ways is right.
 
 use super::alignment::Alignment;
 use crate::arithmetic::WindowAlignment;

@@ -1,7 +1,7 @@
 //! Leading one resource: from standing by to handing over.
 //!
 //! Only the compare-and-set on the resource's state record decides which scheduler leads. What
-//! [`failover`](super::failover) sees merely decides which scheduler tries.
+//! `failover` sees merely decides which scheduler tries.
 
 use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
