@@ -226,7 +226,8 @@ impl<R: Clone> Scheduler<R> {
         self.commands.pop_front()
     }
 
-    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why.
+    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. What is overdue is
+    /// due at the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let wakeups = [
@@ -236,7 +237,7 @@ impl<R: Clone> Scheduler<R> {
             (Reason::PendingAnswers, self.next_pending_timeout()),
             (Reason::Review, self.next_review()),
         ];
-        wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?, reason })).min()
+        wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
 
     /// How many requests wait.

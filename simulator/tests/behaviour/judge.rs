@@ -66,7 +66,7 @@ fn every_planted_fault_is_found() {
             let call = outcome.fleets[2].calls[40].clone();
             outcome.requests[call.request.unwrap()].granted.as_mut().unwrap().start = call.at + Span::from_secs(20);
         },                                                                     "and was permitted to at"),
-        (&|outcome| hold_back(outcome, granted_late(&right, 0), end),          "who is less urgent"),
+        (&|outcome| hold_back(outcome, granted_late(&right, 0), end),          "is less urgent"),
         (&|outcome| drop(outcome.fleets[2].calls.pop()),                       "fleet `other` made 49 of 50 calls"),
         (&|outcome| favour(outcome, &right),                                   "drew apart by more than a call of each"),
     ];
