@@ -75,7 +75,8 @@ impl<R: Clone> Scheduler<R> {
         class: ClassId,
         limited_by: Option<LimitId>,
     ) -> Explained {
-        let name = |limit: LimitId| self.resource[limit].spec().name.clone();
+        let resource = permit.as_waiting().map_or(&self.resource, |waiting| self.limits_of(waiting));
+        let name = |limit: LimitId| resource[limit].spec().name.clone();
         Explained {
             id: permit.id.clone(),
             state,

@@ -31,8 +31,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
-        let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
+        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !self.is_former(waiting)));
+        let Some(permit) = known else { return Vec::new() };
+        self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The status of all classes at `now`, the most urgent first.

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calendars;
+mod changes;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;

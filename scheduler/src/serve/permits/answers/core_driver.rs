@@ -145,6 +145,8 @@ impl CoreDriver {
             }
             self.delivery.publish().await;
             tokio::task::yield_now().await;
+            // The core refuses the next requests.
+            self.core.handle(now, Event::Wake);
         }
     }
 
