@@ -18,6 +18,9 @@ pub struct ExplainArgs {
     /// The request to ask about; without one, all requests that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
+    /// List the requests behind this one: the last of the page before.
+    #[arg(long, value_name = "ID", value_parser = permit_id, conflicts_with = "id")]
+    after: Option<PermitId>,
     /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
@@ -37,7 +40,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-explain").await?;
     let subject = Subjects::new(&args.nats.prefix)?.explain(&args.resource);
-    let question = serde_json::to_vec(&Question { id: args.id })?;
+    let question = serde_json::to_vec(&Question { id: args.id, after: args.after })?;
     let explanation: Explanation = ask(&client, subject, question, &args.resource).await?;
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&explanation)?),
