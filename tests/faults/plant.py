@@ -128,7 +128,6 @@ IN_CORE = [
         }"""),
     ("headroom is told as stock", "obstacle_in", r"pays\(0\) => Some\(Reason::Headroom\)", "pays(0) => Some(Reason::Stock)"),
     ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
-    ("a request that waits for a key is told another limit", "obstacle", r"at_key\.or\(expected\.limited_by\)", "expected.limited_by"),
     ("a client that had its share is told of stock", "obstacle", r"self\.is_passed\(\w+\)", "false"),
     ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.call_time\.note\(.*;", "let _ = key;"),

@@ -30,7 +30,7 @@ impl<R: Clone> Scheduler<R> {
         let tier = self.tier(waiting.class);
         let at_key = self.key_queue_of(waiting).map(|(limit, _)| limit);
         let alone = || self.ledger.earliest(now, bill, tier).limited_by;
-        let limit = at_key.or(expected.limited_by).or_else(alone);
+        let limit = expected.limited_by.or(at_key).or_else(alone);
         let in_bucket = limit.and_then(|limit| self.obstacle_in(now, bill, limit, tier));
         let (limit, reason) = match in_bucket {
             Some(Reason::Stock | Reason::InFlight) | None if self.is_passed(permit) => (limit, Reason::Share),

@@ -74,7 +74,7 @@ fn a_pause_is_told_from_stock_and_so_is_its_probe() {
         "
         0    wait a                 -> a@0
         0    answered a 429 after=5000 -> a:settled
-        10   wait b                 ->
+        10   wait b progress        -> b#0~5000
         10   wait c                 ->
         10   why b                  -> requests:frozen+4990
         10   why c                  -> requests:frozen+4990
@@ -108,16 +108,15 @@ fn a_spent_quota_is_told_by_the_status() {
 #[test]
 fn of_two_keys_the_one_is_told_that_holds_the_request() {
     play(
-        &resource(vec![by("client", 10.0), by("region", 1.0), limit("requests", 10.0, span(10_000))]),
+        &resource(vec![by("client", 5.0), by("region", 1.0), limit("requests", 10.0, span(1000))]),
         "
         0    wait a client:x region:eu  -> a@0
         0    wait b client:x region:eu  ->
         0    wait c client:y region:eu  ->
         0    why b                      -> region=eu:stock+1000
         0    why c                      -> region=eu:stock+1000
-        # Its key could pay; the first request for that key has come before.
+        0    wait d client:x region:us  -> d@0
         1000                            -> b@1000
-        1000 wait d client:x region:us  -> d@1000
         ",
     );
 }

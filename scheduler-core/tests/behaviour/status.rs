@@ -78,15 +78,17 @@ fn a_granted_permit_waits_for_no_request() {
 /// All waiting requests, page by page, with how many each page leaves out.
 fn pages(world: &mut World) -> (Vec<String>, Vec<u64>) {
     let (mut listed, mut left_out, mut question) = (Vec::new(), Vec::new(), Question::default());
-    loop {
+    // A page too many shows that pages have no end.
+    for _ in 0..6 {
         let page = world.scheduler.explain(ms(0), &question).unwrap();
         listed.extend(page.first.iter().map(|one| one.id.to_string()));
         left_out.push(page.more);
         if page.more == 0 {
-            return (listed, left_out);
+            break;
         }
         question.after = page.first.last().map(|one| one.id.clone());
     }
+    (listed, left_out)
 }
 
 #[test]

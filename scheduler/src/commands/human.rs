@@ -43,14 +43,21 @@ fn hundredths(value: f64) -> f64 {
 }
 
 fn three_digits(value: f64) -> f64 {
-    let scale = if value.abs() < 10.0 { 100.0 } else if value.abs() < 100.0 { 10.0 } else { 1.0 };
+    let scale = if value.abs() < 10.0 {
+        100.0
+    } else if value.abs() < 100.0 {
+        10.0
+    } else {
+        1.0
+    };
     (value * scale).round() / scale
 }
 
 /// A number with its thousands apart: `400 000`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or("")).collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or("")).collect();
     groups.join(" ")
 }
 

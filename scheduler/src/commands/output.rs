@@ -35,6 +35,16 @@ pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     }
 }
 
+/// Prints a text and ends the line, if it can: for a command that has more to do than to print.
+pub(super) fn line_if_read(text: impl Display) {
+    print_if_read(format_args!("{text}\n"));
+}
+
+/// Prints a text that ends its own lines, if it can.
+pub(super) fn print_if_read(text: impl Display) {
+    print(text).ok();
+}
+
 /// Prints a value as JSON.
 ///
 /// # Errors
