@@ -22,6 +22,7 @@ mod left;
 mod margins;
 mod matching;
 mod mixed;
+mod reasons;
 mod repeats;
 mod restart;
 mod rules;
