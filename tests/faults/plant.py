@@ -126,6 +126,10 @@ IN_CORE = [
     ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.charge\((&\w+), now\);", r"""if let Some(budget) = &mut self.grant_budget {
             budget.release(&self.resource, key, \1, LimitSet::ALL, true);
         }"""),
+    ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
+    ("labels that requests carry count as missing", "note_labels", r"limit\.labels\.retain\(.*\);", ""),
+    ("requests that a limit is not for lack its labels", "note_labels", r"resource\.conditions_hold\(.*labels\)", "true"),
+    ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
     ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
 ]
 IN_JOBS = [

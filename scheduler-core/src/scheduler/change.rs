@@ -1,6 +1,7 @@
 //! A change of limits while permits are out and requests wait.
 
 use super::Scheduler;
+use super::key_labels::KeyLabels;
 use super::permits::Permit;
 use crate::event::Ask;
 use crate::fencing::GrantBudget;
@@ -36,6 +37,7 @@ impl<R: Clone> Scheduler<R> {
         while self.former_units.len() > MAX_FORMER_UNITS {
             self.former_units.pop_first();
         }
+        self.key_labels = KeyLabels::new(&resource);
         self.resource = resource;
         self.grant_budget = self.grant_budget.take().map(|budget| GrantBudget::after(&budget, &self.resource));
         for ask in waiting {

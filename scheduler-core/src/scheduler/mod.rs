@@ -6,6 +6,7 @@ mod change;
 mod delivery;
 mod dispatch;
 mod feedback;
+mod key_labels;
 mod key_waits;
 mod pending_answers;
 pub(crate) mod permits;
@@ -26,6 +27,7 @@ use crate::queue::Queues;
 use crate::refusal::Refusal;
 use delivery::Delivery;
 use dispatch::HeldStart;
+use key_labels::KeyLabels;
 use pending_answers::PendingAnswer;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
@@ -93,6 +95,7 @@ pub struct Scheduler<R> {
     pub(crate) grant_budget: Option<GrantBudget>,
     /// Units of former limits: calls that were granted under them may still state such costs.
     former_units: BTreeSet<Name>,
+    pub(crate) key_labels: KeyLabels,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
     /// The time of the latest event.
@@ -146,6 +149,7 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: CostEstimates::default(),
             grant_budget: None,
             former_units: BTreeSet::new(),
+            key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
             now,
             serial: 0,

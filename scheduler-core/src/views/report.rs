@@ -21,6 +21,9 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
         let mut limits = limits_of(&self.resource, &self.ledger, now);
+        for (limit, labels) in self.key_labels.missing() {
+            limits[limit.index()].missing_labels = labels.to_vec();
+        }
         limits.extend(self.shadow_limits.status(now));
         limits
     }
@@ -97,6 +100,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             next_free_ms: bucket.next_free(kept, now).since(now).millis(),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            missing_labels: Vec::new(),
             learned: book.estimator.report(now),
             shadow: None,
         }

@@ -119,7 +119,7 @@ fn render(status: &Status) -> String {
         format!("the next request is delayed by `{limit}`")
     });
     format!(
-        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
+        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}{}\n{}\n",
         status.resource,
         status.epoch,
         status.leader,
@@ -130,6 +130,7 @@ fn render(status: &Status) -> String {
         counters.settled,
         counters.returned,
         counters.upstream_429,
+        missing_labels(status),
         limits(status),
         classes(status),
     )
@@ -179,6 +180,16 @@ fn limits(status: &Status) -> Table {
         ]);
     }
     right_aligned(table, 2..7)
+}
+
+/// A remark on each keyed limit that holds no request, as requests lack its labels.
+fn missing_labels(status: &Status) -> String {
+    let lacking = status.limits.iter().filter(|limit| !limit.missing_labels.is_empty());
+    let note = |limit: &LimitStatus| {
+        let labels = limit.missing_labels.join("`, `");
+        format!("note: no request has carried the label `{labels}`, so that `{}` holds none\n", limit.name)
+    };
+    lacking.map(note).collect()
 }
 
 /// What was learned or measured about a limit.
