@@ -22,6 +22,9 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
         let mut limits = limits_of(&self.resource, &self.ledger, now);
+        for (limit, labels) in self.key_labels.missing() {
+            limits[limit.index()].missing_labels = labels.to_vec();
+        }
         limits.extend(self.shadow_limits.status(now));
         limits
     }
@@ -108,6 +111,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            missing_labels: Vec::new(),
             learned: book.estimator.report(now),
             shadow: None,
         }
