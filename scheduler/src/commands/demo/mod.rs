@@ -2,7 +2,8 @@
 //!
 //! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
 //! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
-//! `coordination` is NATS and the scheduler. `figures` is the result, and `side_by_side` its table.
+//! `coordination` is NATS and the scheduler. `figures` is the result, `side_by_side` its table, and
+//! `notes` explains it.
 
 mod api;
 mod backoff;
@@ -10,6 +11,7 @@ mod class;
 mod coordination;
 mod figures;
 mod fleet;
+mod notes;
 mod observation;
 mod options;
 mod phase;
@@ -60,7 +62,8 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(comparison)?);
     } else {
-        println!("{}", side_by_side::render(comparison));
+        let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
+        println!("{}\n{}", side_by_side::render(comparison), notes::render(comparison, &program));
     }
     Ok(())
 }
@@ -75,6 +78,7 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
 /// but 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
     allow_many_files();
+    progress.introduce(&scenario::introduction(options));
     progress.say("starting NATS and a scheduler");
     // NATS starts before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;
