@@ -67,7 +67,8 @@ impl Shell {
     /// Starts a line that ends when it is asked to.
     fn begin(&self, line: &str, output: &str) -> Child {
         let output = std::fs::File::create(self.folder.path().join(output)).unwrap();
-        self.command(&format!("exec {line}")).stdout(output).spawn().unwrap()
+        let errors = output.try_clone().unwrap();
+        self.command(&format!("exec {line}")).stdout(output).stderr(errors).spawn().unwrap()
     }
 
     fn read(&self, file: &str) -> String {

@@ -28,6 +28,7 @@ pub use options::Options;
 pub use progress::Progress;
 
 use super::open_files::allow_many_files;
+use super::output;
 use super::signal::asked_to_stop;
 use coordination::Coordination;
 use phase::Phase;
@@ -57,15 +58,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     print(&comparison, args.json)
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(comparison)?);
-    } else {
-        let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
-        println!("{}\n{}", side_by_side::render(comparison), notes::render(comparison, &program));
+        return output::json(comparison);
     }
-    Ok(())
+    let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
+    output::line(side_by_side::render(comparison))?;
+    output::line(notes::render(comparison, &program))
 }
 
 /// Runs both phases, each against an upstream with full buckets. It takes about twice
