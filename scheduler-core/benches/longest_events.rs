@@ -12,6 +12,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
@@ -150,6 +151,10 @@ fn id(number: u64) -> PermitId {
     PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")).expect("an id")
 }
 
+fn about(number: u64) -> Question {
+    Question { id: Some(id(number)), after: None }
+}
+
 /// The durations of events, by kind and round.
 #[derive(Default)]
 struct Figures {
@@ -260,13 +265,13 @@ impl<'a> World<'a> {
         self.timed("status of limits", |core, now| core.limit_status(now));
         self.timed("status of classes", |core, now| core.class_status(now));
         let counts = |core: &mut Scheduler<u64>, now| {
-            (core.counters(), core.remembered(), core.waiting(), core.limited_by(now), core.corrections())
+            (core.counters(), core.remembered(), core.waiting(), core.delay_of_next(now), core.corrections())
         };
         self.timed("metrics", counts);
         let asked = self.asked;
-        self.timed("explain", |core, now| core.explain(now, None).is_ok());
-        self.timed("explain one of the first", |core, now| core.explain(now, Some(&id(asked / 100))).is_ok());
-        self.timed("explain one of the last", |core, now| core.explain(now, Some(&id(asked))).is_ok());
+        self.timed("explain", |core, now| core.explain(now, &Question::default()).is_ok());
+        self.timed("explain one of the first", |core, now| core.explain(now, &about(asked / 100)).is_ok());
+        self.timed("explain one of the last", |core, now| core.explain(now, &about(asked)).is_ok());
         self.timed("what is left", |core, now| core.left(now, &id(asked)));
         let requests = self.scheduler.resource().limit("requests").expect("a limit");
         let levels = vec![(requests, amount(1.0))];

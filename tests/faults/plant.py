@@ -135,6 +135,16 @@ IN_CORE = [
     ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.charge\((&\w+), now\);", r"""if let Some(budget) = &mut self.grant_budget {
             budget.release(&self.resource, key, \1, LimitSet::ALL, true);
         }"""),
+    ("headroom is told as stock", "obstacle_in", r"pays\(0\) => Some\(Reason::Headroom\)", "pays(0) => Some(Reason::Stock)"),
+    ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
+    ("a client that had its share is told of stock", "obstacle", r"self\.is_passed\(\w+\)", "false"),
+    ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),
+    ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.call_time\.note\(.*;", "let _ = key;"),
+    ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
+    ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
+    ("labels that requests carry count as missing", "note_labels", r"limit\.labels\.retain\(.*\);", ""),
+    ("requests that a limit is not for lack its labels", "note_labels", r"resource\.conditions_hold\(.*labels\)", "true"),
+    ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
     ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
 ]
 IN_JOBS = [

@@ -7,6 +7,7 @@ use crate::ids::{ClassId, LimitId};
 use crate::policy::{Bill, Call, Class, LimitSet, Resource};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 /// What is known of a waiting request, beside its id and bill.
@@ -292,6 +293,12 @@ impl ClassQueue {
 
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
         self.all.range((self.edition, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
+    }
+
+    /// The requests in key queues that are listed behind `waiting`, which is in one.
+    pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
+        let last = waiting.place(true).max((self.edition, true, LimitSet::default(), Arrival::FIRST));
+        self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)
     }
 
     pub(crate) fn order(&self) -> &FairOrder {

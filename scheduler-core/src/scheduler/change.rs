@@ -6,6 +6,7 @@
 //! takes the same steps, and refuses each request.
 
 use super::Scheduler;
+use super::key_labels::KeyLabels;
 use crate::collections::Slot;
 use crate::fencing::GrantBudget;
 use crate::policy::{Bill, Call, Resource, Succession};
@@ -43,6 +44,7 @@ impl<R: Clone> Scheduler<R> {
         while self.former_units.len() > MAX_FORMER_UNITS {
             self.former_units.pop_first();
         }
+        self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_edition(now, resource);
         self.grant_budget = self.grant_budget.take().map(|budget| GrantBudget::after(&budget, &self.resource));
         self.charge_pending(&former);

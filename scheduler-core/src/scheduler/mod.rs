@@ -6,6 +6,7 @@ mod change;
 mod delivery;
 mod dispatch;
 mod feedback;
+mod key_labels;
 mod key_waits;
 mod pending_answers;
 pub(crate) mod permits;
@@ -26,6 +27,7 @@ use crate::queue::{Edition, Queues};
 use crate::refusal::Refusal;
 use delivery::Delivery;
 use dispatch::HeldStart;
+use key_labels::KeyLabels;
 use pending_answers::PendingAnswer;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
@@ -95,6 +97,7 @@ pub struct Scheduler<R> {
     former_units: BTreeSet<Name>,
     /// Former limits of requests that are not charged by the present ones yet, by edition.
     former_limits: BTreeMap<Edition, Resource>,
+    pub(crate) key_labels: KeyLabels,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
     /// The time of the latest event.
@@ -150,6 +153,7 @@ impl<R: Clone> Scheduler<R> {
             grant_budget: None,
             former_units: BTreeSet::new(),
             former_limits: BTreeMap::new(),
+            key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
             now,
             serial: 0,

@@ -1,6 +1,7 @@
 //! Changes of limits, and hand-overs, that take several steps because many requests wait.
 
 use crate::common::{Said, Wish, World, limit, name, resource, shared, span, wish};
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
@@ -307,10 +308,14 @@ fn requests_are_explained_before_their_step() {
     let both = resource(vec![limit("units", 1000.0, span(1)), limit("requests", 10.0, span(1000))]);
     let (mut world, _) = crowd(&both, |_| wish(Mode::Wait, &[]));
     change(&mut world, &per_second(20.0));
-    let explained = world.scheduler.explain(at(0), Some(&id(MANY - 1))).unwrap();
+    let last = Some(id(MANY - 1));
+    let explained = world.scheduler.explain(at(0), &Question { id: last.clone(), after: None }).unwrap();
     assert_eq!(explained.request.unwrap().takes, [(name("requests"), 1.0)].into());
     assert!(world.scheduler.left(at(0), &id(MANY - 1)).is_empty());
-    assert_eq!(world.scheduler.explain(at(0), None).unwrap().waiting, MANY as u64);
+    for after in [None, last] {
+        let explained = world.scheduler.explain(at(0), &Question { id: None, after }).unwrap();
+        assert_eq!(explained.waiting, MANY as u64);
+    }
     let [class] = &world.scheduler.class_status(at(5))[..] else { panic!("one class") };
     assert_eq!((class.queued, class.oldest_ms), (MANY as u64, 5.0));
 }

@@ -35,6 +35,7 @@ mod provider;
 mod provider_limits;
 mod purge_cli;
 mod python;
+mod quick_start;
 mod reqwest_middleware;
 mod restart;
 mod sdk;
@@ -49,6 +50,7 @@ mod store_rollback;
 mod store_writes;
 mod tower_client;
 mod tower_server;
+mod uncounted;
 
 /// The program, as it ships.
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");

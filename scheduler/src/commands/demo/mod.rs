@@ -2,7 +2,8 @@
 //!
 //! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
 //! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
-//! `coordination` is NATS and the scheduler. `figures` is the result, and `side_by_side` its table.
+//! `coordination` is NATS and the scheduler. `figures` is the result, `side_by_side` its table, and
+//! `notes` explains it.
 
 mod api;
 mod backoff;
@@ -10,6 +11,7 @@ mod class;
 mod coordination;
 mod figures;
 mod fleet;
+mod notes;
 mod observation;
 mod options;
 mod phase;
@@ -26,6 +28,7 @@ pub use options::Options;
 pub use progress::Progress;
 
 use super::open_files::allow_many_files;
+use super::output;
 use super::signal::asked_to_stop;
 use coordination::Coordination;
 use phase::Phase;
@@ -55,14 +58,13 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     print(&comparison, args.json)
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(comparison)?);
-    } else {
-        println!("{}", side_by_side::render(comparison));
+        return output::json(comparison);
     }
-    Ok(())
+    let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
+    output::line(side_by_side::render(comparison))?;
+    output::line(notes::render(comparison, &program))
 }
 
 /// Runs both phases, each against an upstream with full buckets. It takes about twice
@@ -75,6 +77,7 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
 /// but 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
     allow_many_files();
+    progress.introduce(&scenario::introduction(options));
     progress.say("starting NATS and a scheduler");
     // NATS starts before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;
