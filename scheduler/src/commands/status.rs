@@ -9,7 +9,7 @@ use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_protocol::status::{LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
+use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -119,10 +119,11 @@ fn render(status: &Status) -> String {
         format!("the next request is delayed by `{limit}`")
     });
     format!(
-        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
+        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}\n{}\n",
         status.resource,
         status.epoch,
         status.leader,
+        status.differing.iter().map(differing).collect::<String>(),
         status.rules.as_ref().map(rules).unwrap_or_default(),
         status.provider.as_ref().map(provider).unwrap_or_default(),
         counters.granted,
@@ -132,6 +133,17 @@ fn render(status: &Status) -> String {
         counters.upstream_429,
         limits(status),
         classes(status),
+    )
+}
+
+/// A scheduler with another configuration.
+fn differing(other: &DifferingScheduler) -> String {
+    let limits = other.limits.iter().map(|limit| format!("limit `{limit}`"));
+    let parts: Vec<String> = limits.chain(other.settings.iter().cloned()).collect();
+    format!(
+        "warning: {} has another configuration: {}; what counts depends on which scheduler leads\n",
+        other.scheduler,
+        parts.join(", ")
     )
 }
 

@@ -6,6 +6,7 @@ mod command_line;
 mod config;
 mod counting;
 mod dialects;
+mod differing;
 mod examples;
 mod fair_queue;
 mod feedback;

@@ -198,6 +198,7 @@ impl CoreDriver {
             limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
             provider: None,
             rules: None,
+            differing: Vec::new(),
             corrections: self.core.corrections(),
         }
     }
