@@ -40,6 +40,7 @@ mod reqwest_middleware;
 mod restart;
 mod sdk;
 mod secrets;
+mod silence;
 mod simulate;
 mod spread;
 mod starting;
