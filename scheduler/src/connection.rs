@@ -24,21 +24,27 @@ const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
-    connect_noting(&Denials::default(), nats, name).await
+    connect_with(&Denials::default(), nats, name, "start one, or name another with --nats").await
 }
 
-/// The same as [`connect`]; operations that the server denies are noted in `denials`.
+/// The same for `rampmeter serve`; operations that the server denies are noted in `denials`.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect_noting(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
+    connect_with(denials, nats, name, "start one, or use --embedded-nats").await
+}
+
+/// Connects. If no server answers, people are advised to do what `advice` says.
+async fn connect_with(denials: &Denials, nats: &NatsTable, name: &str, advice: &str) -> anyhow::Result<Client> {
     let servers: Servers = nats.url.parse()?;
     let denials = denials.clone();
     let options = options(nats, &servers, name).await?.event_callback(move |event| {
         denials.note(&event);
         log(event)
     });
-    let client = options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers))?;
+    let client =
+        options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers, advice))?;
     let version = client.server_info().version;
     if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
         bail!("the NATS server at {servers} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
@@ -46,7 +52,7 @@ pub async fn connect_noting(denials: &Denials, nats: &NatsTable, name: &str) -> 
     Ok(client)
 }
 
-fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
+fn explained(error: ConnectError, servers: &Servers, advice: &str) -> anyhow::Error {
     let what = match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             format!("the NATS server at {servers} does not take this user and password, or these credentials")
@@ -57,7 +63,7 @@ fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
         | ConnectErrorKind::Tls
         | ConnectErrorKind::Io
         | ConnectErrorKind::MaxReconnects => {
-            format!("no NATS server answers at {servers}; start one, or use --embedded-nats")
+            format!("no NATS server answers at {servers}; {advice}")
         }
     };
     anyhow::Error::new(error).context(what)

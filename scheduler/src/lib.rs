@@ -8,6 +8,7 @@ pub mod commands;
 pub mod config;
 pub mod connection;
 pub mod denials;
+pub mod error_text;
 mod log_writer;
 pub mod logging;
 pub mod provider;

@@ -4,6 +4,7 @@ pub mod apply;
 pub mod bench;
 pub mod check;
 pub mod demo;
+mod embedded_nats;
 pub mod explain;
 pub mod import;
 pub mod jobs;

@@ -7,6 +7,7 @@ mod config;
 mod counting;
 mod dialects;
 mod differing;
+mod embedded_nats;
 mod examples;
 mod fair_queue;
 mod feedback;
