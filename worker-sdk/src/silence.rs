@@ -5,14 +5,13 @@ use async_nats::{Client, Message, StatusCode};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
+use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long schedulers have to name their resources. Each one answers within milliseconds.
 const COLLECT: Duration = Duration::from_millis(300);
-/// One letter of so many may differ between a name and the one that is suggested for it.
-const LETTERS_FOR_A_MISTAKE: usize = 3;
 /// The most names in one line of a log.
 const MAX_NAMES: usize = 8;
 
@@ -39,7 +38,7 @@ async fn names(client: &Client, subject: String) -> Option<BTreeSet<Name>> {
     let is_answer = |message: &Message| std::future::ready(message.status != Some(StatusCode::NO_RESPONDERS));
     let in_time = answers.take_while(is_answer).take_until(tokio::time::sleep(COLLECT));
     let all: Vec<Message> = in_time.collect().await;
-    let named = all.iter().filter_map(|answer| serde_json::from_slice::<Resources>(&answer.payload).ok());
+    let named = all.iter().filter_map(|answer| Resources::parse(&answer.payload));
     Some(named.flat_map(|named| named.resources).map(|resource| resource.name).collect())
 }
 
@@ -56,23 +55,21 @@ impl Silence {
         if led.contains(resource) {
             return format!("no scheduler of `{resource}` has answered for {lasts}, although one is running");
         }
-        let mistakes = |name: &Name| strsim::damerau_levenshtein(name, resource);
-        let nearest = led.iter().min_by_key(|name| mistakes(name));
-        let led = listed(led);
-        match nearest.filter(|name| mistakes(name) * LETTERS_FOR_A_MISTAKE <= resource.len()) {
-            Some(meant) => {
+        match (closest(resource, led.iter().map(|name| &**name)), listed(led)) {
+            (Some(meant), led) => {
                 format!("no scheduler leads `{resource}`; did you mean `{meant}`? Schedulers lead {led}")
             }
-            None => format!("no scheduler leads `{resource}`; schedulers lead {led}"),
+            (None, led) => format!("no scheduler leads `{resource}`; schedulers lead {led}"),
         }
     }
 }
 
 fn listed(names: &BTreeSet<Name>) -> String {
-    let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
-    let more = names.len() - shown.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    shown.join(", ") + &more
+    let shown = quoted(names.iter().take(MAX_NAMES).map(|name| &**name));
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 #[cfg(test)]

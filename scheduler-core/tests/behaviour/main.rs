@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calendars;
+mod changes;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,16 +16,19 @@ mod exactness;
 mod fairness;
 mod feedback;
 mod fencing;
+mod key_labels;
 mod keys;
 mod leases;
 mod left;
 mod margins;
 mod matching;
 mod mixed;
+mod reasons;
 mod repeats;
 mod restart;
 mod rules;
 mod settling;
 mod status;
+mod uncounted;
 mod undelivered;
 mod windows;

@@ -172,7 +172,7 @@ impl Launch {
             }
             if let Some(status) = child.try_wait().map_err(|error| self.lost(error))? {
                 let log = self.log_tail();
-                return Err(match tail::last_complaint(&log).contains(TAKEN) {
+                return Err(match log.lines().last().is_some_and(|line| line.contains(TAKEN)) {
                     true => StartError::PortTaken { port, log },
                     false => StartError::Ended { status, log },
                 });

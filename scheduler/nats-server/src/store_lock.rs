@@ -18,8 +18,8 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// The lock of a store, for the server that is about to run there.
 ///
-/// The lock belongs to the open file. The server inherits it as its standard input, so that it holds
-/// the lock exactly as long as it lives, whatever becomes of its owner.
+/// The lock belongs to the open file. The server inherits it as its standard input. It therefore
+/// holds the lock exactly as long as it lives, whatever becomes of its owner.
 #[derive(Debug)]
 pub(crate) struct StoreLock(File);
 

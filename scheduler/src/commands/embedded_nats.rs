@@ -29,7 +29,7 @@ fn port(url: &str) -> anyhow::Result<u16> {
         [one] if HERE.contains(&one.host()) && !one.tls_required() => Ok(one.port()),
         _ => bail!(
             "--embedded-nats starts a server at nats://127.0.0.1, and `nats.url` is {servers}; leave out \
-             --embedded-nats to use that one, or set `nats.url` to nats://127.0.0.1:4222"
+             --embedded-nats to use that one, or `nats.url`"
         ),
     }
 }

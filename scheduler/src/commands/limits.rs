@@ -1,6 +1,7 @@
 //! `rampmeter limits`
 
 use super::nats_arg::NatsArg;
+use super::output;
 use super::rules_edit::{Present, Terms, replace};
 use crate::config::{ResourceRules, Rules};
 use crate::connection::connect;
@@ -60,7 +61,6 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 async fn show(args: GetArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-limits").await?;
     let present = match RuleStore::existing(&client, &args.nats.prefix).await? {
@@ -69,18 +69,16 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     };
     let rules = chosen(&present.rules, args.resource.as_ref())?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&as_json(&present, &rules))?);
-        return Ok(());
+        return output::json(&as_json(&present, &rules));
     }
-    println!("# revision {}", present.revision);
+    output::line(format_args!("# revision {}", present.revision))?;
     if let Some(reason) = &present.refused {
-        println!("# It is not valid and does not count; this is what does. {reason}");
+        output::line(format_args!("# It is not valid and does not count; this is what does. {reason}"))?;
     }
     if rules.resources.is_empty() {
-        println!("# No limits were applied: those of the configuration count.");
+        output::line("# No limits were applied: those of the configuration count.")?;
     }
-    print!("{}", rules.text());
-    Ok(())
+    output::print(rules.text())
 }
 
 fn chosen(rules: &Rules, resource: Option<&Name>) -> anyhow::Result<Rules> {

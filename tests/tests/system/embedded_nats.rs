@@ -1,5 +1,5 @@
-//! `rampmeter serve --embedded-nats`: the private server ends with its scheduler, whatever ends that,
-//! and what keeps it from starting is told in one line.
+//! `rampmeter serve --embedded-nats`: the private server ends with its scheduler, whatever ends that.
+//! What keeps the server from starting is told in one line.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -87,11 +87,10 @@ async fn a_taken_port_is_told_in_one_line_and_the_log_of_nats_if_asked_for() {
 #[tokio::test]
 async fn an_address_elsewhere_is_refused() {
     let data = TempDir::new().unwrap();
-    let told = error("nats://user:secret@nats.example.com:4222", data.path(), &[]).await;
+    let told = error("nats://user:secret@nats.example.com:4333", data.path(), &[]).await;
     assert_eq!(
         told,
         "rampmeter: --embedded-nats starts a server at nats://127.0.0.1, and `nats.url` is \
-         nats://nats.example.com:4222; leave out --embedded-nats to use that one, or set `nats.url` to \
-         nats://127.0.0.1:4222\n"
+         nats://nats.example.com:4333; leave out --embedded-nats to use that one, or `nats.url`\n"
     );
 }

@@ -14,13 +14,15 @@ mod sdk;
 mod table;
 mod thread;
 
+use super::output;
 use crate::config;
 use crate::serve;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use case::{CASES, Case, Measured, PREFIX, Path};
 use echo::Echo;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_protocol::suggestion::quoted;
 use round::{Round, median};
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -49,22 +51,24 @@ pub struct BenchArgs {
 ///
 /// # Errors
 /// If there is no NATS server, or an answer is not a permit.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
+    if !names.iter().any(|name| name.contains(&args.only)) {
+        bail!("no case has `{}` in its name; there are {}", args.only, quoted(names.iter().map(String::as_str)));
+    }
     let mut private = None;
     let url = match &args.nats {
         Some(url) => url.clone(),
         None => private.insert(Server::start(&Binary::find().await?, Options::default()).await?).url().to_owned(),
     };
     let measured = measure_all(&url, &args).await?;
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "cases": measured }))?),
-        false => println!("{}", table::render(&measured)),
-    }
     if let Some(mut server) = private {
         server.stop().await?;
     }
-    Ok(())
+    match args.json {
+        true => output::json(&serde_json::json!({ "cases": measured })),
+        false => output::line(table::render(&measured)),
+    }
 }
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
     context: LeaderContext,
-    shown: Shown,
+    shown: Appearance,
     led: (LoopPublisher, LoopWatch),
     limits: EffectiveLimits,
     stop: Stop,
@@ -34,7 +34,7 @@ impl ResourceTask {
         limits: EffectiveLimits,
         stop: Stop,
     ) -> Self {
-        let shown = Shown { known, differences: context.differences.clone() };
+        let shown = Appearance { known, differences: context.differences.clone() };
         ResourceTask { context, shown, led, limits, stop }
     }
 
@@ -85,12 +85,12 @@ impl ResourceTask {
 }
 
 /// What other schedulers see of the resource.
-struct Shown {
+struct Appearance {
     known: Known,
     differences: Arc<Differences>,
 }
 
-impl Shown {
+impl Appearance {
     /// The fingerprint comes first, because the announcement of the resource carries it.
     fn set(&self, configured: &Configured, resource: &Resource) {
         self.differences.set_own(resource.name(), Fingerprint::of(configured, resource));

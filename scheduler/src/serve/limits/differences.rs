@@ -30,18 +30,18 @@ pub struct Differences(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     own: Fingerprints,
-    others: BTreeMap<String, Heard>,
-    found: BTreeMap<(Name, String), Found>,
+    others: BTreeMap<String, Announced>,
+    found: BTreeMap<(Name, String), Deviation>,
 }
 
 #[derive(Debug)]
-struct Heard {
+struct Announced {
     at: Time,
     fingerprints: Fingerprints,
 }
 
 #[derive(Debug)]
-struct Found {
+struct Deviation {
     difference: Difference,
     since: Time,
     is_told: bool,
@@ -71,7 +71,7 @@ impl Differences {
 
     /// Another scheduler of the same version has announced this.
     pub fn heard(&self, now: Time, scheduler: &str, fingerprints: Fingerprints) {
-        self.lock().others.insert(scheduler.to_owned(), Heard { at: now, fingerprints });
+        self.lock().others.insert(scheduler.to_owned(), Announced { at: now, fingerprints });
     }
 
     /// Compares all schedulers that live. Logs which differences have begun or ended.
@@ -87,7 +87,7 @@ impl Differences {
                 let ((resource, scheduler), differs) = (&key, &difference);
                 tracing::warn!(%resource, scheduler, %differs, "another scheduler has another configuration; which one counts depends on which of them leads");
             }
-            state.found.insert(key, Found { difference, since, is_told });
+            state.found.insert(key, Deviation { difference, since, is_told });
         }
         for ((resource, scheduler), _) in before.iter().filter(|(key, known)| known.is_told && state.agrees_on(key)) {
             tracing::info!(%resource, scheduler, "the other scheduler has the same configuration again");

@@ -55,7 +55,9 @@ impl Fingerprint {
     /// Where `other` differs, if it does.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let all = self.limits.keys().chain(other.limits.keys().filter(|name| !self.limits.contains_key(*name)));
-        let limits = all.filter(|name| self.limits.get(*name) != other.limits.get(*name)).cloned().collect();
+        let mut limits: Vec<Name> =
+            all.filter(|name| self.limits.get(*name) != other.limits.get(*name)).cloned().collect();
+        limits.sort();
         let settings =
             [("classes", self.classes == other.classes), ("other settings", self.settings == other.settings)];
         let settings = settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
@@ -100,6 +102,10 @@ mod tests {
     const PROVIDER: &str = r#"
         [resource.provider]
         kind = "sentinel-hub"
+        base_url = "https://services.example.com"
+        token_url = "https://services.example.com/token"
+        client_id_env = "ID"
+        client_secret_env = "SECRET"
         "#;
 
     fn fingerprint(text: &str) -> Fingerprint {
