@@ -4,6 +4,7 @@ pub mod apply;
 pub mod bench;
 pub mod check;
 pub mod demo;
+mod embedded_nats;
 pub mod explain;
 mod human;
 pub mod import;

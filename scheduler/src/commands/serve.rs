@@ -1,12 +1,12 @@
 //! `rampmeter serve`
 
+use super::embedded_nats;
 use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use crate::config::{self, Config};
 use crate::serve::{self, Running};
-use anyhow::Context;
 use rampmeter_nats::servers::Servers;
-use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// The data folder of the private nats-server.
     #[arg(long, value_name = "FOLDER", default_value = "rampmeter-data", env = "RAMPMETER_DATA")]
     data: PathBuf,
+    /// Show the end of NATS's log if the private nats-server does not start.
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// Serves until a signal, then hands over.
@@ -42,7 +45,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = configuration(&args)?;
     let servers: Servers = config.nats.url.parse()?;
     let mut embedded = match args.embedded_nats {
-        true => Some(start_nats(&config.nats.url, args.data).await?),
+        true => Some(embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
         false => None,
     };
     let mut asked = pin!(asked_to_stop());
@@ -110,16 +113,6 @@ fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
         config.http.listen.clone_from(listen);
     }
     Ok(config)
-}
-
-async fn start_nats(url: &str, data: PathBuf) -> anyhow::Result<Server> {
-    let address: async_nats::ServerAddr =
-        url.parse().with_context(|| format!("`nats.url`: {url} is not an address"))?;
-    let binary = Binary::find().await?;
-    let options = Options { port: address.port(), store: Some(data), outlives_interrupt: true, ..Options::default() };
-    let server = Server::start(&binary, options).await?;
-    tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
-    Ok(server)
 }
 
 /// Returns once the embedded server ends. Never returns if there is none.

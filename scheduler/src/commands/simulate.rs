@@ -3,10 +3,10 @@
 use super::output;
 use super::table::{right_aligned, table};
 use crate::config::{self, ConfigError};
-use crate::suggestion::{did_you_mean, quoted};
 use anyhow::Context;
 use comfy_table::Table;
 use indicatif::{ProgressBar, ProgressStyle};
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::picture;

@@ -12,11 +12,11 @@ use super::safety::on_store_loss;
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable};
 use super::value::{amount, name};
 use crate::provider::ProviderSettings;
-use crate::suggestion::{closest, quoted};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{

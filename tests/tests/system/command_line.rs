@@ -27,7 +27,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 async fn help_tells_every_option() {
     #[rustfmt::skip]
     let table = [
-        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--log-format", "RAMPMETER_NATS"]),
+        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
         ("demo",        vec!["--seconds", "--workers", "--json"]),
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
@@ -118,7 +118,8 @@ async fn serve_says_what_keeps_it_from_starting() {
     let config = file(&scheduler::configuration(gone.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
     assert_eq!(code, Some(1));
-    assert!(error.contains("no NATS server answers at nats://127.0.0.1:"), "{error}");
+    let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats: ", gone.url());
+    assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
 
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
@@ -130,7 +131,7 @@ async fn serve_says_what_keeps_it_from_starting() {
 }
 
 /// A free port for the private server, which has to use the port in the configuration.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

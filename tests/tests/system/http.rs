@@ -102,6 +102,7 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_provider_up",           "gauge"),
         ("rampmeter_provider_failures",     "counter"),
         ("rampmeter_provider_contract_age_seconds", "gauge"),
+        ("rampmeter_configuration_differs", "gauge"),
     ];
     for (family, kind) in families {
         assert_eq!(page.kind(family), Some(kind), "{family}");

@@ -1,5 +1,6 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
+use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
 use crate::serve::limits::limit_sources::LimitSources;
@@ -67,6 +68,8 @@ pub struct Parts {
     pub provider: Option<&'static str>,
     /// The rules that count.
     pub rules: InForce,
+    /// The schedulers that count differently.
+    pub differences: Arc<Differences>,
 }
 
 /// The loop.
@@ -78,6 +81,7 @@ pub struct PermitLoop {
     intake: Intake,
     term: TermGuard,
     limits: LimitSources,
+    differences: Arc<Differences>,
     responses: ResponseReader,
     purges: Purges,
 }
@@ -88,7 +92,19 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, SubscribeError> {
-        let Parts { core, reader, subjects, clock, process, leader, channels, unconfirmed, provider, rules } = parts;
+        let Parts {
+            core,
+            reader,
+            subjects,
+            clock,
+            process,
+            leader,
+            channels,
+            unconfirmed,
+            provider,
+            rules,
+            differences,
+        } = parts;
         let LoopChannels { orders, inbound, checkpoints, opened } = channels;
         let name = core.resource().name().clone();
         let delivery = Delivery::new(client.clone(), &subjects, &name);
@@ -103,6 +119,7 @@ impl PermitLoop {
             intake,
             term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
             limits: LimitSources::new(rules, provider),
+            differences,
             responses: ResponseReader::new(reader),
             purges: Purges::default(),
         })
@@ -233,7 +250,8 @@ impl PermitLoop {
 
     fn status(&mut self, now: Time) -> Status {
         let (provider, rules) = self.limits.status(now);
-        Status { provider, rules, ..self.term.status(now) }
+        let differing = self.differences.of(self.term.core().resource().name());
+        Status { provider, rules, differing, ..self.term.status(now) }
     }
 
     fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {

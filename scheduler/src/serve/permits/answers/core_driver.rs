@@ -235,6 +235,7 @@ impl CoreDriver {
             held_by,
             provider: None,
             rules: None,
+            differing: Vec::new(),
             corrections: self.core.corrections(),
         }
     }
