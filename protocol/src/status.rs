@@ -30,6 +30,32 @@ pub struct Status {
     /// By how much cost estimates were wrong, if the resource learns that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
+    /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
+    /// [question](StatusQuestion) was for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits_toml: Option<String>,
+}
+
+/// What a request for the status may ask for.
+///
+/// ```
+/// use rampmeter_protocol::status::StatusQuestion;
+/// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
+/// assert!(!StatusQuestion::parse(b"").limits_toml);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusQuestion {
+    /// Whether the answer is to have [`Status::limits_toml`].
+    pub limits_toml: bool,
+}
+
+impl StatusQuestion {
+    /// Reads a payload. Any text that is no question asks for nothing more.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Self {
+        serde_json::from_slice(payload).unwrap_or_default()
+    }
 }
 
 /// Which rules are in force.

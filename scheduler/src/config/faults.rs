@@ -62,6 +62,18 @@ pub(super) fn read<T: DeserializeOwned>(
     source: &Source,
     addition: impl Fn(&str) -> &'static str,
 ) -> Result<(T, Faults), ConfigError> {
+    read_prepared(source, addition, |_, _| Ok(()))
+}
+
+/// The same after `prepare` has changed the tables.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_prepared<T: DeserializeOwned>(
+    source: &Source,
+    addition: impl Fn(&str) -> &'static str,
+    prepare: impl Fn(&Source, &mut DeTable<'_>) -> Result<(), ConfigError>,
+) -> Result<(T, Faults), ConfigError> {
     let mut faults = Faults::default();
     let fault = |error: &toml::de::Error| {
         let (at, message) = (error.span().unwrap_or(0..0), error.message());
@@ -69,7 +81,9 @@ pub(super) fn read<T: DeserializeOwned>(
     };
     let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
     let span = root.span();
-    let mut root = Spanned::new(span, DeValue::Table(root.into_inner()));
+    let mut root = root.into_inner();
+    prepare(source, &mut root)?;
+    let mut root = Spanned::new(span, DeValue::Table(root));
     loop {
         let error = match T::deserialize(root.clone().into_deserializer()) {
             Ok(tables) => return Ok((tables, faults)),

@@ -211,6 +211,7 @@ impl CoreDriver {
             provider: None,
             rules: None,
             corrections: self.core.corrections(),
+            limits_toml: None,
         }
     }
 
