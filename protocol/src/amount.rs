@@ -35,6 +35,8 @@ const BINARY_NOISE: f64 = 1e-3;
 impl Amount {
     /// Nothing.
     pub const ZERO: Amount = Amount(0);
+    /// A millionth of a unit.
+    pub const SMALLEST: Amount = Amount(1);
     /// One whole unit.
     pub const ONE: Amount = Amount(1_000_000);
 

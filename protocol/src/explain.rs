@@ -3,6 +3,7 @@
 use crate::id::PermitId;
 use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
+use crate::reason::{Holder, Reason};
 use crate::status::LimitStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,6 +15,10 @@ pub struct Question {
     /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
+    /// The last request of the page before. Without `id`, the answer lists those that follow it; if
+    /// it no longer waits, those at the front.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<PermitId>,
 }
 
 /// The answer to a [`Question`].
@@ -34,6 +39,14 @@ pub struct Explanation {
     /// The first of them, at most ten, in the order in which they will probably be served. Requests
     /// that wait only for their own key follow, by age.
     pub first: Vec<Explained>,
+    /// How many follow the last of them. It counts at most 10 000 requests that wait for their own
+    /// key.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One request, explained.
@@ -53,6 +66,9 @@ pub struct Explained {
     /// The limit that delays or delayed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
+    /// Why it waits, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// The state of the bucket that delays it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Holder>,
@@ -62,18 +78,6 @@ pub struct Explained {
     pub waited_ms: f64,
     /// How long until it starts; negative after the start.
     pub eta_ms: f64,
-}
-
-/// The bucket that delays a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The bucket's key, if the limit has a bucket for each key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// What could be spent now. It is negative if promised starts have spent future stock.
-    pub level: f64,
-    /// When the level will be above zero again.
-    pub next_free_ms: f64,
 }
 
 /// The state of a request.
@@ -94,7 +98,10 @@ impl Question {
     /// # Errors
     /// If the payload is not a question: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
-        match Incoming::parse(payload) {
+        match Incoming::<Question>::parse(payload) {
+            Incoming::One(Ok(Question { id: Some(_), after: Some(_) })) => {
+                Err(Invalid::whole("a question has `id` or `after`, not both".to_owned()))
+            }
             Incoming::One(question) => question,
             Incoming::Many(_) => Err(Invalid::whole("a question is a JSON object".to_owned())),
         }

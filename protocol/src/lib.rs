@@ -31,6 +31,7 @@ pub mod name;
 pub mod object;
 pub mod purge;
 pub mod rate_limit;
+pub mod reason;
 pub mod request;
 pub mod resources;
 pub mod settle;

@@ -1,6 +1,7 @@
 //! The status of a resource.
 
 use crate::name::Name;
+use crate::reason::{Holder, Reason};
 use serde::{Deserialize, Serialize};
 
 /// The answer on `rampmeter.status.<resource>`.
@@ -21,6 +22,12 @@ pub struct Status {
     /// The limit that delays the next request, if a limit does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
+    /// How it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The state of the bucket that delays the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Holder>,
     /// The provider of the limits, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderStatus>,
@@ -145,10 +152,18 @@ pub struct LimitStatus {
     pub margin: f64,
     /// What could be spent now. It is negative if promised starts have spent future stock.
     pub level: f64,
-    /// When the level will be above zero again.
+    /// When calls can take from it again: the level is above zero, no pause is demanded, and no
+    /// quota is spent.
     pub next_free_ms: f64,
+    /// When the oldest call in flight will probably end, by the time that calls have lately taken.
+    /// Only for a limit of calls in flight whose places are all taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely_free_ms: Option<f64>,
     /// How many buckets the limit has.
     pub keys: u64,
+    /// The key whose bucket is shown: the fullest of some thousands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// How long the limit stays frozen.
     pub frozen_ms: f64,
     /// Labels of its key that no request has carried, if the limit skipped requests for this.

@@ -12,6 +12,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
@@ -150,6 +151,10 @@ fn id(number: u64) -> PermitId {
     PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")).expect("an id")
 }
 
+fn about(number: u64) -> Question {
+    Question { id: Some(id(number)), after: None }
+}
+
 /// The durations of events, by kind and round.
 #[derive(Default)]
 struct Figures {
@@ -166,7 +171,7 @@ impl Figures {
     }
 
     fn print(&self) {
-        println!("{:<28} {:>8} {:>10} {:>10} {:>10}  µs", "event", "number", "p50", "p99.9", "longest");
+        println!("{:<30} {:>8} {:>10} {:>10} {:>10}  µs", "event", "number", "p50", "p99.9", "longest");
         for kind in &self.kinds {
             let rounds = || self.rounds.iter().filter_map(|round| round.get(kind));
             let mut all: Vec<Span> = rounds().flatten().copied().collect();
@@ -174,7 +179,7 @@ impl Figures {
             let longest = rounds().filter_map(|took| took.iter().max()).min().copied().unwrap_or_default();
             let at = |thousandths: usize| micros(all[(all.len() * thousandths / 1000).min(all.len() - 1)]);
             let flag = if longest > LONGEST { "  too long" } else { "" };
-            println!("{kind:<28} {:>8} {:>10.1} {:>10.1} {:>10.1}{flag}", all.len(), at(500), at(999), micros(longest));
+            println!("{kind:<30} {:>8} {:>10.1} {:>10.1} {:>10.1}{flag}", all.len(), at(500), at(999), micros(longest));
         }
     }
 }
@@ -260,13 +265,13 @@ impl<'a> World<'a> {
         self.timed("status of limits", |core, now| core.limit_status(now));
         self.timed("status of classes", |core, now| core.class_status(now));
         let counts = |core: &mut Scheduler<u64>, now| {
-            (core.counters(), core.remembered(), core.waiting(), core.limited_by(now), core.corrections())
+            (core.counters(), core.remembered(), core.waiting(), core.delay_of_next(now), core.corrections())
         };
         self.timed("metrics", counts);
         let asked = self.asked;
-        self.timed("explain", |core, now| core.explain(now, None).is_ok());
-        self.timed("explain one of the first", |core, now| core.explain(now, Some(&id(asked / 100))).is_ok());
-        self.timed("explain one of the last", |core, now| core.explain(now, Some(&id(asked))).is_ok());
+        self.timed("explain", |core, now| core.explain(now, &Question::default()).is_ok());
+        self.timed("explain one of the first", |core, now| core.explain(now, &about(asked / 100)).is_ok());
+        self.timed("explain one of the last", |core, now| core.explain(now, &about(asked)).is_ok());
         self.timed("what is left", |core, now| core.left(now, &id(asked)));
         let requests = self.scheduler.resource().limit("requests").expect("a limit");
         let levels = vec![(requests, amount(1.0))];
@@ -303,8 +308,10 @@ impl<'a> World<'a> {
         self.event("doubt", Event::Doubt);
         self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
+        self.wake_for("wake, to go on with limits");
         self.event("store went back", Event::StoreWentBack { epoch: 2 });
         self.event("hand-over", Event::HandOver);
+        self.wake_for("wake, to go on with hand-over");
         for _ in 0..FORGOTTEN_WITHIN {
             self.now += Span::from_secs(1);
             self.event("wake, to forget permits", Event::Wake);
@@ -354,8 +361,12 @@ impl<'a> World<'a> {
         {
             self.event("checkpointed", Event::CheckpointStored(checkpoint.number));
         }
+        self.wake_for("wake");
+    }
+
+    fn wake_for(&mut self, kind: &'static str) {
         while self.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at <= self.now) {
-            self.event("wake", Event::Wake);
+            self.event(kind, Event::Wake);
         }
     }
 

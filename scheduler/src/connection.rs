@@ -6,7 +6,9 @@ use anyhow::{Context, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use futures::StreamExt;
 use rampmeter_nats::servers::Servers;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The oldest server with all the features that Rampmeter needs.
 const OLDEST: (i64, i64, i64) = (2, 12, 0);
@@ -24,19 +26,25 @@ const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
-    connect_noting(&Denials::default(), nats, name).await
+    connect_noting(&Denials::default(), &watch::channel(false).1, nats, name).await
 }
 
-/// The same as [`connect`]; operations that the server denies are noted in `denials`.
+/// The same as [`connect`]; operations that the server denies are noted in `denials`. Once this
+/// process is `stopping`, it is no surprise that the connection ends.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
-pub async fn connect_noting(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
+pub async fn connect_noting(
+    denials: &Denials,
+    stopping: &watch::Receiver<bool>,
+    nats: &NatsTable,
+    name: &str,
+) -> anyhow::Result<Client> {
     let servers: Servers = nats.url.parse()?;
-    let denials = denials.clone();
+    let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
     let options = options(nats, &servers, name).await?.event_callback(move |event| {
         denials.note(&event);
-        log(event)
+        log(event, *stopping.borrow(), Arc::clone(&connection))
     });
     let client = options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers))?;
     let version = client.server_info().version;
@@ -108,15 +116,16 @@ fn delay(attempt: usize, jitter: f64) -> Duration {
     doubled.min(MAX_DELAY).mul_f64(jitter)
 }
 
-async fn log(event: Event) {
+async fn log(event: Event, stopping: bool, connection: Arc<str>) {
     match event {
-        Event::Connected => tracing::info!("connected to NATS"),
-        Event::Disconnected => tracing::warn!("disconnected from NATS"),
-        Event::Closed => tracing::debug!("closed the connection to NATS"),
+        Event::Connected => tracing::info!(%connection, "connected to NATS"),
+        Event::Disconnected if stopping => tracing::debug!(%connection, "disconnected from NATS"),
+        Event::Disconnected => tracing::warn!(%connection, "disconnected from NATS"),
+        Event::Closed => tracing::debug!(%connection, "closed the connection to NATS"),
         Event::LameDuckMode
         | Event::Draining
         | Event::SlowConsumer(_)
         | Event::ServerError(_)
-        | Event::ClientError(_) => tracing::warn!(%event, "NATS"),
+        | Event::ClientError(_) => tracing::warn!(%event, %connection, "NATS"),
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use rampmeter_scheduler::cli::Cli;
+use rampmeter_scheduler::commands::output::is_reader_gone;
 use rampmeter_scheduler::logging;
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(cli.run()));
+    let done = done.or_else(|error| if is_reader_gone(&error) { Ok(()) } else { Err(error) });
     if let Err(error) = &done {
         tracing::debug!(?error, "failed");
     }

@@ -1,5 +1,6 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
+use super::call_time::CallTime;
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
@@ -27,6 +28,8 @@ pub(crate) struct AdaptiveLimit {
     pub(crate) estimator: RateEstimator,
     /// Present while the stock of the bucket is unproven.
     pub(crate) slow_start: Option<SlowStart>,
+    /// How long calls in flight have lately taken.
+    pub(crate) call_time: CallTime,
     pause: Span,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
@@ -43,6 +46,7 @@ impl AdaptiveLimit {
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
+            call_time: CallTime::default(),
             pause: FIRST_PAUSE,
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
@@ -57,6 +61,7 @@ impl AdaptiveLimit {
         let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
         AdaptiveLimit {
             bucket,
+            call_time: self.call_time,
             quota_spent_until: self.quota_spent_until,
             ..AdaptiveLimit::new(limit, StartPolicy::Empty, now)
         }

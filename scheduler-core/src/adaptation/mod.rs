@@ -1,6 +1,7 @@
 //! What the upstream teaches: its rate, its stock, and what calls cost.
 
 mod adaptive_limit;
+mod call_time;
 mod cost_estimates;
 pub mod learned;
 pub mod observation;

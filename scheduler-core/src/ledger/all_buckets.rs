@@ -316,6 +316,9 @@ impl Ledger {
         for limit in charged.applicable().limits() {
             let (account, actual) = (Account::of(charged, limit), actual.get(limit));
             let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
+            if ends && made {
+                self.adaptive_mut(limit).call_time.note(now.since(key.at));
+            }
             if ends || account.amount != actual {
                 self.update(now, account, |bucket, limit| {
                     let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
@@ -325,8 +328,8 @@ impl Ledger {
         }
     }
 
-    /// When all promises, the backlogs of buckets and of the bill's keys, and the bill have been
-    /// paid.
+    /// When all pauses are over, and all promises, the backlogs of buckets and of the bill's keys,
+    /// and the bill have been paid.
     pub(crate) fn paid_after(
         &self,
         now: Time,
@@ -339,7 +342,8 @@ impl Ledger {
         for account in accounts(bill) {
             let behind = account.key.map_or_else(|| backlog.of(account.limit), &key_backlog);
             let at = self.read(now, account, |bucket, limit| {
-                bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier))
+                let paid = bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier));
+                bucket.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
             });
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(account.limit) };

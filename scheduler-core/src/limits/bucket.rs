@@ -8,7 +8,11 @@ use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
 use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+
+/// The least that a call can take.
+const LEAST: Amount = Amount::SMALLEST;
 
 /// A token bucket, or the usage of a limit that counts calls.
 ///
@@ -332,6 +336,21 @@ impl Bucket {
     /// When the level is no longer below zero.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
         self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
+    }
+
+    /// When calls can take something again: no pause is demanded, and calls do not hold all places.
+    pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
+        // A level of zero rises at once in a bucket of tokens, and elsewhere when something ends.
+        let least = if limit.has_tokens() { Amount::ZERO } else { LEAST };
+        let paid = self.paid_after(limit, now, Credit::ZERO, limit.start_cost(least, 0));
+        self.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
+    }
+
+    /// When the oldest call in flight will probably end, if calls take `call_time`; at the latest
+    /// its lease ends.
+    pub(crate) fn likely_end(&self, limit: &Limit, now: Time, call_time: Span) -> Option<Time> {
+        let oldest = self.as_counted().filter(|_| limit.is_until_settled())?.oldest_call()?;
+        Some((oldest + call_time).max(now))
     }
 
     /// When everything promised, `backlog` and `cost` have been paid.

@@ -203,6 +203,12 @@ impl CountedBucket {
         self.ends.insert((listed_until(limit, key, until), key));
     }
 
+    /// The start of the call that is in flight for the longest time; none is known of usage without
+    /// calls.
+    pub(crate) fn oldest_call(&self) -> Option<Time> {
+        self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now)
+    }
+
     pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
         self.calls.get(&key).map(|holding| holding.until)
     }

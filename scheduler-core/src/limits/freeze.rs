@@ -45,6 +45,11 @@ impl Freeze {
         self.probe == Some(key)
     }
 
+    /// Whether the outcome of the probe is awaited.
+    pub(crate) fn is_being_probed(&self) -> bool {
+        self.probe.is_some()
+    }
+
     /// Whether no call came to probe the freeze for so long that none has to.
     pub(crate) fn is_unprobed(&self, now: Time) -> bool {
         self.probe.is_none() && self.until + PROBE_TIMEOUT <= now

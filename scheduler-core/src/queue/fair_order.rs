@@ -63,7 +63,8 @@ const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.
 ///
-/// Invariant: no tree is empty, and each root knows the first entry below it.
+/// Invariant: no tree is empty, and each root knows the first entry below it. Every node is in a
+/// tree or was in a forgotten one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
     nodes: Slab<Node>,
@@ -83,11 +84,23 @@ impl FairOrder {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
 
-    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
+    /// Adds a request; returns its node.
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) -> Slot {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let node = tree.plant(entry);
         let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
         self.put_root(needs, root);
+        node
+    }
+
+    /// Forgets all trees. Their nodes stay, each until [`FairOrder::remove_node`].
+    pub(crate) fn forget_trees(&mut self) {
+        self.roots.clear();
+    }
+
+    /// Removes the node of a forgotten tree.
+    pub(crate) fn remove_node(&mut self, node: Slot) {
+        self.nodes.remove(node);
     }
 
     /// Removes the request in `slot` with this `turn`; several may have equal turns.
@@ -149,25 +162,36 @@ impl FairOrder {
 
     /// The first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
-        let mut front: Vec<&Entry> = self.roots.values().flat_map(|root| self.iter(root.slot).take(count)).collect();
-        front.sort_unstable_by_key(|entry| entry.turn);
+        self.front_after(None, count)
+    }
+
+    /// The first `count` requests behind `after`, with their bills.
+    pub(crate) fn front_after(&self, after: Option<(Turn, Slot)>, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
+        let roots = self.roots.values();
+        let mut front: Vec<&Entry> = roots.flat_map(|root| self.iter(root.slot, after).take(count)).collect();
+        front.sort_unstable_by_key(|entry| (entry.turn, entry.slot));
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
-    fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
+    fn iter(&self, root: Slot, after: Option<(Turn, Slot)>) -> impl Iterator<Item = &Entry> {
         let mut path = Vec::new();
-        self.descend(Some(root), &mut path);
+        self.descend(Some(root), after, &mut path);
         std::iter::from_fn(move || {
             let node = self.nodes.get(path.pop()?)?;
-            self.descend(node.right, &mut path);
+            self.descend(node.right, None, &mut path);
             Some(&node.entry)
         })
     }
 
-    fn descend(&self, mut link: Link, path: &mut Vec<Slot>) {
+    /// Adds the nodes from `link` down to the first one behind `after`, without those that are not
+    /// behind it.
+    fn descend(&self, mut link: Link, after: Option<(Turn, Slot)>, path: &mut Vec<Slot>) {
         while let (Some(slot), Some(node)) = (link, self.node(link)) {
-            path.push(slot);
-            link = node.left;
+            let is_behind = after.is_none_or(|after| (node.entry.turn, node.entry.slot) > after);
+            if is_behind {
+                path.push(slot);
+            }
+            link = if is_behind { node.left } else { node.right };
         }
     }
 

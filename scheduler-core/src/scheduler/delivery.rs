@@ -51,6 +51,11 @@ impl Delivery {
 }
 
 impl<R: Clone> Scheduler<R> {
+    /// Whether waiting requests are granted nothing, as answers do not arrive.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.delivery.is_held_up
+    }
+
     /// Answers that were sent until `until` have arrived.
     pub(crate) fn delivered(&mut self, until: Time) {
         let Delivery { is_watched, is_held_up, told } = &mut self.delivery;

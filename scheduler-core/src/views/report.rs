@@ -6,6 +6,7 @@ use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::Bucket;
 use crate::policy::{Class, Limit, Resource};
 use crate::queue::ClassQueue;
+use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
@@ -34,8 +35,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
-        let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
+        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !self.is_former(waiting)));
+        let Some(permit) = known else { return Vec::new() };
+        self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The status of all classes at `now`, the most urgent first.
@@ -72,11 +75,14 @@ impl<R: Clone> Scheduler<R> {
         self.permits.len()
     }
 
-    /// The limit that would delay one request of the default class at `now`, if any.
+    /// The limit that would delay or refuse one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
         let class = self.resource.default_class();
         let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
+            return Some(limit);
+        }
         let behind = self.backlog_of(self.queues.through(class));
         self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
     }
@@ -89,6 +95,9 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
         let (spec, book) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
         let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
+        let likely_free = || bucket.likely_end(kept, now, book.call_time.mean()?);
+        let is_full = bucket.level(kept, now) <= Credit::ZERO;
+        let next_free = bucket.opens(kept, now).max(book.spent_until(now).unwrap_or(now));
         LimitStatus {
             name: spec.name.clone(),
             unit: spec.unit.clone(),
@@ -97,8 +106,10 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             period_ms: spec.period.millis(),
             margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
-            next_free_ms: bucket.next_free(kept, now).since(now).millis(),
+            next_free_ms: next_free.since(now).millis(),
+            likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
+            key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             missing_labels: Vec::new(),
             learned: book.estimator.report(now),

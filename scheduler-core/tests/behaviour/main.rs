@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calendars;
+mod changes;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,6 +23,7 @@ mod left;
 mod margins;
 mod matching;
 mod mixed;
+mod reasons;
 mod repeats;
 mod restart;
 mod rules;

@@ -1,7 +1,7 @@
 //! Views for people: the status of limits, and the reason of a wait.
 
 use crate::common::{Wish, World, amount, limit, ms, name, resource, span, wish, with_bulk};
-use rampmeter_protocol::explain::Explanation;
+use rampmeter_protocol::explain::{Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_scheduler_core::event::Outcome;
@@ -19,8 +19,12 @@ fn first(explanation: &Explanation) -> Vec<(&str, u64, f64)> {
     explanation.first.iter().map(|one| (one.id.as_str(), one.position, one.eta_ms)).collect()
 }
 
+fn about(id: &str) -> Question {
+    Question { id: Some(PermitId::new(id).unwrap()), ..Question::default() }
+}
+
 fn explained(world: &mut World, id: &str) -> Explanation {
-    world.scheduler.explain(ms(0), Some(&PermitId::new(id).unwrap())).unwrap()
+    world.scheduler.explain(ms(0), &about(id)).unwrap()
 }
 
 /// A world in which `x` has used up all stock, and then these requests wait: id, cost, class and
@@ -40,7 +44,7 @@ fn the_first_requests_are_listed_class_by_class() {
     let asked =
         [("a", 2.0, "bulk", "a"), ("b", 3.0, "urgent", "b"), ("c", 1.0, "bulk", "c"), ("d", 1.0, "urgent", "d")];
     let mut world = waiting(10.0, &asked);
-    let all = world.scheduler.explain(ms(0), None).unwrap();
+    let all = world.scheduler.explain(ms(0), &Question::default()).unwrap();
     let in_line = [("b", 0, 300.0), ("d", 1, 400.0), ("a", 2, 600.0), ("c", 3, 700.0)];
     assert_eq!((all.waiting, first(&all)), (4, in_line.to_vec()));
     let last = explained(&mut world, "c");
@@ -54,7 +58,7 @@ fn the_first_requests_are_listed_class_by_class() {
 fn the_first_requests_of_a_key_queue_are_listed_with_its_key() {
     let asked = [("k", 1.0, "bulk", "x"), ("l", 2.0, "bulk", "x"), ("m", 1.0, "urgent", "x")];
     let mut world = waiting(100.0, &asked);
-    let all = world.scheduler.explain(ms(0), None).unwrap();
+    let all = world.scheduler.explain(ms(0), &Question::default()).unwrap();
     assert_eq!((all.waiting, first(&all)), (3, vec![("m", 0, 1000.0), ("k", 1, 2000.0), ("l", 2, 4000.0)]));
     let last = explained(&mut world, "l");
     assert_eq!((last.waiting, first(&last)), (2, vec![("m", 0, 1000.0), ("k", 1, 2000.0)]));
@@ -67,8 +71,47 @@ fn a_granted_permit_waits_for_no_request() {
     let mut world = waiting(10.0, &[("a", 1.0, "bulk", "a")]);
     let granted = explained(&mut world, "x");
     assert_eq!((granted.waiting, granted.first.len(), granted.request.unwrap().eta_ms), (0, 0, 0.0));
-    let stranger = world.scheduler.explain(ms(0), Some(&PermitId::new("stranger").unwrap()));
+    let stranger = world.scheduler.explain(ms(0), &about("stranger"));
     assert_eq!(stranger, Err(Refusal::UnknownPermit));
+}
+
+/// All waiting requests, page by page, with how many each page leaves out.
+fn pages(world: &mut World) -> (Vec<String>, Vec<u64>) {
+    let (mut listed, mut left_out, mut question) = (Vec::new(), Vec::new(), Question::default());
+    // A page too many shows that pages have no end.
+    for _ in 0..6 {
+        let page = world.scheduler.explain(ms(0), &question).unwrap();
+        listed.extend(page.first.iter().map(|one| one.id.to_string()));
+        left_out.push(page.more);
+        if page.more == 0 {
+            break;
+        }
+        question.after = page.first.last().map(|one| one.id.clone());
+    }
+    (listed, left_out)
+}
+
+#[test]
+fn all_waiting_requests_are_listed_page_by_page() {
+    let class = |number| if number % 2 == 0 { "urgent" } else { "bulk" };
+    // Some wait for what all share, and others for the key of `x`, whose stock is gone.
+    let ids: Vec<String> = (0..48).map(|number| format!("r{number:02}")).collect();
+    let client = |number: usize| if number < 24 { "x" } else { ["a", "b", "c"][number % 3] };
+    let asked = ids.iter().enumerate().map(|(number, id)| (&**id, 1.0, class(number), client(number)));
+    let mut world = waiting(10.0, &asked.collect::<Vec<_>>());
+    let (listed, left_out) = pages(&mut world);
+    let of = |numbers: std::ops::Range<usize>, class: usize| numbers.filter(move |number| number % 2 == class);
+    let in_order = of(24..48, 0).chain(of(24..48, 1)).chain(of(0..24, 0)).chain(of(0..24, 1));
+    assert_eq!((listed, left_out), (in_order.map(|number| ids[number].clone()).collect(), vec![38, 28, 18, 8, 0]));
+}
+
+#[test]
+fn a_page_behind_a_request_that_has_left_begins_at_the_front() {
+    let mut world = waiting(10.0, &[("a", 1.0, "bulk", "a"), ("b", 1.0, "bulk", "b")]);
+    let after = |id| Question { after: Some(PermitId::new(id).unwrap()), ..Question::default() };
+    let list = |world: &mut World, id| first(&world.scheduler.explain(ms(0), &after(id)).unwrap()).len();
+    assert_eq!((list(&mut world, "a"), list(&mut world, "b"), list(&mut world, "x")), (1, 0, 2));
+    assert_eq!(world.scheduler.explain(ms(0), &after("stranger")), Err(Refusal::UnknownPermit));
 }
 
 /// So many keys that the status examines only some of them.

@@ -16,6 +16,7 @@
 //! | `clock`, then milliseconds | corrects the wall time at the origin of time |
 //! | `levels` | answers the levels of all limits |
 //! | `left`, then a name | answers the remaining amounts in the limits of this permit |
+//! | `why`, then a name | answers what delays this waiting request; `why next` asks about the next request of the default class |
 //! | `limits`, then a name | switches to the limits of this name |
 //!
 //! | answer | meaning |
@@ -25,12 +26,17 @@
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
 //! | `frozen+300` | starts within 300 ms are announced as void |
 //! | `a:settled`, `a:extended` | the settle of `a` was accepted; the call is over, or goes on |
+//! | `requests:stock+300` | this limit delays it for this reason, and could pay for it alone in 300 ms; `requests=x:stock` for a key |
+//! | `~50` | the oldest call in flight will probably end in 50 ms |
 //! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
 
 use super::amount;
 use super::world::{BROADCAST, SETTLER, Said, Wish, World, wish};
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
@@ -90,6 +96,7 @@ impl Player<'_> {
             }
             ["levels"] => return self.levels(now),
             ["left", id] => return self.left(now, id),
+            ["why", id] => return self.why(now, id),
             ["limits", set] => {
                 let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
                 let resource = Resource::new(spec).expect("valid limits");
@@ -155,12 +162,37 @@ impl Player<'_> {
         std::iter::once(before).chain(left.iter().map(left_of)).collect::<Vec<_>>().join(" ")
     }
 
+    fn why(&mut self, now: Time, id: &str) -> String {
+        let before = self.answers("");
+        let scheduler = &mut self.world.scheduler;
+        let told = if id == "next" {
+            scheduler.delay_of_next(now).map(|(limit, reason, held_by)| {
+                reason_of(Some(&scheduler.resource()[limit].spec().name), reason, held_by.as_ref())
+            })
+        } else {
+            let question = Question { id: Some(PermitId::new(id).unwrap()), after: None };
+            let request = scheduler.explain(now, &question).ok().and_then(|explanation| explanation.request);
+            request.and_then(|one| Some(reason_of(one.limited_by.as_ref(), one.reason?, one.held_by.as_ref())))
+        };
+        normal(&format!("{before} {}", told.unwrap_or_else(|| "nothing".to_owned())))
+    }
+
     fn levels(&mut self, now: Time) -> String {
         let before = self.answers("");
         let status = self.world.scheduler.limit_status(now);
         let levels = status.iter().map(|limit| format!("{}={}", limit.name, limit.level));
         std::iter::once(before).chain(levels).collect::<Vec<_>>().join(" ")
     }
+}
+
+fn reason_of(limit: Option<&Name>, reason: Reason, held_by: Option<&Holder>) -> String {
+    let (mut key, mut pays, mut likely) = (String::new(), String::new(), String::new());
+    if let Some(holder) = held_by {
+        key = holder.key.as_ref().map_or(key, |key| format!("={key}"));
+        pays = holder.pays_in_ms.map_or(pays, |pays| format!("+{pays}"));
+        likely = holder.likely_free_ms.map_or(likely, |likely| format!(" ~{likely}"));
+    }
+    format!("{}{key}:{}{pays}{likely}", limit.map_or("", |limit| limit), reason.as_str())
 }
 
 fn left_of(left: &Left<'_>) -> String {

@@ -2,6 +2,7 @@
 
 use super::counting::{counting_limits, known_resources};
 use super::nats_arg::NatsArg;
+use super::output;
 use super::rules_edit::{Present, Terms, replace};
 use crate::config::{Applied, ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
@@ -48,7 +49,6 @@ pub struct ApplyArgs {
 ///
 /// # Errors
 /// All faults in the file with their places, or why nothing could be written.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let text = text(&args.file)?;
     let rules = with_author(parse_rules(&args.file, &text)?, &args, &text);
@@ -60,7 +60,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         refuse_unknown(&client, &args.nats.prefix, &present, &rules).await?;
     }
     for note in rules.resources.iter().filter_map(uncounted_requests) {
-        println!("{note}");
+        output::line_if_read(note);
     }
     let after = present.rules.with(&rules);
     let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };

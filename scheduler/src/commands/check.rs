@@ -1,5 +1,6 @@
 //! `rampmeter check`
 
+use super::output;
 use crate::config::{self, Config, Configured};
 use crate::provider::matching::{new_limits, unmatched};
 use crate::provider::{Provider, ProviderSettings};
@@ -28,11 +29,9 @@ pub struct CheckArgs {
 ///
 /// # Errors
 /// File, line, column and reason of all faults, or why a provider does not answer.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
-        print!("{}", config::default_file());
-        return Ok(());
+        return output::print(config::default_file());
     }
     let path = args.file.as_ref().unwrap_or(&args.config);
     let config = config::load(path)?;
@@ -40,16 +39,15 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         config.http.check_reach(address.ip())?;
     }
     for note in &config.notes {
-        println!("note: {note}");
+        output::line(format_args!("note: {note}"))?;
     }
     for configured in &config.resources {
-        println!("{}", describe(configured));
+        output::line(describe(configured))?;
     }
     if args.ask_provider {
         ask_providers(&config).await?;
     }
-    println!("{}: valid", path.display());
-    Ok(())
+    output::line(format_args!("{}: valid", path.display()))
 }
 
 fn describe(configured: &Configured) -> String {
@@ -65,13 +63,12 @@ fn describe(configured: &Configured) -> String {
 }
 
 /// Asks every provider, even after one that fails.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 async fn ask_providers(config: &Config) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     for configured in &config.resources {
         let Some(settings) = &configured.provider else { continue };
         match limits_of(configured, settings).await {
-            Ok(lines) => lines.iter().for_each(|line| println!("  {line}")),
+            Ok(lines) => lines.iter().try_for_each(|line| output::line(format_args!("  {line}")))?,
             Err(error) => outcome = Err(error.context(format!("the provider of resource `{}`", configured.name()))),
         }
     }

@@ -1,13 +1,17 @@
 //! `rampmeter explain`
 
+use super::human::{count, duration, escaped, in_duration};
 use super::nats_arg::NatsArg;
+use super::output;
+use super::reasons::{About, sentence, word};
 use super::status::ask;
-use super::table::{right_aligned, seconds, table};
+use super::table::{right_aligned, table, trimmed};
 use crate::connection::connect;
 use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::id::{PermitId, PermitIdError};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::subject::Subjects;
 
 /// What `explain` takes.
@@ -18,6 +22,9 @@ pub struct ExplainArgs {
     /// The request to ask about; without one, all requests that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
+    /// List the requests behind this one: the last of the page before.
+    #[arg(long, value_name = "ID", value_parser = permit_id, conflicts_with = "id")]
+    after: Option<PermitId>,
     /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
@@ -33,15 +40,14 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 ///
 /// # Errors
 /// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-explain").await?;
     let subject = Subjects::new(&args.nats.prefix)?.explain(&args.resource);
-    let question = serde_json::to_vec(&Question { id: args.id })?;
+    let question = serde_json::to_vec(&Question { id: args.id, after: args.after })?;
     let explanation: Explanation = ask(&client, subject, question, &args.resource).await?;
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&explanation)?),
-        false => print!("{}", render(&explanation)),
+        true => output::json(&explanation)?,
+        false => output::print(render(&explanation))?,
     }
     Ok(())
 }
@@ -50,11 +56,30 @@ fn render(explanation: &Explanation) -> String {
     let about = match &explanation.request {
         Some(request) => describe(request, explanation),
         None if explanation.waiting == 0 => "no request waits\n".to_owned(),
-        None => format!("{} wait\n", explanation.waiting),
+        None => waiting(explanation),
     };
-    match explanation.first.is_empty() {
-        true => about,
-        false => format!("{about}{}\n", queue(&explanation.first)),
+    if explanation.first.is_empty() {
+        return about;
+    }
+    format!("{about}{}\n{}", trimmed(&queue(&explanation.first)), left_out(explanation))
+}
+
+fn waiting(explanation: &Explanation) -> String {
+    match explanation.waiting {
+        1 => "1 request waits\n".to_owned(),
+        waiting => format!("{} requests wait\n", count(waiting)),
+    }
+}
+
+/// How many requests are not listed, and how to see them.
+fn left_out(explanation: &Explanation) -> String {
+    let more = count(explanation.more);
+    match (explanation.more, &explanation.request, explanation.first.last()) {
+        (0, ..) | (_, _, None) => String::new(),
+        (_, Some(_), _) => format!("and {more} more ahead of it\n"),
+        (_, None, Some(last)) => {
+            format!("and {more} more: rampmeter explain {} --after {}\n", explanation.resource, last.id)
+        }
     }
 }
 
@@ -62,62 +87,59 @@ fn render(explanation: &Explanation) -> String {
 fn describe(request: &Explained, explanation: &Explanation) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
     let title = format!("`{}`, class `{}`{client}", request.id, request.class);
-    let when = seconds(request.eta_ms.abs());
+    let when = duration(request.eta_ms.abs());
     match request.state {
         State::Returned => format!("{title}: given back or cancelled\n"),
         State::Granted if request.eta_ms < 0.0 => format!("{title}: started {when} ago\n"),
-        State::Granted => format!("{title}: will start in {when}{}\n", holding(request, explanation)),
+        State::Granted => format!("{title}: will start in {when}\n"),
         State::Waiting => format!(
-            "{title}: has waited {} and will probably start in {when}{}\n{} ahead of it\n",
-            seconds(request.waited_ms),
-            holding(request, explanation),
-            request.position,
+            "{title}\nhas waited {}, will probably start {}\n{}{}\n",
+            duration(request.waited_ms),
+            in_duration(request.eta_ms),
+            because(request, explanation).map_or(String::new(), |because| because + "\n"),
+            ahead(request.position),
         ),
     }
 }
 
-/// The limit that holds a request, with its level.
-fn holding(request: &Explained, explanation: &Explanation) -> String {
-    let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref());
-    let Some((limit, holder)) = limit.zip(request.held_by.as_ref()) else { return String::new() };
-    let key = holder.key.as_ref().map_or(String::new(), |key| format!(" of `{}`", escaped(key)));
-    let takes = request.takes.get(&limit.name).copied().unwrap_or_default();
-    format!(
-        "\nheld by `{}`{key}: its level is {:.2} of {}, above zero in {}; this takes {takes}",
-        limit.name,
-        holder.level,
-        limit.capacity,
-        seconds(holder.next_free_ms)
-    )
+fn ahead(position: u64) -> String {
+    match position {
+        0 => "no request is ahead of it".to_owned(),
+        1 => "1 request is ahead of it".to_owned(),
+        many => format!("{} requests are ahead of it", count(many)),
+    }
 }
 
-/// A label with control characters escaped: labels come from workers, and a terminal would obey
-/// such characters.
-fn escaped(label: &str) -> String {
-    label.escape_debug().to_string()
+/// What holds a request, with the state of the bucket.
+fn because(request: &Explained, explanation: &Explanation) -> Option<String> {
+    let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref())?;
+    let about = About { takes: request.takes.get(&limit.name).copied(), class: Some(&request.class) };
+    Some(sentence(request.reason.unwrap_or(Reason::Other), limit, request.held_by.as_ref()?, &about))
 }
 
-/// The limit that holds a request, with its key.
+/// The limit that holds a request, with its key, and the reason.
 fn holder(request: &Explained) -> String {
-    let Some(limit) = &request.limited_by else { return String::new() };
-    match request.held_by.as_ref().and_then(|holder| holder.key.as_ref()) {
+    let key = request.held_by.as_ref().and_then(|holder| holder.key.as_ref());
+    let limit = request.limited_by.as_ref().map(|limit| match key {
         Some(key) => format!("{limit} of {}", escaped(key)),
         None => limit.to_string(),
-    }
+    });
+    let reason = request.reason.map(|reason| word(reason).to_owned());
+    limit.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
+/// The listed requests. A column that tells nothing is left out.
 fn queue(first: &[Explained]) -> Table {
-    let mut table = table(&["ahead", "request", "class", "client", "held by", "has waited", "starts in"]);
+    let several_classes = first.iter().any(|request| request.class != first[0].class);
+    let clients = first.iter().any(|request| request.client.is_some());
+    let shown = [(true, "request"), (several_classes, "class"), (clients, "client"), (true, "waits for")];
+    let texts: Vec<&str> = shown.iter().filter(|(is_shown, _)| *is_shown).map(|(_, head)| *head).collect();
+    let mut table = table(&[&texts[..], &["waited", "starts"]].concat());
     for request in first {
-        table.add_row([
-            request.position.to_string(),
-            request.id.to_string(),
-            request.class.to_string(),
-            request.client.as_deref().map_or(String::new(), escaped),
-            holder(request),
-            seconds(request.waited_ms),
-            seconds(request.eta_ms),
-        ]);
+        let client = request.client.as_deref().map_or(String::new(), escaped);
+        let cells = [request.id.to_string(), request.class.to_string(), client, holder(request)];
+        let texts = cells.into_iter().zip(shown).filter(|(_, (is_shown, _))| *is_shown).map(|(cell, _)| cell);
+        table.add_row(texts.chain([duration(request.waited_ms), in_duration(request.eta_ms)]));
     }
-    right_aligned(table, 5..7)
+    right_aligned(table, texts.len()..texts.len() + 2)
 }

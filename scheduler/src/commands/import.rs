@@ -1,5 +1,6 @@
 //! `rampmeter import`
 
+use super::output;
 use crate::config;
 use anyhow::Context;
 use rampmeter_import_governor::{Rule, Settings, configuration, rules};
@@ -49,15 +50,13 @@ struct GovernorArgs {
 ///
 /// # Errors
 /// If a file can't be read, or the scheduler can't keep to a rule.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub fn run(args: ImportArgs) -> anyhow::Result<()> {
     let From::Governor(args) = args.from;
     let projects = args.projects.as_deref().map_or(Ok(Vec::new()), read)?;
     let settings = Settings { resource: args.resource, project_label: args.project_label.clone() };
     let text = configuration(&settings, projects, read(&args.rates)?)?;
     config::parse(Path::new("the imported configuration"), &text).context("these rules can't be kept to")?;
-    print!("{}{text}", header(&args.project_label));
-    Ok(())
+    output::print(format_args!("{}{text}", header(&args.project_label)))
 }
 
 /// What workers have to send, as comments above the configuration.

@@ -1,6 +1,7 @@
 //! `rampmeter jobs`
 
 use super::nats_arg::NatsArg;
+use super::output;
 use super::table::{right_aligned, table};
 use crate::connection::login;
 use rampmeter_jobs::{DeadLetter, GroupStatus, Queue};
@@ -62,28 +63,29 @@ struct DeleteArgs {
 ///
 /// # Errors
 /// If there is no such queue, or NATS does not answer.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Status(args) => {
             let queue = open(&args.nats, &args.queue).await?;
             let groups = queue.status().await?;
             match args.json {
-                true => println!("{}", serde_json::to_string_pretty(&groups)?),
-                false => println!("{}{}", render_groups(&groups), repeated(queue.repeated().await?)),
+                true => output::json(&groups)?,
+                false => {
+                    output::line(format_args!("{}{}", render_groups(&groups), repeated(queue.repeated().await?)))?;
+                }
             }
         }
         Action::Dead(DeadArgs { most, queue: args }) => {
             let letters = open(&args.nats, &args.queue).await?.dead_letters(most).await?;
             match args.json {
-                true => println!("{}", serde_json::to_string_pretty(&letters.iter().map(as_json).collect::<Vec<_>>())?),
-                false => println!("{}", render_letters(&letters)),
+                true => output::json(&letters.iter().map(as_json).collect::<Vec<_>>())?,
+                false => output::line(render_letters(&letters))?,
             }
         }
         Action::Delete(args) => {
             let DeleteArgs { queue, sequence, nats } = args;
             match open(&nats, &queue).await?.delete(sequence).await? {
-                true => println!("job {sequence} is deleted"),
+                true => output::line(format_args!("job {sequence} is deleted"))?,
                 false => anyhow::bail!("there is no job {sequence} in `{queue}`"),
             }
         }

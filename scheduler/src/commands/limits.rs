@@ -2,6 +2,7 @@
 
 use super::counting::{counting_limits, known_resources};
 use super::nats_arg::NatsArg;
+use super::output;
 use super::rules_edit::{Present, Terms, replace};
 use crate::config::{ResourceRules, Rules};
 use crate::connection::connect;
@@ -62,7 +63,6 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 async fn show(args: GetArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-limits").await?;
     let mut present = match RuleStore::existing(&client, &args.nats.prefix).await? {
@@ -82,18 +82,19 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
         bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&as_json(&present, &shown))?);
-        return Ok(());
+        return output::json(&as_json(&present, &shown));
     }
-    println!("# revision {}", present.revision);
+    output::line(format_args!("# revision {}", present.revision))?;
     if let Some(reason) = &present.refused {
-        println!("# It is not valid and does not count; this is what does. {}", reason.replace('\n', "\n# "));
+        let reason = reason.replace('\n', "\n# ");
+        output::line(format_args!("# It is not valid and does not count; this is what does. {reason}"))?;
     }
     if shown.is_empty() {
-        println!("# No scheduler answers, and no limits were applied.");
+        output::line("# No scheduler answers, and no limits were applied.")?;
     }
     for Shown { source, rules } in &shown {
-        println!("\n# {}\n{}", source.remark(), Rules { resources: vec![rules.clone()] }.text().trim_end());
+        let text = Rules { resources: vec![rules.clone()] }.text();
+        output::line(format_args!("\n# {}\n{}", source.remark(), text.trim_end()))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `rampmeter pu`
 
+use super::output;
 use super::table::{right_aligned, table};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -109,7 +110,6 @@ fn fusion(text: &str) -> Result<Fusion, String> {
 /// # Errors
 /// If the body can't be read, is invalid, or leaves the cost open. The message says what to correct
 /// or to pass.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {
@@ -119,10 +119,9 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
         None => args.rules.unwrap_or_else(Rules::latest).estimate(args.api, &args.parameters())?,
     };
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&estimate)?),
-        false => print!("{}", render(&estimate)),
+        true => output::json(&estimate),
+        false => output::print(render(&estimate)),
     }
-    Ok(())
 }
 
 /// Reads the longest allowed body and one more byte, which shows that a body is too long.

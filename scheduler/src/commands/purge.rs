@@ -1,6 +1,7 @@
 //! `rampmeter purge`
 
 use super::nats_arg::NatsArg;
+use super::output;
 use super::status::ask;
 use crate::connection::connect;
 use rampmeter_protocol::name::Name;
@@ -29,15 +30,14 @@ pub struct PurgeArgs {
 ///
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or it refuses.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-purge").await?;
     let subject = Subjects::new(&args.nats.prefix)?.purge(&args.resource);
     let order = serde_json::to_vec(&Purge { client: args.client, class: args.class })?;
     let purged: Purged = ask(&client, subject, order, &args.resource).await?;
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&purged)?),
-        false => println!("{}: {} ended", purged.resource, waits(purged.ended)),
+        true => output::json(&purged)?,
+        false => output::line(format_args!("{}: {} ended", purged.resource, waits(purged.ended)))?,
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Writes another edition of the rules, and waits until it is in force.
 
+use super::output;
 use super::rules_diff::{Paint, diff};
 use super::status::ask_leader;
 use crate::config::{Rules, parse_stored_rules};
@@ -78,7 +79,6 @@ impl Present {
 ///
 /// # Errors
 /// If another edition was written meanwhile, or the store does not take the new one.
-#[expect(clippy::print_stdout, reason = "what the commands are for")]
 pub(super) async fn replace(
     (client, prefix, store): (&Client, &Name, &RuleStore),
     present: &Present,
@@ -90,18 +90,18 @@ pub(super) async fn replace(
         bail!("the rules have revision {revision}, not {expected}: they were changed; look at the difference again");
     }
     if let Some(reason) = &present.refused {
-        println!("note: revision {revision} is not valid and does not count: {reason}");
+        output::line_if_read(format_args!("note: revision {revision} is not valid and does not count: {reason}"));
     }
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let difference = diff(&present.rules, &present.counting, after, Paint { coloured });
     if difference.is_empty() && present.refused.is_none() {
-        println!("nothing changes; the rules of revision {revision} count");
-        return Ok(());
+        return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
     }
-    print!("{difference}");
+    output::print_if_read(&difference);
     if terms.dry_run {
-        println!("valid; nothing was written, and the rules of revision {revision} still count");
-        return Ok(());
+        return output::line(format_args!(
+            "valid; nothing was written, and the rules of revision {revision} still count"
+        ));
     }
     let written = match after.resources.is_empty() {
         true => store.delete(revision).await,
@@ -112,13 +112,13 @@ pub(super) async fn replace(
         Err(StoreError::Superseded) => bail!(superseded),
         written => written.context("the rules could not be written")?,
     };
-    println!("written as revision {new}, in place of {revision}");
+    output::line(format_args!("written as revision {new}, in place of {revision}"))?;
     let changed = after.resources.iter().chain(&present.rules.resources).map(|rules| &rules.name);
     let mut changed: Vec<&Name> = changed.filter(|name| !is_same(&present.rules, after, name)).collect();
     changed.sort();
     changed.dedup();
     for name in changed {
-        println!("{}", in_force(client, prefix, name, new).await?);
+        output::line(in_force(client, prefix, name, new).await?)?;
     }
     Ok(())
 }

@@ -5,7 +5,10 @@ use super::signal::asked_to_stop;
 use crate::config::{self, Config};
 use crate::serve::{self, Running};
 use anyhow::Context;
+use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_protocol::name::Name;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -39,6 +42,7 @@ pub struct ServeArgs {
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     allow_many_files();
     let config = configuration(&args)?;
+    let servers: Servers = config.nats.url.parse()?;
     let mut embedded = match args.embedded_nats {
         true => Some(start_nats(&config.nats.url, args.data).await?),
         false => None,
@@ -54,10 +58,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
+    let leaders = running.leaders();
     let reason = tokio::select! {
         signal = asked => Ok(signal?),
         () = ended(&mut embedded) => Ok("the end of the embedded nats-server"),
         broken = running.broken() => Err(broken),
+        never = tell_ready(leaders, &servers) => match never {},
     };
     let handed_over = hand_over(running, &reason).await;
     reason?;
@@ -67,6 +73,23 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Logs once that start-up is over: which scheduler leads which resource, and where workers connect.
+async fn tell_ready(leaders: impl Future<Output = Vec<(Name, Option<String>)>>, servers: &Servers) -> Infallible {
+    tracing::info!("{}", ready(&leaders.await, servers));
+    std::future::pending().await
+}
+
+fn ready(leaders: &[(Name, Option<String>)], servers: &Servers) -> String {
+    let own: Vec<String> =
+        leaders.iter().filter(|(_, other)| other.is_none()).map(|(name, _)| format!("`{name}`")).collect();
+    let leads = (!own.is_empty()).then(|| format!("leads {}", own.join(", ")));
+    let others = leaders
+        .iter()
+        .filter_map(|(name, other)| Some(format!("stands by for `{name}`, which {} leads", other.as_ref()?)));
+    let duties = leads.into_iter().chain(others).collect::<Vec<_>>().join("; ");
+    format!("ready: {duties}; workers connect to {servers}")
 }
 
 async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> anyhow::Result<()> {
@@ -106,5 +129,20 @@ async fn ended(embedded: &mut Option<Server>) {
     match embedded {
         Some(server) => drop(server.ended().await),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_at_the_end_of_start_up_tells_who_leads_what() {
+        let name = |name| Name::new(name).unwrap();
+        let leaders = [(name("a"), None), (name("b"), Some("scheduler-7".to_owned())), (name("c"), None)];
+        let servers = "nats://user:secret@10.0.0.1:4222".parse().unwrap();
+        let told = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
+                    workers connect to nats://10.0.0.1:4222";
+        assert_eq!(ready(&leaders, &servers), told);
     }
 }

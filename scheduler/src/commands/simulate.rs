@@ -1,5 +1,6 @@
 //! `rampmeter simulate`
 
+use super::output;
 use super::table::{right_aligned, table};
 use crate::config::{self, ConfigError};
 use crate::suggestion::{did_you_mean, quoted};
@@ -58,7 +59,6 @@ const CLIENTS: usize = 10;
 ///
 /// # Errors
 /// If the scenario can't be read, or is invalid.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     let world =
         config::load_scenario(&args.scenario, args.seed).map_err(|error| with_scenarios(error, &args.scenario))?;
@@ -75,8 +75,8 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     progress.finish_and_clear();
     let reports: Vec<&Report> = runs.iter().map(|(report, _)| report).collect();
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&reports)?),
-        false => print_tables(&reports),
+        true => output::json(&reports)?,
+        false => print_tables(&reports)?,
     }
     if let Some(path) = &args.plot {
         let picture = picture::svg(&world, &runs)?;
@@ -97,27 +97,27 @@ fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::R
     Ok((report, world.observed_every(interval).run()?))
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
-fn print_tables(reports: &[&Report]) {
-    println!("{}", summary(reports));
-    println!("{}", waits(reports, "fleet", |report| report.fleets.iter().collect()));
+fn print_tables(reports: &[&Report]) -> anyhow::Result<()> {
+    output::line(summary(reports))?;
+    output::line(waits(reports, "fleet", |report| report.fleets.iter().collect()))?;
     if reports.iter().any(|report| report.classes.len() > 1) {
-        println!("{}", waits(reports, "class", |report| report.classes.iter().collect()));
+        output::line(waits(reports, "class", |report| report.classes.iter().collect()))?;
     }
     // With several strategies, tables of clients would take too much space.
-    if let [report] = reports {
-        print_clients(report);
+    match reports {
+        [report] => print_clients(report),
+        _ => Ok(()),
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
-fn print_clients(report: &Report) {
+fn print_clients(report: &Report) -> anyhow::Result<()> {
     if report.clients.len() > 1 {
-        println!("{}", waits(&[report], "client", longest_waiting));
+        output::line(waits(&[report], "client", longest_waiting))?;
     }
     if let Some(others) = report.clients.len().checked_sub(CLIENTS).filter(|others| *others > 0) {
-        println!("These {CLIENTS} clients waited longest; `--json` shows the other {others} too.");
+        output::line(format_args!("These {CLIENTS} clients waited longest; `--json` shows the other {others} too."))?;
     }
+    Ok(())
 }
 
 /// A file that is not there: which scenarios are.

@@ -1,13 +1,17 @@
 //! `rampmeter status`
 
+use super::human::{amount, count, duration, escaped};
 use super::nats_arg::NatsArg;
-use super::table::{right_aligned, seconds, table};
+use super::output;
+use super::reasons::{About, sentence};
+use super::table::{right_aligned, table, trimmed};
 use crate::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
 use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
 use rampmeter_protocol::subject::Subjects;
@@ -18,6 +22,10 @@ use std::time::Duration;
 const COLLECT: Duration = Duration::from_millis(300);
 /// The longest wait for a scheduler's answer.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// The names of algorithms whose limits have no period.
+const IN_FLIGHT: &str = "concurrency";
+const QUOTA: &str = "quota";
 
 /// What `status` takes.
 #[derive(Debug, clap::Args)]
@@ -35,7 +43,6 @@ pub struct StatusArgs {
 ///
 /// # Errors
 /// If NATS can't be reached, or no scheduler answers.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-status").await?;
     let subjects = Subjects::new(&args.nats.prefix)?;
@@ -48,11 +55,9 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
         all.push(ask::<Status>(&client, subjects.status(&name), Vec::new(), &name).await?);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    } else {
-        all.iter().for_each(|status| println!("{}", render(status)));
+        return output::json(&all);
     }
-    Ok(())
+    all.iter().try_for_each(|status| output::line(render(status)))
 }
 
 /// The names of all resources. Every scheduler answers with its own.
@@ -124,25 +129,38 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 /// The status of one resource, as tables.
 fn render(status: &Status) -> String {
     let counters = &status.counters;
-    let delayed = status.limited_by.as_ref().map_or("nothing delays the next request".to_owned(), |limit| {
-        format!("the next request is delayed by `{limit}`")
-    });
     format!(
-        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream; {delayed}\n{}{}\n{}\n",
+        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}\n",
         status.resource,
         status.epoch,
         status.leader,
         status.rules.as_ref().map(rules).unwrap_or_default(),
         status.provider.as_ref().map(provider).unwrap_or_default(),
-        counters.granted,
-        counters.refused,
-        counters.settled,
-        counters.returned,
-        counters.upstream_429,
+        count(counters.granted),
+        count(counters.refused),
+        count(counters.settled),
+        count(counters.returned),
+        count(counters.upstream_429),
+        delayed(status),
+        trimmed(&limits(status)),
+        status.limits.iter().flat_map(notes).collect::<String>(),
         missing_labels(status),
-        limits(status),
-        classes(status),
+        trimmed(&classes(status)),
     )
+}
+
+/// What delays the next request of the default class.
+fn delayed(status: &Status) -> String {
+    let limit = status.limits.iter().find(|limit| Some(&limit.name) == status.limited_by.as_ref());
+    match (&status.limited_by, limit, status.reason, &status.held_by) {
+        (None, ..) => "nothing delays the next request".to_owned(),
+        (Some(_), Some(limit), Some(reason), Some(holder)) => {
+            let verb = if reason == Reason::QuotaSpent { "refused" } else { "delayed" };
+            let because = sentence(reason, limit, holder, &About { takes: None, class: None });
+            format!("the next request is {verb} by `{}`:\n{because}", limit.name)
+        }
+        (Some(name), ..) => format!("the next request is delayed by `{name}`"),
+    }
 }
 
 /// The rules in force, and those that are refused.
@@ -162,7 +180,7 @@ fn rules(rules: &RulesStatus) -> String {
 fn provider(provider: &ProviderStatus) -> String {
     let received = provider
         .contract_age_ms
-        .map_or("no limits received yet".to_owned(), |age_ms| format!("limits received {} ago", seconds(age_ms)));
+        .map_or("no limits received yet".to_owned(), |age_ms| format!("limits received {} ago", duration(age_ms)));
     let state = match (provider.state, &provider.reason) {
         (ProviderState::Unknown, _) => "no answer yet".to_owned(),
         (ProviderState::Ok, _) => "ok".to_owned(),
@@ -175,20 +193,19 @@ fn provider(provider: &ProviderStatus) -> String {
 }
 
 fn limits(status: &Status) -> Table {
-    let mut table = table(&["limit", "unit", "level", "capacity", "margin", "period", "next free", "learned"]);
+    let mut table = table(&["limit", "left", "of", "unit", "per", "next free"]);
     for limit in &status.limits {
         table.add_row([
             limit.name.to_string(),
+            amount(limit.level),
+            amount(limit.capacity),
             limit.unit.to_string(),
-            format!("{:.2}", limit.level),
-            limit.capacity.to_string(),
-            limit.margin.to_string(),
-            seconds(limit.period_ms),
-            seconds(limit.next_free_ms),
-            learned(limit),
+            period(limit),
+            next_free(limit),
         ]);
     }
-    right_aligned(table, 2..7)
+    let table = right_aligned(table, 1..3);
+    right_aligned(table, 4..6)
 }
 
 /// A remark on each keyed limit that holds no request, as requests lack its labels.
@@ -201,26 +218,58 @@ fn missing_labels(status: &Status) -> String {
     lacking.map(note).collect()
 }
 
-/// What was learned or measured about a limit.
-fn learned(limit: &LimitStatus) -> String {
-    let frozen = (limit.frozen_ms > 0.0).then(|| format!("frozen for {}", seconds(limit.frozen_ms)));
-    let differs = limit
-        .learned
-        .map(|learned| format!("{:.1} % of the rate, {:.1} held back", 100.0 * learned.rate, learned.held_back));
-    let shadow = limit.shadow.map(|shadow| {
+fn period(limit: &LimitStatus) -> String {
+    match &*limit.algorithm {
+        IN_FLIGHT => "in flight".to_owned(),
+        QUOTA if limit.period_ms <= 0.0 => "in all".to_owned(),
+        _ => duration(limit.period_ms),
+    }
+}
+
+fn next_free(limit: &LimitStatus) -> String {
+    match limit.likely_free_ms {
+        Some(likely) => format!("~ {}", duration(likely)),
+        None if limit.next_free_ms <= 0.0 => "now".to_owned(),
+        None => duration(limit.next_free_ms),
+    }
+}
+
+/// What else there is to know of a limit, a line each.
+fn notes(limit: &LimitStatus) -> Vec<String> {
+    let margin = (limit.margin > 0.0)
+        .then(|| format!("a margin of {} is never used, because clocks and delays differ", amount(limit.margin)));
+    let in_flight = (limit.algorithm == IN_FLIGHT).then(|| {
+        format!("a call holds its place until it is settled, or for its TTL of {}", duration(limit.period_ms))
+    });
+    let keys = limit.key.as_ref().map(|key| {
+        let keys = if limit.keys == 1 { "1 key is".to_owned() } else { format!("{} keys are", count(limit.keys)) };
+        format!("{keys} in use; this is the fullest, `{}`", escaped(key))
+    });
+    let frozen = (limit.frozen_ms > 0.0).then(|| format!("the upstream pauses it for {}", duration(limit.frozen_ms)));
+    let learned = limit.learned.map(|learned| {
         format!(
-            "shadow: of {} calls, {} would wait, {} be refused",
-            shadow.calls, shadow.would_wait, shadow.would_refuse
+            "the upstream gives {:.1} % of this rate; {} more are held back",
+            100.0 * learned.rate,
+            amount(learned.held_back)
         )
     });
-    let parts: Vec<String> = frozen.into_iter().chain(differs).chain(shadow).collect();
-    if parts.is_empty() { "–".to_owned() } else { parts.join("; ") }
+    let shadow = limit.shadow.map(|shadow| {
+        format!(
+            "in shadow mode: of {} calls, {} would wait and {} be refused",
+            count(shadow.calls),
+            count(shadow.would_wait),
+            count(shadow.would_refuse)
+        )
+    });
+    let all = [margin, in_flight, keys, frozen, learned, shadow];
+    all.into_iter().flatten().map(|note| format!(" `{}`: {note}\n", limit.name)).collect()
 }
 
 fn classes(status: &Status) -> Table {
-    let mut table = table(&["class", "queued", "oldest"]);
+    let mut table = table(&["class", "waiting", "longest wait"]);
     for class in &status.classes {
-        table.add_row([class.name.to_string(), class.queued.to_string(), seconds(class.oldest_ms)]);
+        let oldest = if class.queued == 0 { "–".to_owned() } else { duration(class.oldest_ms) };
+        table.add_row([class.name.to_string(), count(class.queued), oldest]);
     }
     right_aligned(table, 1..3)
 }

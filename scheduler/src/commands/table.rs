@@ -1,18 +1,26 @@
 //! Tables for people.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use std::io::{IsTerminal, stdout};
 use std::ops::Range;
 
-/// A table with thin lines and this head.
+/// One line below the head, and none between rows.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A table with this head. It fits into the terminal; elsewhere no cell is broken, so that programs
+/// find it whole.
 pub(super) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
+    table.load_style(STYLE).set_header(head);
+    if let Some(width) = terminal_width() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table
 }
 
-/// A duration as a cell of a table.
-pub(super) fn seconds(millis: f64) -> String {
-    format!("{:.3} s", millis / 1e3)
+fn terminal_width() -> Option<u16> {
+    let is_terminal = stdout().is_terminal();
+    is_terminal.then(|| console::Term::stdout().size_checked()).flatten().map(|(_, columns)| columns)
 }
 
 /// The same table with these columns aligned to the right, for numbers.
@@ -23,4 +31,9 @@ pub(super) fn right_aligned(mut table: Table, columns: Range<usize>) -> Table {
         }
     }
     table
+}
+
+/// The same table without spaces at the ends of lines.
+pub(super) fn trimmed(table: &Table) -> String {
+    table.trim_fmt()
 }

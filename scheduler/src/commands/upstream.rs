@@ -1,5 +1,6 @@
 //! `rampmeter upstream`
 
+use super::output;
 use super::signal::asked_to_stop;
 use clap::ValueEnum;
 use rampmeter_upstream::{Config, Dialect, Policy, ResponseTime, RetryAfter, Upstream};
@@ -70,17 +71,17 @@ enum RetryAfterForm {
 ///
 /// # Errors
 /// If the address is taken.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
     let limits = args.limits();
     let upstream = Upstream::start(args.config()).await?;
-    println!("{} enforces {}", upstream.url(), limits.join(", "));
-    println!("try: curl -i '{}/process?processing-units=2.5'   counts: {}/stats", upstream.url(), upstream.url());
+    output::line(format_args!("{} enforces {}", upstream.url(), limits.join(", ")))?;
+    let url = upstream.url();
+    output::line(format_args!("try: curl -i '{url}/process?processing-units=2.5'   counts: {url}/stats"))?;
     asked_to_stop().await?;
     let total = upstream.stats().total;
-    println!("{} calls: {} ok, {} × 429, {} malformed", total.sent(), total.ok, total.rate_limited, total.bad);
+    let (sent, bad) = (total.sent(), total.bad);
     upstream.stop().await;
-    Ok(())
+    output::line(format_args!("{sent} calls: {} ok, {} × 429, {bad} malformed", total.ok, total.rate_limited))
 }
 
 impl UpstreamArgs {

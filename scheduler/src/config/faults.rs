@@ -94,36 +94,45 @@ pub(super) fn read_prepared<T: DeserializeOwned>(
         if !faults.spoiled.contains(&at) {
             faults.add(fault(&error));
         }
-        match remove(&mut root, &at) {
-            Some(loser) => faults.spoiled.push(loser),
-            None => return faults.or(None),
+        if remove(&mut root, &at, &mut faults.spoiled).is_none() {
+            return faults.or(None);
         }
     }
 }
 
-/// Removes the key, value or table at `place`. The table that it was in, unless there is no such
-/// thing.
-fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option<Range<usize>> {
+/// What a removal was made from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loser {
+    Table,
+    List,
+}
+
+/// Removes the key, value or table at `place`, and notes the table that it was in. Nothing if there
+/// is no such thing.
+fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {
         DeValue::Table(table) => {
-            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place)) {
-                return Some(loser);
+            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place, spoiled)) {
+                spoiled.extend((loser == Loser::List).then_some(own));
+                return Some(Loser::Table);
             }
             let is_it =
                 |(key, value): &(&Spanned<DeString>, &Spanned<DeValue>)| key.span() == *place || value.span() == *place;
             let key = table.iter().find(is_it)?.0.clone();
-            table.remove(&key).map(|_| own)
+            table.remove(&key);
+            spoiled.push(own);
+            Some(Loser::Table)
         }
         DeValue::Array(elements) => {
-            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place)) {
+            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place, spoiled)) {
                 return Some(loser);
             }
             let others = elements.iter().filter(|element| element.span() != *place).cloned();
             let others: DeArray = others.collect();
             let found = others.len() < elements.len();
             *elements = others;
-            found.then_some(own)
+            found.then_some(Loser::List)
         }
         DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {
             None

@@ -16,13 +16,13 @@ pub mod permits;
 pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
-use crate::connection::{connect, connect_noting};
+use crate::connection::connect_noting;
 use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
 use anyhow::{Context, anyhow};
 use discovery::Announcement;
-use health::Health;
+use health::{Duty, Health};
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
 use leadership::context::LeaderContext;
@@ -34,12 +34,14 @@ use permits::loop_handle::Reporter;
 use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
+use stop::Stop;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -53,6 +55,7 @@ pub struct Running {
     work: Work,
     announcement: Announcement,
     health: Arc<Health>,
+    peers: Arc<Peers>,
     http: Option<Serving>,
 }
 
@@ -68,16 +71,16 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let nats = config.nats.clone();
     let clock = Clock::start();
     let denials = Denials::default();
-    let client = connect_noting(&denials, &nats, &leader).await?;
+    let (stop, stopping) = watch::channel(false);
+    let client = connect_noting(&denials, &stopping, &nats, &leader).await?;
     let store = Store::open(&client, &nats.prefix, nats.replicas).await;
     let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
     let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
-    let (stop, stopping) = watch::channel(false);
     let mut backing = match &socket {
         Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
         Some(_) | None => None,
     };
-    let (permits, permits_ended) = start_threads(&config, &leader).await?;
+    let (permits, permits_ended) = start_threads(&config, &leader, &stopping).await?;
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
@@ -93,7 +96,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         permits,
         subjects,
         health: health.clone(),
-        peers,
+        peers: peers.clone(),
         clock,
         process,
         leader,
@@ -115,14 +118,15 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
     };
-    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, http })
+    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http })
 }
 
 /// Starts the threads for permits, each with a connection of its own.
-async fn start_threads(config: &Config, leader: &str) -> anyhow::Result<(PermitThreads, Ended)> {
+async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow::Result<(PermitThreads, Ended)> {
     let connecting = |number| {
         let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
-        async move { connect(&nats, &name).await }
+        let stopping = stopping.clone();
+        async move { connect_noting(&Denials::default(), &stopping, &nats, &name).await }
     };
     PermitThreads::start(permit_threads(config.resources.len()), connecting).await
 }
@@ -134,8 +138,8 @@ fn permit_threads(resources: usize) -> usize {
 }
 
 /// What the HTTP front uses: a connection of its own, as any client has.
-async fn backing(config: &Config, leader: &str, clock: Clock, stopping: stop::Stop) -> anyhow::Result<Backing> {
-    let client = connect(&config.nats, &format!("{leader}-http")).await?;
+async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<Backing> {
+    let client = connect_noting(&Denials::default(), &stopping, &config.nats, &format!("{leader}-http")).await?;
     Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
 }
 
@@ -154,8 +158,20 @@ impl Running {
 
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
-        while !self.health.is_ready() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        until_ready(&self.health).await;
+    }
+
+    /// Returns when every resource is led, with its leader: another scheduler, or none for this
+    /// one.
+    pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
+        let (health, peers) = (self.health.clone(), self.peers.clone());
+        async move {
+            until_ready(&health).await;
+            let leader = |(name, duty): (Name, Duty)| {
+                let other = (!matches!(duty, Duty::Leading { .. })).then(|| peers.leader_of(&name));
+                (name, other)
+            };
+            health.duties().into_iter().map(leader).collect()
         }
     }
 
@@ -177,6 +193,12 @@ impl Running {
             http.clear().await;
         }
         handed_over.map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
+    }
+}
+
+async fn until_ready(health: &Health) {
+    while !health.is_ready() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

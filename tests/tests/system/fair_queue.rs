@@ -80,6 +80,7 @@ async fn a_waiting_client_can_ask_why() {
     ] {
         assert_eq!(body(&worker.request("explain", question).await)["code"], code, "{question}");
     }
+    assert_eq!(worker.status().await.counters.refused, 0, "a question asks for no permit");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn exhausted() -> Stage {
 /// hundredths.
 fn rounded(mut answer: Value) -> Value {
     const HUNDRED_HOURS_MS: f64 = 360_000_000.0;
-    for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms"] {
+    for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms", "pays_in_ms"] {
         if let Some(ms) = answer.get_mut(duration) {
             *ms = json!((ms.as_f64().unwrap() / HUNDRED_HOURS_MS).ceil().to_string() + "00 h");
         }
@@ -511,8 +511,10 @@ async fn the_status_tells_levels_queues_and_counters() {
             {"name": "bulk", "queued": 1, "oldest_ms": null},
         ],
         "counters": {"granted": 2, "refused": 0, "settled": 0, "upstream_429": 0, "returned": 0},
-        "limited_by": "few",
+        "limited_by": "few", "reason": "stock",
+        "held_by": {"level": -1.0, "next_free_ms": "100 h", "pays_in_ms": "200 h"},
     });
+    status["held_by"] = rounded(status["held_by"].take());
     assert_eq!(status, golden);
     drop(waiting);
 }

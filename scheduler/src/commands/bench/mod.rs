@@ -14,6 +14,7 @@ mod sdk;
 mod table;
 mod thread;
 
+use super::output;
 use crate::config;
 use crate::serve;
 use crate::suggestion::quoted;
@@ -50,7 +51,6 @@ pub struct BenchArgs {
 ///
 /// # Errors
 /// If there is no NATS server, or an answer is not a permit.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
     if !names.iter().any(|name| name.contains(&args.only)) {
@@ -62,14 +62,13 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
         None => private.insert(Server::start(&Binary::find().await?, Options::default()).await?).url().to_owned(),
     };
     let measured = measure_all(&url, &args).await?;
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "cases": measured }))?),
-        false => println!("{}", table::render(&measured)),
-    }
     if let Some(mut server) = private {
         server.stop().await?;
     }
-    Ok(())
+    match args.json {
+        true => output::json(&serde_json::json!({ "cases": measured })),
+        false => output::line(table::render(&measured)),
+    }
 }
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {

@@ -26,6 +26,7 @@ pub use options::Options;
 pub use progress::Progress;
 
 use super::open_files::allow_many_files;
+use super::output;
 use super::signal::asked_to_stop;
 use coordination::Coordination;
 use phase::Phase;
@@ -55,14 +56,8 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     print(&comparison, args.json)
 }
 
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
-    if json {
-        println!("{}", serde_json::to_string_pretty(comparison)?);
-    } else {
-        println!("{}", side_by_side::render(comparison));
-    }
-    Ok(())
+    if json { output::json(comparison) } else { output::line(side_by_side::render(comparison)) }
 }
 
 /// Runs both phases, each against an upstream with full buckets. It takes about twice

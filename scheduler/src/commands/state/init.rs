@@ -1,5 +1,6 @@
 //! Writes fresh state.
 
+use crate::commands::output;
 use crate::commands::rules_edit::Present;
 use crate::config::{self, Configured, Rules};
 use crate::connection::connect;
@@ -47,7 +48,6 @@ pub(super) enum Level {
 }
 
 /// Writes the state that resources start with.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     let mut config = config::load(&args.config)?;
     if let Some(url) = &args.nats {
@@ -68,7 +68,8 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     let store = Store::open(&client, &config.nats.prefix, config.nats.replicas).await?;
     for resource in resources {
         let (name, epoch) = (resource.name().clone(), write(&store, resource, args.level).await?);
-        println!("{name} starts {} in epoch {}", if args.level == Level::Full { "full" } else { "empty" }, epoch + 1);
+        let level = if args.level == Level::Full { "full" } else { "empty" };
+        output::line_if_read(format_args!("{name} starts {level} in epoch {}", epoch + 1));
     }
     Ok(())
 }

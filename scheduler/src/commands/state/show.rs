@@ -2,6 +2,7 @@
 
 use super::super::table::{right_aligned, table};
 use crate::commands::nats_arg::NatsArg;
+use crate::commands::output;
 use crate::connection::connect;
 use crate::store::{Found, FoundState, Moment, StateRecord, Store};
 use anyhow::Context;
@@ -21,7 +22,6 @@ pub(super) struct ShowArgs {
 }
 
 /// Prints the records of resources.
-#[expect(clippy::print_stdout, reason = "what the command is for")]
 pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-state").await?;
     let store = Store::existing(&client, &args.nats.prefix).await?.with_context(|| {
@@ -42,11 +42,9 @@ pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     }
     if args.json {
         let records: Vec<Value> = all.iter().map(|(name, found)| as_json(name, found)).collect();
-        println!("{}", serde_json::to_string_pretty(&records)?);
-    } else {
-        all.iter().for_each(|(name, found)| println!("{}", as_text(name, found)));
+        return output::json(&records);
     }
-    Ok(())
+    all.iter().try_for_each(|(name, found)| output::line(as_text(name, found)))
 }
 
 fn as_json(name: &Name, Found { revision, state }: &Found) -> Value {

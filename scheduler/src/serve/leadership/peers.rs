@@ -60,6 +60,12 @@ impl Peers {
         self.lock().leaders.remove(resource);
     }
 
+    /// The scheduler that leads `resource`, as far as is known.
+    #[must_use]
+    pub fn leader_of(&self, resource: &Name) -> String {
+        self.lock().leaders.get(resource).cloned().unwrap_or_else(|| "another scheduler".to_owned())
+    }
+
     /// How long to leave a vacant resource to schedulers that lead less.
     #[must_use]
     pub fn head_start(&self, now: Time, resource: &Name) -> Span {

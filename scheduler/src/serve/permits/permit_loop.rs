@@ -240,11 +240,7 @@ impl PermitLoop {
 
     fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(reply) = reply else { return };
-        let core = self.term.core();
-        match Question::parse(payload) {
-            Ok(question) => core.explain(now, reply, question.id),
-            Err(invalid) => core.refuse_invalid(ReplyTo::alone(reply), invalid.id.as_ref(), invalid.to_string()),
-        }
+        self.term.core().explain(now, reply, Question::parse(payload));
     }
 
     async fn obey(&mut self, order: Order) {

@@ -8,7 +8,9 @@ use crate::serve::permits::answers::tally::Tally;
 use crate::store::{MAX_PERMITS, Moment};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::event::Event as News;
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
@@ -64,6 +66,10 @@ impl CoreDriver {
 
     fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.count(&command);
+        self.write(now, command);
+    }
+
+    fn write(&mut self, now: Time, command: Command<ReplyTo>) {
         if let Command::Announce(announcement) = &command {
             let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
             return self.delivery.announce(&news);
@@ -125,11 +131,22 @@ impl CoreDriver {
         self.refuse_with(to, id, Code::InvalidRequest, message);
     }
 
-    /// Answers why requests wait, or the request `id`.
-    pub(crate) fn explain(&mut self, now: Time, to: Address, id: Option<PermitId>) {
-        match self.core.explain(now, id.as_ref()) {
-            Ok(explanation) => self.delivery.outbox().send(to, &explanation),
-            Err(refusal) => self.refuse(now, ReplyTo::alone(to), id, refusal),
+    /// Answers why requests wait. A question without an answer counts as no refusal: it asks for no
+    /// permit.
+    pub(crate) fn explain(&mut self, now: Time, to: Address, question: Result<Question, Invalid>) {
+        match question {
+            Ok(question) => match self.core.explain(now, &question) {
+                Ok(explanation) => self.delivery.outbox().send(to, &explanation),
+                Err(refusal) => {
+                    let id = question.id.or(question.after);
+                    self.write(now, Command::Refuse { to: ReplyTo::alone(to), id, refusal });
+                }
+            },
+            Err(invalid) => {
+                let id = invalid.id.as_ref().map(PermitId::as_str);
+                let refusal = refusal(id, Code::InvalidRequest, invalid.to_string(), self.core.epoch());
+                self.delivery.outbox().answer(ReplyTo::alone(to), &refusal);
+            }
         }
     }
 
@@ -157,6 +174,8 @@ impl CoreDriver {
             }
             self.delivery.publish().await;
             tokio::task::yield_now().await;
+            // The core refuses the next requests.
+            self.core.handle(now, Event::Wake);
         }
     }
 
@@ -198,7 +217,11 @@ impl CoreDriver {
 
     /// How things stand, apart from what counts as the limits.
     pub(crate) fn status(&mut self, now: Time, leader: &str) -> Status {
-        let limited_by = self.core.limited_by(now);
+        let delay = self.core.delay_of_next(now);
+        let (limited_by, reason, held_by) = match delay {
+            Some((limit, reason, held_by)) => (Some(limit), Some(reason), held_by),
+            None => (None, None, None),
+        };
         Status {
             limits: self.core.limit_status(now),
             classes: self.core.class_status(now),
@@ -208,6 +231,8 @@ impl CoreDriver {
             // The core does not see what is refused before it.
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
             limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
+            reason,
+            held_by,
             provider: None,
             rules: None,
             corrections: self.core.corrections(),

@@ -1,0 +1,114 @@
+//! Why a request waits, and the bucket that delays it.
+
+use serde::{Deserialize, Serialize};
+
+/// The bucket that delays a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The bucket's key, if the limit has a bucket for each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What could be spent now. It is negative if promised starts have spent future stock.
+    pub level: f64,
+    /// When calls can take from it again.
+    pub next_free_ms: f64,
+    /// What the request's class has to leave there for more urgent classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<f64>,
+    /// When the bucket could pay for this request, if no other request came first. Absent if it
+    /// never could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pays_in_ms: Option<f64>,
+    /// When the upstream lets calls go on, if it demanded a pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_ms: Option<f64>,
+    /// When the oldest call in flight will probably end, by the time that calls have lately taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely_free_ms: Option<f64>,
+}
+
+/// Why a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The limit has less left than the request takes.
+    Stock,
+    /// What the limit has left is kept for more urgent classes.
+    Headroom,
+    /// Calls in flight hold all places.
+    InFlight,
+    /// The quota is used up until it is reset.
+    QuotaSpent,
+    /// The upstream demanded a pause, which has not ended.
+    Frozen,
+    /// The pause has ended, and one call tries whether the upstream serves again.
+    Probe,
+    /// The request's client has had its share; later requests of other clients go first.
+    Share,
+    /// The limit could pay for the request, and other requests go first.
+    Turn,
+    /// The scheduler does not know yet what the upstream's bucket holds, and lets a few calls try.
+    Unproven,
+    /// The scheduler waits for the store, or for NATS.
+    Store,
+    /// A reason of a later version of the protocol.
+    #[serde(other)]
+    Other,
+}
+
+impl Reason {
+    /// All reasons of this version.
+    pub const ALL: [Reason; 10] = [
+        Reason::Stock,
+        Reason::Headroom,
+        Reason::InFlight,
+        Reason::QuotaSpent,
+        Reason::Frozen,
+        Reason::Probe,
+        Reason::Share,
+        Reason::Turn,
+        Reason::Unproven,
+        Reason::Store,
+    ];
+
+    /// The reason as messages have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Stock => "stock",
+            Reason::Headroom => "headroom",
+            Reason::InFlight => "in_flight",
+            Reason::QuotaSpent => "quota_spent",
+            Reason::Frozen => "frozen",
+            Reason::Probe => "probe",
+            Reason::Share => "share",
+            Reason::Turn => "turn",
+            Reason::Unproven => "unproven",
+            Reason::Store => "store",
+            Reason::Other => "other",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_written_as_its_name_and_later_ones_are_read() {
+        for reason in Reason::ALL {
+            let text = format!("\"{}\"", reason.as_str());
+            assert_eq!(serde_json::to_string(&reason).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Reason>(&text).unwrap(), reason);
+        }
+        assert_eq!(serde_json::from_str::<Reason>("\"of_later\"").unwrap(), Reason::Other);
+    }
+
+    #[test]
+    fn a_holder_of_the_first_version_is_read() {
+        let golden = r#"{"level":1.5,"next_free_ms":0.0}"#;
+        let holder: Holder = serde_json::from_str(golden).unwrap();
+        assert_eq!((holder.leaves, holder.pays_in_ms, holder.likely_free_ms), (None, None, None));
+        assert_eq!(serde_json::to_string(&holder).unwrap(), golden);
+    }
+}
