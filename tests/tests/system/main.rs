@@ -35,6 +35,7 @@ mod provider;
 mod provider_limits;
 mod purge_cli;
 mod python;
+mod quick_start;
 mod reqwest_middleware;
 mod restart;
 mod sdk;
