@@ -40,6 +40,10 @@ pub struct Status {
     /// The running schedulers whose limits or settings of the resource differ from the leader's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<DifferingScheduler>,
+    /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
+    /// [question](StatusQuestion) was for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits_toml: Option<String>,
 }
 
 /// A scheduler that would count differently if it led.
@@ -51,6 +55,28 @@ pub struct DifferingScheduler {
     pub limits: Vec<Name>,
     /// Other parts of the configuration that differ: `classes`, `other settings`.
     pub settings: Vec<String>,
+}
+
+/// What a request for the status may ask for.
+///
+/// ```
+/// use rampmeter_protocol::status::StatusQuestion;
+/// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
+/// assert!(!StatusQuestion::parse(b"").limits_toml);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusQuestion {
+    /// Whether the answer is to have [`Status::limits_toml`].
+    pub limits_toml: bool,
+}
+
+impl StatusQuestion {
+    /// Reads a payload. Any text that is no question asks for nothing more.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Self {
+        serde_json::from_slice(payload).unwrap_or_default()
+    }
 }
 
 /// Which rules are in force.

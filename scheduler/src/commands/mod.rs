@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod bench;
 pub mod check;
+mod counting;
 pub mod demo;
 mod embedded_nats;
 pub mod explain;

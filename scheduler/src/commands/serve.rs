@@ -15,6 +15,8 @@ use std::pin::pin;
 /// What `serve` takes.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
+    /// The configuration, in place of `--config`.
+    file: Option<PathBuf>,
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
@@ -102,7 +104,7 @@ async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> a
 }
 
 fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
-    let mut config = config::load(&args.config)?;
+    let mut config = config::load(args.file.as_ref().unwrap_or(&args.config))?;
     for note in &config.notes {
         tracing::warn!("{note}");
     }

@@ -139,7 +139,7 @@ pub(super) fn resource_spec(
     faults: &mut Faults,
     spanned: &Spanned<ResourceTable>,
 ) -> Option<ResourceSpec> {
-    if let Some(provider) = &spanned.get_ref().provider {
+    if let (Some(provider), []) = (&spanned.get_ref().provider, &*spanned.get_ref().limit) {
         faults.add(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
         return None;
     }

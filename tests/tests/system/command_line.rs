@@ -103,6 +103,51 @@ async fn check_tells_the_place_of_a_fault() {
 }
 
 #[tokio::test]
+async fn check_takes_the_file_without_an_option() {
+    let valid = file(HUB);
+    let path = valid.path().to_str().unwrap();
+    let (code, output, _) = run(&["check", path]).await;
+    assert!(code == Some(0) && output.ends_with(&format!("{path}: valid\n")), "{output}");
+    let (code, _, error) = run(&["serve", "/nowhere/rampmeter.toml"]).await;
+    assert!(code == Some(1) && error.starts_with("rampmeter: /nowhere/rampmeter.toml: can't be read"), "{error}");
+}
+
+#[tokio::test]
+async fn check_tells_all_faults_of_a_file() {
+    let wrong = file(&HUB.replace("capacity = 4", "capactiy = 4\nunti = \"requests\"").replace("\"1s\"", "60"));
+    let path = wrong.path().to_str().unwrap();
+    let (code, _, error) = run(&["check", path]).await;
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!((code, lines.len()), (Some(1), 3), "{error}");
+    assert!(lines[0].starts_with(&format!("rampmeter: {path}:5:1: unknown field `capactiy`")), "{error}");
+    assert!(lines[1].starts_with(&format!("{path}:6:1: unknown field `unti`")), "{error}");
+    let unit = "a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none";
+    assert_eq!(lines[2], format!("{path}:7:10: {unit}"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_answered_with_what_is() {
+    let text = file("hello");
+    let body = text.path().to_str().unwrap();
+    let scenarios = format!("{}/../simulator/scenarios/", env!("CARGO_MANIFEST_DIR"));
+    #[rustfmt::skip]
+    let table = [
+        (vec!["simulate".to_owned(), format!("{scenarios}saturatde.toml")], vec!["saturatde.toml: this scenario can't be read: No such file", "saturated.toml`", "; did you mean `saturated`?"]),
+        (vec!["simulate".to_owned(), "nosuch".to_owned()],                  vec!["nosuch: this scenario can't be read: No such file", "scenarios"]),
+        (["bench", "--only", "nosuch"].map(str::to_owned).to_vec(),         vec!["rampmeter: no case has `nosuch` in its name; there are `scheduler ", "`sdk "]),
+        (["pu", "--body", body].map(str::to_owned).to_vec(),                vec!["the body is no JSON, from line 1, column 1 on; pass the body of a request to Sentinel Hub"]),
+    ];
+    for (arguments, expected) in table {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (code, _, error) = run(&arguments).await;
+        assert_eq!(code, Some(1), "{arguments:?}");
+        for part in expected {
+            assert!(error.contains(part), "{arguments:?} without `{part}`:\n{error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
     let shipped = repository::file("deploy/rampmeter.toml").unwrap().text;
     let (code, printed, error) = run(&["check", "--print-default"]).await;

@@ -1,5 +1,6 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
+use crate::config::limits_text;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
@@ -27,7 +28,7 @@ use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::status::Status;
+use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -208,7 +209,7 @@ impl PermitLoop {
         match endpoint {
             Endpoint::Permit => self.term.requests(now).take(reply, &payload),
             Endpoint::Settle => Settles::at(now, self.term.core(), &mut self.responses).take(reply, &payload),
-            Endpoint::Status => self.answer_status(now, reply),
+            Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
@@ -241,9 +242,10 @@ impl PermitLoop {
         }
     }
 
-    fn answer_status(&mut self, now: Time, reply: Option<Address>) {
+    fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuestion) {
         if let Some(reply) = reply {
-            let status = self.status(now);
+            let limits_toml = asked.limits_toml.then(|| limits_text(self.term.core().resource()));
+            let status = Status { limits_toml, ..self.status(now) };
             self.term.core().delivery().outbox().send(reply, &status);
         }
     }

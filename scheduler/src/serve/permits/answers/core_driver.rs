@@ -237,6 +237,7 @@ impl CoreDriver {
             rules: None,
             differing: Vec::new(),
             corrections: self.core.corrections(),
+            limits_toml: None,
         }
     }
 
