@@ -1,6 +1,7 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod closed_pipes;
 mod cluster;
 mod command_line;
 mod config;
@@ -35,6 +36,7 @@ mod provider;
 mod provider_limits;
 mod purge_cli;
 mod python;
+mod readable;
 mod reqwest_middleware;
 mod restart;
 mod sdk;
