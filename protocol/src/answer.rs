@@ -35,6 +35,10 @@ pub enum Answer<'a> {
     Settled {
         /// The permit.
         id: Text<'a>,
+        /// Whether the call goes on: the settle said `extend`, and the permit is still to be
+        /// settled.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        extended: bool,
     },
 }
 
@@ -181,6 +185,8 @@ struct Flat<'a> {
     at_ms: Option<u64>,
     #[serde(default)]
     epoch: u64,
+    #[serde(default)]
+    extended: bool,
 }
 
 #[derive(Deserialize)]
@@ -222,7 +228,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
                 limited_by,
                 epoch,
             }),
-            Status::Settled => Answer::Settled { id: id.unwrap_or_default() },
+            Status::Settled => Answer::Settled { id: id.unwrap_or_default(), extended: flat.extended },
         }
     }
 }
@@ -238,7 +244,7 @@ mod tests {
     }
 
     /// The golden text of each answer, with all of its fields and with as few as it can have.
-    fn golden() -> [(Answer<'static>, &'static str); 7] {
+    fn golden() -> [(Answer<'static>, &'static str); 8] {
         let id = || Text::from("0199a7c2-5d1e.A_z:9");
         let limited_by = || Some(Text::from("per-minute"));
         let left = Left { limit: "per-minute".into(), unit: "requests".into(), remaining: 2.5, reset_ms: Some(60.0) };
@@ -282,7 +288,11 @@ mod tests {
                 Answer::Refused(Refused::new(Code::Unavailable, "no")),
                 r#"{"status":"refused","code":"unavailable","message":"no","epoch":0}"#,
             ),
-            (Answer::Settled { id: id() }, r#"{"status":"settled","id":"0199a7c2-5d1e.A_z:9"}"#),
+            (Answer::Settled { id: id(), extended: false }, r#"{"status":"settled","id":"0199a7c2-5d1e.A_z:9"}"#),
+            (
+                Answer::Settled { id: id(), extended: true },
+                r#"{"status":"settled","id":"0199a7c2-5d1e.A_z:9","extended":true}"#,
+            ),
         ]
     }
 

@@ -27,7 +27,7 @@ pub enum Code {
     Lapsed,
     /// The resource has no such class.
     UnknownClass,
-    /// No limit of the resource uses this unit.
+    /// No limit of the resource counts this unit. The unit is `requests` if no cost is stated.
     UnknownUnit,
     /// The message does not follow the protocol.
     InvalidRequest,

@@ -140,6 +140,9 @@ pub struct LimitStatus {
     pub key: Option<String>,
     /// How long the limit stays frozen.
     pub frozen_ms: f64,
+    /// Labels of its key that no request has carried, if the limit skipped requests for this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_labels: Vec<String>,
     /// How the upstream enforces the limit, if that differs from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,

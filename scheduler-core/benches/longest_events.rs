@@ -171,7 +171,7 @@ impl Figures {
     }
 
     fn print(&self) {
-        println!("{:<28} {:>8} {:>10} {:>10} {:>10}  µs", "event", "number", "p50", "p99.9", "longest");
+        println!("{:<30} {:>8} {:>10} {:>10} {:>10}  µs", "event", "number", "p50", "p99.9", "longest");
         for kind in &self.kinds {
             let rounds = || self.rounds.iter().filter_map(|round| round.get(kind));
             let mut all: Vec<Span> = rounds().flatten().copied().collect();
@@ -179,7 +179,7 @@ impl Figures {
             let longest = rounds().filter_map(|took| took.iter().max()).min().copied().unwrap_or_default();
             let at = |thousandths: usize| micros(all[(all.len() * thousandths / 1000).min(all.len() - 1)]);
             let flag = if longest > LONGEST { "  too long" } else { "" };
-            println!("{kind:<28} {:>8} {:>10.1} {:>10.1} {:>10.1}{flag}", all.len(), at(500), at(999), micros(longest));
+            println!("{kind:<30} {:>8} {:>10.1} {:>10.1} {:>10.1}{flag}", all.len(), at(500), at(999), micros(longest));
         }
     }
 }
@@ -308,8 +308,10 @@ impl<'a> World<'a> {
         self.event("doubt", Event::Doubt);
         self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
+        self.wake_for("wake, to go on with limits");
         self.event("store went back", Event::StoreWentBack { epoch: 2 });
         self.event("hand-over", Event::HandOver);
+        self.wake_for("wake, to go on with hand-over");
         for _ in 0..FORGOTTEN_WITHIN {
             self.now += Span::from_secs(1);
             self.event("wake, to forget permits", Event::Wake);
@@ -359,8 +361,12 @@ impl<'a> World<'a> {
         {
             self.event("checkpointed", Event::CheckpointStored(checkpoint.number));
         }
+        self.wake_for("wake");
+    }
+
+    fn wake_for(&mut self, kind: &'static str) {
         while self.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at <= self.now) {
-            self.event("wake", Event::Wake);
+            self.event(kind, Event::Wake);
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Command<R> {
         to: R,
         /// The permit.
         id: PermitId,
+        /// Whether the call goes on: the permit is still to be settled.
+        extended: bool,
     },
     /// An announcement to all clients.
     Announce(FreezeNotice),

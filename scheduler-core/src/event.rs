@@ -32,7 +32,8 @@ pub enum Event<R> {
     /// [`Event::Delivered`]; starts granted since the last one count as granted now. The driver
     /// repeats this event while it lasts.
     HeldUp,
-    /// The resource has other limits from now on; all else stays as it is.
+    /// The resource has other limits from now on; all else stays as it is. The following wake-ups
+    /// charge the waiting requests by them.
     Limits(Box<Resource>),
     /// The upstream has reported its levels.
     Levels {
@@ -56,7 +57,8 @@ pub enum Event<R> {
         /// What it showed at the origin of time, in nanoseconds since 1970.
         unix_at_origin: u64,
     },
-    /// This scheduler hands the resource over: nothing is granted from now on.
+    /// This scheduler hands the resource over: nothing is granted from now on. This event and the
+    /// following wake-ups refuse all waiting requests.
     HandOver,
 }
 

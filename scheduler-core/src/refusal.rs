@@ -3,6 +3,7 @@
 use crate::ids::LimitId;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
@@ -84,6 +85,15 @@ pub enum Refusal {
         /// The units that the resource's limits count.
         known: Vec<Name>,
     },
+    /// The request states no cost, and no limit counts the default.
+    #[error(
+        "no limit counts `{REQUESTS}`, of which a request without a `cost` takes one; state a `cost`: limits count {}",
+        listed(known)
+    )]
+    Uncounted {
+        /// The units that the resource's limits count.
+        known: Vec<Name>,
+    },
     /// A waiting request can be cancelled, but not used.
     #[error("`used`: the request still waits; only `false`, which cancels it, is possible")]
     StillWaiting,
@@ -127,7 +137,7 @@ impl Refusal {
             Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
             Refusal::Lapsed => (Code::Lapsed, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
-            Refusal::UnknownUnit { .. } => (Code::UnknownUnit, None, None),
+            Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
             Refusal::StillWaiting => (Code::InvalidRequest, None, None),
             Refusal::Purged => (Code::Purged, None, None),
             Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),

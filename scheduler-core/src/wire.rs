@@ -99,7 +99,7 @@ pub fn answer<R>(
         }
         // The driver publishes it with `news`.
         Command::Announce(_) => {}
-        Command::Settled { to, id } => send(to, &Answer::Settled { id: Text::from(id.as_str()) }),
+        Command::Settled { to, id, extended } => send(to, &Answer::Settled { id: Text::from(id.as_str()), extended }),
     }
 }
 

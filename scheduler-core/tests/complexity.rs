@@ -1,6 +1,6 @@
 //! The cost of an event beside very many waiting requests, reservations, keys and calls in flight.
 //!
-//! Tests can't count steps from outside, so they compare times. A hundred times as many may make an
+//! Tests can't count most steps from outside, so they compare times. A hundred times as many may make an
 //! event a few times as slow (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
@@ -266,5 +266,28 @@ fn a_checkpoint_is_taken_while_keys_have_far_promises() {
 fn a_checkpoint_is_taken_beside_keys_of_a_long_limit() {
     for far in [false, true] {
         check(|count| clients(count, span(3_600_000), far), one_more_checkpoint);
+    }
+}
+
+/// What one event refuses can be counted: a change and a hand-over refuse all that wait, in steps.
+#[test]
+fn a_change_or_a_hand_over_takes_short_steps() {
+    let too_small = resource(vec![limit("requests", 0.5, span(1000))]);
+    let changed = with_bulk(too_small, 0.1);
+    let change = || Event::Limits(Box::new(Resource::new(&shared(changed.clone(), &[])).unwrap()));
+    for (event, most) in [(change(), 64), (Event::HandOver, 256)] {
+        let mut world = crowd(MANY / 10, Mode::Wait);
+        world.answers.clear();
+        world.handle(Time::ORIGIN, event);
+        let mut refused = 0;
+        while world.scheduler.waiting() > 0 {
+            let answers = std::mem::take(&mut world.answers).len();
+            assert!((1..=most).contains(&answers), "{answers} in one event");
+            refused += answers;
+            let wakeup = world.scheduler.next_wakeup().expect("the rest is due");
+            assert_eq!(wakeup.at, Time::ORIGIN);
+            world.handle(wakeup.at, Event::Wake);
+        }
+        assert_eq!(refused + world.answers.len(), MANY / 10);
     }
 }

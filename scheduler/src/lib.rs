@@ -13,3 +13,4 @@ pub mod logging;
 pub mod provider;
 pub mod serve;
 pub mod store;
+mod suggestion;

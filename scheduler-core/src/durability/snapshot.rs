@@ -142,6 +142,8 @@ pub enum Fate {
 
 impl<R: Clone> Scheduler<R> {
     /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
+    /// It looks at every key, which takes a sixth of a second for a million. It is for the end of a
+    /// term, when nothing is granted any more.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.ledger.advance(now);

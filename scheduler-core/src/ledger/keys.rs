@@ -371,11 +371,6 @@ impl Keys {
         places.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    pub(crate) fn clear_awaited(&mut self) {
-        self.buckets.iter_mut().for_each(|known| known.is_awaited = false);
-        self.changed.clear();
-    }
-
     pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
         let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if absent.is_as_new(limit, now) {

@@ -6,15 +6,15 @@ use super::spec::{
     MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceSpec, SpecError, SpecField,
 };
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
 /// A field, whether it is valid, and the message if it is not.
 type Rule = (&'static str, bool, String);
 
-/// # Errors
-/// The first fault found, with its place.
-pub(crate) fn check(spec: &ResourceSpec) -> Result<(), SpecError> {
+/// All faults of the resource itself, then of its limits, then of its classes.
+pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
     let ride = if let OnStoreLoss::Ride(span) = spec.on_store_loss { span } else { MAX_RIDE };
@@ -24,11 +24,17 @@ pub(crate) fn check(spec: &ResourceSpec) -> Result<(), SpecError> {
         within("reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
         within("validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
         within("ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
-        ("default_class", classes.iter().any(|class| class.name == *default), format!("there is no class `{default}`")),
+        ("default_class", classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];
-    require(SpecField::Resource, rules)?;
-    (0..limits.len()).try_for_each(|index| check_limit(index, &limits[index], &limits[..index]))?;
-    (0..classes.len()).try_for_each(|index| check_class(index, &classes[index], &classes[..index]))
+    let mut faults = broken(SpecField::Resource, rules);
+    faults.extend((0..limits.len()).flat_map(|index| limit_faults(index, &limits[index], &limits[..index])));
+    faults.extend((0..classes.len()).flat_map(|index| class_faults(index, &classes[index], &classes[..index])));
+    faults
+}
+
+fn no_class(name: &Name, classes: &[ClassSpec]) -> String {
+    let known: Vec<String> = classes.iter().map(|class| format!("`{}`", class.name)).collect();
+    format!("there is no class `{name}`; there are {}", known.join(", "))
 }
 
 fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule {
@@ -36,7 +42,7 @@ fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule 
     (field, range.contains(&span), reason)
 }
 
-fn check_limit(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Result<(), SpecError> {
+fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<SpecError> {
     let LimitSpec { name, capacity, period, applies, .. } = limit;
     let floor = if let Learn::Above(floor) = limit.learn { floor } else { 1.0 };
     let margin = if let Margin::Fixed(margin) = limit.margin { margin } else { Amount::ZERO };
@@ -54,25 +60,28 @@ fn check_limit(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Result<
         ("key", key.len() <= MAX_KEY_LABELS, format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len())),
         ("key", !key.iter().any(String::is_empty), "a label has a name".to_owned()),
         ("key", !named_twice, "a label is named twice".to_owned()),
-        ("margin", margin < *capacity, format!("a margin is below the capacity of {capacity}")),
+        (
+            "margin",
+            *capacity == Amount::ZERO || margin < *capacity,
+            format!("a margin is below the capacity of {capacity}"),
+        ),
         ("match", wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
-    require(|field| SpecField::Limit(index, field), rules)
+    broken(|field| SpecField::Limit(index, field), rules)
 }
 
-fn check_class(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Result<(), SpecError> {
+fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<SpecError> {
     let ClassSpec { name, headroom, max_starvation } = class;
     let rules = [
         ("name", before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
         ("headroom", (0.0..1.0).contains(headroom), format!("a headroom is a share from 0 to below 1, not {headroom}")),
         ("max_starvation", *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
     ];
-    require(|field| SpecField::Class(index, field), rules)
+    broken(|field| SpecField::Class(index, field), rules)
 }
 
-fn require<const N: usize>(place: impl Fn(&'static str) -> SpecField, rules: [Rule; N]) -> Result<(), SpecError> {
-    match rules.into_iter().find(|(_, is_kept, _)| !is_kept) {
-        Some((field, _, reason)) => Err(SpecError { place: place(field), reason }),
-        None => Ok(()),
-    }
+/// The rules that are not kept.
+fn broken<const N: usize>(place: impl Fn(&'static str) -> SpecField, rules: [Rule; N]) -> Vec<SpecError> {
+    let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
+    broken.map(|(field, _, reason)| SpecError { place: place(field), reason }).collect()
 }

@@ -52,6 +52,12 @@ impl LimitMatcher {
         let chosen = |group: &'a Group| group.iter().find(|candidate| candidate.is_for(labels));
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }
+
+    /// Whether all conditions of `limit` hold for these labels, whatever its key needs.
+    pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
+        let mut candidates = self.0.iter().flatten();
+        candidates.find(|candidate| candidate.limit == limit).is_some_and(|candidate| candidate.conditions_hold(labels))
+    }
 }
 
 impl Candidate {
@@ -65,11 +71,14 @@ impl Candidate {
     }
 
     fn is_for(&self, labels: &Labels<'_>) -> bool {
-        let Applies { matching, key, .. } = &self.applies;
+        self.conditions_hold(labels) && self.applies.key.iter().all(|label| labels.get(label).is_some())
+    }
+
+    fn conditions_hold(&self, labels: &Labels<'_>) -> bool {
         let has = |(label, pattern): (&String, &Pattern)| {
             labels.get(label).is_some_and(|value| self.matches(label, pattern, value))
         };
-        matching.iter().all(has) && key.iter().all(|label| labels.get(label).is_some())
+        self.applies.matching.iter().all(has)
     }
 
     fn matches(&self, label: &str, pattern: &Pattern, value: &str) -> bool {

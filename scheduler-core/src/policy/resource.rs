@@ -1,12 +1,12 @@
 //! A validated resource: its limits and classes.
 
 use super::bill::Bill;
-use super::checks::check;
+use super::checks::faults;
 use super::limit::{Limit, parts_per_million};
 use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
 use super::rules::continues_as;
-use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Unmatched};
+use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched};
 use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
@@ -47,13 +47,21 @@ impl Resource {
     /// Validates a specification.
     ///
     /// # Errors
-    /// The first fault found, with its place.
+    /// The first of its [faults](Resource::faults).
     pub fn new(spec: &ResourceSpec) -> Result<Self, SpecError> {
-        check(spec)?;
+        if let Some(fault) = faults(spec).into_iter().next() {
+            return Err(fault);
+        }
         // Buckets of shadow limits always start full.
         let observed = ResourceSpec { start: StartPolicy::Full, ..spec.clone() };
         let shadow = Resource::with_limits(observed, |limit| limit.shadow, None);
         Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
+    }
+
+    /// All faults of a specification, with their places; none if it is valid.
+    #[must_use]
+    pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
+        faults(spec)
     }
 
     /// Builds the resource of a valid specification from the limits that `include` accepts.
@@ -176,8 +184,8 @@ impl Resource {
     /// The charges of a call with these labels and this cost. A call makes one request by default.
     ///
     /// # Errors
-    /// [`Refusal::UnknownUnit`] for a unit that no limit counts. [`Refusal::NeverFits`] for a cost
-    /// above a limit's capacity.
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts, [`Refusal::Uncounted`] for the
+    /// default cost. [`Refusal::NeverFits`] for a cost above a limit's capacity.
     /// [`Refusal::NoLimit`] if no limit applies and the resource requires one.
     pub fn bill<'a>(
         &self,
@@ -185,6 +193,7 @@ impl Resource {
         cost: impl Iterator<Item = (&'a str, Amount)> + Clone,
     ) -> Result<Bill, Refusal> {
         self.check_units(cost.clone())?;
+        self.check_default_cost(cost.clone())?;
         let mut bill = self.charges(labels, cost.clone());
         self.check_payable(&bill)?;
         if !self.spec.learn_costs.is_empty() {
@@ -266,6 +275,21 @@ impl Resource {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
+    }
+
+    /// # Errors
+    /// [`Refusal::Uncounted`] if nothing is stated and no limit counts `requests`.
+    fn check_default_cost<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
+        let is_free = self.spec.uncounted == Uncounted::Allow;
+        match is_free || cost.next().is_some() || self.counts(REQUESTS) {
+            true => Ok(()),
+            false => Err(Refusal::Uncounted { known: self.units() }),
+        }
+    }
+
+    /// Whether all conditions of `limit` hold for these labels, whatever its key needs.
+    pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
+        self.matcher.conditions_hold(limit, labels)
     }
 
     pub(crate) fn units(&self) -> Vec<Name> {

@@ -46,6 +46,8 @@ pub struct ResourceSpec {
     pub fair_share: Option<FairShare>,
     /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
+    /// The answer to requests whose cost no limit counts.
+    pub uncounted: Uncounted,
     /// Labels that tell kinds of calls apart, to learn each kind's cost. None turns learning off.
     pub learn_costs: Vec<String>,
 }
@@ -67,6 +69,7 @@ impl ResourceSpec {
             validity: DEFAULT_VALIDITY,
             fair_share: None,
             unmatched: Unmatched::Allow,
+            uncounted: Uncounted::Refuse,
             learn_costs: Vec::new(),
         }
     }
@@ -87,6 +90,16 @@ pub enum Unmatched {
     Allow,
     /// Refuses them, so that no unknown request reaches the upstream.
     Refuse,
+}
+
+/// The answer to requests without a stated cost, if no limit counts `requests`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Uncounted {
+    /// Refuses them: a limit may count `request` by mistake.
+    #[default]
+    Refuse,
+    /// Grants them at once.
+    Allow,
 }
 
 /// Shares each class between clients by dominant resource fairness.

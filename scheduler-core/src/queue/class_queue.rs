@@ -26,7 +26,13 @@ pub(crate) struct Waiting<R> {
     pub(crate) at_key: Option<Slot>,
     /// What it is for, if its bill does not tell.
     pub(crate) call: Option<Box<Call>>,
+    /// The edition of limits under which it waits.
+    pub(crate) edition: Edition,
 }
+
+/// Counts changes of limits. Requests that come during a change wait under an edition of their own,
+/// behind those of former editions.
+pub(crate) type Edition = u32;
 
 impl<R> Waiting<R> {
     pub(crate) fn key_position(&self) -> (ClassId, Arrival) {
@@ -34,7 +40,12 @@ impl<R> Waiting<R> {
     }
 
     fn urgency(&self) -> Urgency {
-        (Arc::clone(&self.client), self.position.tree, self.deadline.unwrap_or(Time::NEVER), self.arrival)
+        let deadline = self.deadline.unwrap_or(Time::NEVER);
+        (self.edition, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
+    }
+
+    fn place(&self, is_at_key: bool) -> Place {
+        (self.edition, is_at_key, self.position.tree, self.arrival)
     }
 }
 
@@ -46,10 +57,15 @@ pub(crate) struct ClassPosition {
     pub(crate) set: LimitSet,
     /// Its tree in the fair order.
     tree: LimitSet,
+    /// Its node in the fair order.
+    node: Option<Slot>,
 }
 
+/// Orders requests by edition, by whether they are in the queue of a key, by tree, and by arrival.
+type Place = (Edition, bool, LimitSet, Arrival);
+
 /// Orders a client's requests in one tree by deadline; those without one are last.
-type Urgency = (Arc<str>, LimitSet, Time, Arrival);
+type Urgency = (Edition, Arc<str>, LimitSet, Time, Arrival);
 
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,12 +82,13 @@ pub(crate) enum StartReason {
 /// The requests of one class.
 ///
 /// Invariant: `all` has each request of the class. `order` and `by_urgency` have those that wait in
-/// this queue, and not in the queue of a key.
+/// this queue, and not in the queue of a key. Requests of former editions have no turn.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
+    /// The edition of requests that have turns.
+    edition: Edition,
     order: FairOrder,
-    /// By whether the request is in the queue of a key, by its tree, and by its arrival.
-    all: BTreeMap<(bool, LimitSet, Arrival), Slot>,
+    all: BTreeMap<Place, Slot>,
     by_urgency: BTreeMap<Urgency, (Turn, Slot)>,
     clients: Clients,
     /// By limit, when a request that needs it was last served in its turn or promoted.
@@ -82,6 +99,7 @@ impl ClassQueue {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits().len();
         ClassQueue {
+            edition: 1,
             order: FairOrder::default(),
             all: BTreeMap::new(),
             by_urgency: BTreeMap::new(),
@@ -90,17 +108,55 @@ impl ClassQueue {
         }
     }
 
+    pub(crate) fn edition(&self) -> Edition {
+        self.edition
+    }
+
+    /// Goes on under other limits. All requests have to enter again.
+    pub(crate) fn begin_edition(&mut self, resource: &Resource, now: Time) {
+        let limits = resource.limits().len();
+        // Requests that come before all have entered are of the edition between.
+        self.edition += 2;
+        self.order.forget_trees();
+        self.clients.begin_edition(limits, now);
+        self.served = vec![now; limits];
+    }
+
+    /// The oldest request of former editions.
+    pub(crate) fn first_former(&self) -> Option<Slot> {
+        let former = self.oldest_of_each().take_while(|((edition, ..), _)| *edition < self.edition);
+        former.min_by_key(|((.., arrival), _)| *arrival).map(|(_, slot)| slot)
+    }
+
+    /// Lets a request wait behind those of former editions, to enter when all of these have.
+    pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
+        waiting.edition = self.edition - 1;
+        self.all.insert(waiting.place(false), slot);
+    }
+
+    /// A request of a former edition leaves.
+    pub(crate) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
+        self.all.remove(&waiting.place(waiting.at_key.is_some()));
+        // Of former editions the numbers of requests count, not the order.
+        if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
+            self.order.remove_node(node);
+            self.by_urgency.pop_first();
+        }
+        self.clients.leave_former(&waiting.client);
+    }
+
     pub(crate) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
+        waiting.edition = self.edition;
         // The slice begins no later than the first turn among requests that need no other limits.
         let first = self.order.first_among(|needs| needs.without(set) == LimitSet::default());
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
-        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set) };
+        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
         // A request with an age goes right before its client's requests that came later.
         let own = waiting.urgency();
-        let last = (Arc::clone(&own.0), own.1, Time::NEVER, Arrival::LAST);
+        let last = (own.0, Arc::clone(&own.1), own.2, Time::NEVER, Arrival::LAST);
         let next = self.by_urgency.range(own..last).next().map(|(_, (turn, _))| *turn);
         if let Some(next) = next.filter(|next| next.arrival > arrival) {
             waiting.position.turn = Turn { arrival, ..next };
@@ -108,10 +164,10 @@ impl ClassQueue {
         self.join(resource, slot, bill, waiting);
     }
 
-    pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &Waiting<R>) {
+    pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
-        self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) });
-        self.all.insert((false, tree, waiting.arrival), slot);
+        waiting.position.node = Some(self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) }));
+        self.all.insert(waiting.place(false), slot);
         self.by_urgency.insert(waiting.urgency(), (turn, slot));
     }
 
@@ -137,10 +193,9 @@ impl ClassQueue {
 
     /// Notes whether a request of the class is in the queue of a key.
     pub(crate) fn note_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>, waits: bool) {
-        let place = (true, waiting.position.tree, waiting.arrival);
         match waits {
-            true => self.all.insert(place, slot),
-            false => self.all.remove(&place),
+            true => self.all.insert(waiting.place(true), slot),
+            false => self.all.remove(&waiting.place(true)),
         };
     }
 
@@ -166,7 +221,7 @@ impl ClassQueue {
     /// Takes a request out of the queue, as if it had not entered.
     pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
-        let slot = self.all.remove(&(false, tree, waiting.arrival)).expect("a request that leaves a queue was in it");
+        let slot = self.all.remove(&waiting.place(false)).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
         self.by_urgency.remove(&waiting.urgency());
     }
@@ -178,7 +233,7 @@ impl ClassQueue {
 
     /// The oldest request of each set of limits that meets `limits`, here and in key queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
-        self.oldest_of_each().filter(move |((_, needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
+        self.oldest_of_each().filter(move |((.., needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
     }
 
     /// Whether no request of the same tree is ahead.
@@ -190,7 +245,7 @@ impl ClassQueue {
     /// The request of the same client and tree with the earliest deadline before that of `waiting`.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
         let own = waiting.deadline.map(|_| waiting.urgency())?;
-        let first = (Arc::clone(&own.0), own.1, Time::ORIGIN, Arrival::FIRST);
+        let first = (own.0, Arc::clone(&own.1), own.2, Time::ORIGIN, Arrival::FIRST);
         self.by_urgency.range(first..own).next().map(|(_, (_, slot))| *slot)
     }
 
@@ -200,7 +255,7 @@ impl ClassQueue {
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         class.max_starvation.into_iter().flat_map(move |most| {
             self.order.sets().filter_map(move |set| {
-                let ((.., oldest), slot) = self.all.range((false, set, Arrival::FIRST)..).next()?;
+                let ((.., oldest), slot) = self.all.range((self.edition, false, set, Arrival::FIRST)..).next()?;
                 Some((oldest.at.max(self.last_served(set)) + most, *slot))
             })
         })
@@ -220,13 +275,13 @@ impl ClassQueue {
         self.oldest_of_each().map(|((.., arrival), _)| arrival).min()
     }
 
-    /// The oldest request of each tree, here and in key queues.
-    fn oldest_of_each(&self) -> impl Iterator<Item = ((bool, LimitSet, Arrival), Slot)> {
-        let mut from = (false, LimitSet::default(), Arrival::FIRST);
+    /// The oldest request of each tree and edition, here and in key queues.
+    fn oldest_of_each(&self) -> impl Iterator<Item = (Place, Slot)> {
+        let mut from = (0, false, LimitSet::default(), Arrival::FIRST);
         std::iter::from_fn(move || {
-            let (key, slot) = self.all.range(from..).next()?;
-            from = (key.0, key.1, Arrival::LAST);
-            Some((*key, *slot))
+            let (place, slot) = self.all.range(from..).next()?;
+            from = (place.0, place.1, place.2, Arrival::LAST);
+            Some((*place, *slot))
         })
     }
 
@@ -235,19 +290,13 @@ impl ClassQueue {
         self.all.len()
     }
 
-    pub(crate) fn by_arrival(&self) -> Vec<Slot> {
-        let mut all: Vec<(Arrival, Slot)> = self.all.iter().map(|((.., arrival), slot)| (*arrival, *slot)).collect();
-        all.sort_unstable();
-        all.into_iter().map(|(_, slot)| slot).collect()
-    }
-
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
-        self.all.range((true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
+        self.all.range((self.edition, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
     }
 
     /// The requests in key queues that are listed behind `waiting`, which is in one.
     pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
-        let last = (true, waiting.position.tree, waiting.arrival);
+        let last = waiting.place(true).max((self.edition, true, LimitSet::default(), Arrival::FIRST));
         self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)
     }
 

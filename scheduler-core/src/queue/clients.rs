@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Remembered idle clients. Beyond it, those with the least service begin anew.
 const MAX_IDLE: usize = 100_000;
+/// Idle clients that are forgotten when a request leaves: more than become idle then.
+const FORGOTTEN_AT_ONCE: usize = 4;
 
 /// The clients of one class: start-time fair queueing (Goyal, Vin and Cheng, 1997).
 ///
@@ -23,16 +25,20 @@ pub(crate) struct Clients {
     held: LimitSet,
     /// By limit.
     clocks: Vec<VirtualClock>,
+    /// How often all clients have begun anew. Those of former generations are like new ones.
+    generation: u32,
     clients: HashMap<Arc<str>, Client>,
-    /// Clients without a waiting request, kept until the clocks have passed their service.
-    idle: BTreeSet<(VirtualTime, Arc<str>)>,
+    /// Clients without a waiting request, by generation. They are kept until the clocks have passed
+    /// their service.
+    idle: BTreeSet<(u32, VirtualTime, Arc<str>)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Client {
     /// Where its next slice begins, unless the clock is further.
     end: VirtualTime,
-    waiting: usize,
+    waiting: u32,
+    generation: u32,
     /// Unused slices before its last one, the beginning of each by its end.
     unused: BTreeMap<VirtualTime, VirtualTime>,
 }
@@ -57,7 +63,10 @@ impl Clients {
         let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {
-            self.idle.remove(&(client.end, Arc::clone(name)));
+            self.idle.remove(&(client.generation, client.end, Arc::clone(name)));
+        }
+        if client.generation != self.generation {
+            *client = Client { generation: self.generation, ..Client::default() };
         }
         let (returning, begin) = (client.end > clock, client.end.max(clock));
         client.end = begin.after(service);
@@ -91,7 +100,22 @@ impl Clients {
     /// Begins anew, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
-        *self = Clients { clocks: std::mem::take(&mut self.clocks), ..Clients::default() };
+        self.held = LimitSet::default();
+        self.generation += 1;
+    }
+
+    /// Begins anew under other limits.
+    pub(crate) fn begin_edition(&mut self, limits: usize, now: Time) {
+        self.forget_all();
+        self.clocks = vec![VirtualClock::new(now); limits];
+    }
+
+    /// A request of a former generation leaves; the client may have others.
+    pub(crate) fn leave_former(&mut self, name: &str) {
+        let is_former = |client: &Client| client.generation != self.generation && client.waiting > 0;
+        if self.clients.get(name).is_some_and(is_former) {
+            self.clients.remove(name);
+        }
     }
 
     /// The slowest clock of the contended limits; without any, the fastest clock of all.
@@ -119,16 +143,21 @@ impl Clients {
         }
         if client.waiting == 0 {
             client.unused.clear();
-            self.idle.insert((client.end, Arc::clone(name)));
+            self.idle.insert((client.generation, client.end, Arc::clone(name)));
         }
         self.forget_idle();
     }
 
-    /// Forgets idle clients that all clocks have passed, as they are like new clients.
+    /// Forgets idle clients that are like new ones: those of former generations, and those that all
+    /// clocks have passed.
     fn forget_idle(&mut self) {
         let slowest = self.held.limits().map(|limit| self.clock(limit).time).min().unwrap_or_default();
-        while self.idle.first().is_some_and(|(end, _)| *end <= slowest || self.idle.len() > MAX_IDLE) {
-            if let Some((_, name)) = self.idle.pop_first() {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some((generation, end, _)) = self.idle.first() else { return };
+            if *generation == self.generation && *end > slowest && self.idle.len() <= MAX_IDLE {
+                return;
+            }
+            if let Some((.., name)) = self.idle.pop_first() {
                 self.clients.remove(&name);
             }
         }

@@ -63,7 +63,8 @@ const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.
 ///
-/// Invariant: no tree is empty, and each root knows the first entry below it.
+/// Invariant: no tree is empty, and each root knows the first entry below it. Every node is in a
+/// tree or was in a forgotten one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
     nodes: Slab<Node>,
@@ -83,11 +84,23 @@ impl FairOrder {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
 
-    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
+    /// Adds a request; returns its node.
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) -> Slot {
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let node = tree.plant(entry);
         let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
         self.put_root(needs, root);
+        node
+    }
+
+    /// Forgets all trees. Their nodes stay, each until [`FairOrder::remove_node`].
+    pub(crate) fn forget_trees(&mut self) {
+        self.roots.clear();
+    }
+
+    /// Removes the node of a forgotten tree.
+    pub(crate) fn remove_node(&mut self, node: Slot) {
+        self.nodes.remove(node);
     }
 
     /// Removes the request in `slot` with this `turn`; several may have equal turns.

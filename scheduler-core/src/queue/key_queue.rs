@@ -72,6 +72,11 @@ impl KeyQueue {
         *demand = demand.without(QueueDemand::of_one(cost));
     }
 
+    /// Drops the first request of a queue that is not used any more. Whether there was one.
+    pub(crate) fn drop_first(&mut self) -> bool {
+        self.waiting.pop_first().is_some()
+    }
+
     /// Ends the claim of the request in `slot`, if it has the claim.
     pub(crate) fn release(&mut self, slot: Slot) {
         self.claim.take_if(|(_, holder)| *holder == slot);

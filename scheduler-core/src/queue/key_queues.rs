@@ -38,6 +38,17 @@ impl KeyQueues {
         is_deserted
     }
 
+    /// Drops a request, or a queue without one; returns its key while queues are left.
+    pub(crate) fn drop_piece(&mut self) -> Option<Slot> {
+        self.alarms.pop_first();
+        let mut first = self.queues.first_entry()?;
+        let key = *first.key();
+        if !first.get_mut().drop_first() {
+            first.remove();
+        }
+        Some(key)
+    }
+
     pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
         self.alarms.first().copied()
     }

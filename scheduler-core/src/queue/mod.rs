@@ -10,7 +10,7 @@ mod queue_updates;
 mod queues;
 mod virtual_clock;
 
-pub(crate) use class_queue::{ClassPosition, ClassQueue, StartReason, Waiting};
+pub(crate) use class_queue::{ClassPosition, ClassQueue, Edition, StartReason, Waiting};
 pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;

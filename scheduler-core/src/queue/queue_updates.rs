@@ -61,6 +61,11 @@ impl QueueUpdates {
         self.changed |= changed;
     }
 
+    /// Begins a round that tells all.
+    pub(crate) fn tell_all(&mut self, now: Time) {
+        (self.round, self.next_full_round) = (None, now);
+    }
+
     /// Notes whether a waiting request wants updates.
     pub(crate) fn set_subscribed(&mut self, arrival: Arrival, slot: Slot, wants: bool) {
         if wants {

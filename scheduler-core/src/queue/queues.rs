@@ -1,7 +1,7 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Waiting};
+use super::class_queue::{ClassQueue, Edition, Waiting};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
@@ -21,6 +21,8 @@ pub(crate) struct Queues {
     /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
+    /// What is left of key queues of former editions.
+    former_keys: Vec<KeyQueues>,
     pub(crate) updates: QueueUpdates,
     cap: AdmissionCap,
     /// The arrivals make the order independent of slots.
@@ -32,10 +34,39 @@ impl Queues {
         Queues {
             classes: resource.classes().iter().map(|_| ClassQueue::new(resource, now)).collect(),
             keys: KeyQueues::default(),
+            former_keys: Vec::new(),
             updates: QueueUpdates::new(now),
             cap: AdmissionCap::default(),
             deadlines: BTreeSet::new(),
         }
+    }
+
+    /// Goes on under other limits. All requests are of a former edition then, and have to enter
+    /// again.
+    pub(crate) fn begin_edition(&mut self, resource: &Resource, now: Time) {
+        self.classes.iter_mut().for_each(|queue| queue.begin_edition(resource, now));
+        self.former_keys.push(std::mem::take(&mut self.keys));
+    }
+
+    /// The edition of requests that have entered.
+    pub(crate) fn edition(&self) -> Edition {
+        self.classes.first().map_or(0, ClassQueue::edition)
+    }
+
+    /// The next request of a former edition: class by class, in the order of arrival.
+    pub(crate) fn first_former(&self) -> Option<Slot> {
+        self.classes.iter().find_map(ClassQueue::first_former)
+    }
+
+    /// Drops a piece of the key queues of former editions; returns its key while some are left.
+    pub(crate) fn drop_former_key(&mut self) -> Option<Slot> {
+        while let Some(last) = self.former_keys.last_mut() {
+            if let Some(key) = last.drop_piece() {
+                return Some(key);
+            }
+            self.former_keys.pop();
+        }
+        None
     }
 
     pub(crate) fn classes(&self) -> &[ClassQueue] {
@@ -91,8 +122,9 @@ impl Queues {
         self.deadlines.first().map(|(deadline, _, slot)| (*deadline, *slot))
     }
 
-    /// All requests, class by class, in the order of arrival.
-    pub(crate) fn by_arrival(&self) -> Vec<Slot> {
-        self.classes.iter().flat_map(ClassQueue::by_arrival).collect()
+    /// A waiting request takes other keys' places.
+    pub(crate) fn recount(&mut self, client: &Arc<str>, before: &Bill, after: &Bill) {
+        self.cap.leave(client, before);
+        self.cap.join(client, after);
     }
 }

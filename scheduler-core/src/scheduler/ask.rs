@@ -44,12 +44,20 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// Whether there is room for the buckets of a bill's keys.
+    pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
+        let keys = &mut self.ledger.keys;
+        match bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
+            Some(KeyCharge { limit, .. }) => {
+                Err(Refusal::TooManyKeys { limit: *limit, bound: keys.bound(), retry_after: RETRY_AFTER_BOUND })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
-        let keys = &mut self.ledger.keys;
-        if let Some(new) = bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
-            return Err(Refusal::TooManyKeys { limit: new.limit, bound: keys.bound(), retry_after: RETRY_AFTER_BOUND });
-        }
+        self.check_keys(now, bill)?;
         // A free call takes no place among the remembered permits.
         if !bill.is_empty() && !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
@@ -86,17 +94,19 @@ impl<R: Clone> Scheduler<R> {
 
     /// Answers at once, with a binding start within `latest` from now.
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
+        // During a change, what the waiting requests take is not known.
+        let is_changing = self.is_changing();
         let offer = self.offer_behind_queue(now, ask.class, &ask.bill);
-        if offer.at.since(now) > latest {
+        if !is_changing && offer.at.since(now) > latest {
             return self.refuse(ask.to, ask.id, offer.not_in_time(now));
         }
-        if self.is_covered(&ask.bill, offer.at) {
+        if !is_changing && self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending_answers.len() >= self.resource.spec().bounds.max_waiting {
             self.refuse(ask.to, ask.id, Refusal::Unavailable);
-        } else if offer.at <= now + NEAR {
+        } else if is_changing || offer.at <= now + NEAR {
             // The next checkpoint has a budget for it.
-            self.wait_for_checkpoint(now, ask, offer.at);
+            self.answer_later(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
         }
@@ -206,11 +216,17 @@ impl<R: Clone> Scheduler<R> {
             told: None,
             at_key: None,
             call,
+            edition: self.queues.edition(),
         });
         let slot = self.permits.insert(id, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
-        let may_start = self.enter_queue(slot) || self.may_backfill(class, alone);
+        let may_start = if self.is_changing() {
+            self.queues.class_mut(class).stand_behind(slot, self.permits.get_mut(slot).waiting_mut());
+            false
+        } else {
+            self.enter_queue(slot) || self.may_backfill(class, alone)
+        };
         self.next_dispatch = self.next_dispatch.into_iter().chain(deadline).min();
         // The dispatch may start or refuse it.
         if may_start {
@@ -258,10 +274,14 @@ impl<R: Clone> Scheduler<R> {
         (waiting.to, self.permits.remove(slot).id)
     }
 
-    /// How many requests are ahead of a waiting one, and when it will probably start.
+    /// How many requests are ahead of a waiting one, and when it will probably start. During a
+    /// change of limits neither is known of all requests.
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
+        if self.is_former(waiting) {
+            return (self.waiting() as u64, Offer { at: now, limited_by: None });
+        }
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
             let QueueDemand { count, backlog } = key_queue.ahead_of(waiting.key_position());
             let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };

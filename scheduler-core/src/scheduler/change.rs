@@ -1,17 +1,26 @@
 //! A change of limits while permits are out and requests wait.
+//!
+//! The new limits count at once. Waiting requests are charged by them in short steps, which this
+//! event and the following wake-ups take: class by class, in the order of arrival. Meanwhile
+//! nothing waiting is dispatched, and requests that come in stand behind all that wait. A hand-over
+//! takes the same steps, and refuses each request.
 
 use super::Scheduler;
-use super::permits::Permit;
-use crate::event::Ask;
+use super::key_labels::KeyLabels;
+use crate::collections::Slot;
 use crate::fencing::GrantBudget;
-use crate::policy::{Call, Resource, Succession};
-use crate::queue::Queues;
+use crate::policy::{Bill, Call, Resource, Succession};
+use crate::queue::Waiting;
 use crate::refusal::Refusal;
-use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
+use std::sync::Arc;
 
 /// Remembered units of former limits: far more than any resource has.
 const MAX_FORMER_UNITS: usize = 1024;
+/// Waiting requests that one event charges by changed limits: half a millisecond.
+const MAX_CHARGED: usize = 64;
+/// Waiting requests that one event refuses in a hand-over: half a millisecond, too.
+const MAX_SENT_AWAY: usize = 256;
 
 impl<R: Clone> Scheduler<R> {
     /// Goes on under `resource`, which differs in its limits alone.
@@ -26,7 +35,6 @@ impl<R: Clone> Scheduler<R> {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
         let succession = Succession::between(&self.resource, &resource);
-        let waiting = self.take_waiting(now, &resource);
         self.ledger.change(now, &resource, &succession);
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
@@ -36,68 +44,97 @@ impl<R: Clone> Scheduler<R> {
         while self.former_units.len() > MAX_FORMER_UNITS {
             self.former_units.pop_first();
         }
-        self.resource = resource;
+        self.key_labels = KeyLabels::new(&resource);
+        let former = self.begin_edition(now, resource);
         self.grant_budget = self.grant_budget.take().map(|budget| GrantBudget::after(&budget, &self.resource));
-        for ask in waiting {
-            self.ask_under_change(now, ask);
-        }
+        self.charge_pending(&former);
+        self.continue_change(now);
         self.ledger.note_change();
     }
 
-    /// Takes out all waiting requests, as if they were asked anew. Requests whose answers wait for
-    /// the store are first, then each class follows by arrival. If the charges change, a request of
-    /// the first kind that has no [`Call`] is refused, to be asked again at once.
-    pub(crate) fn take_waiting(&mut self, now: Time, resource: &Resource) -> Vec<Ask<R>> {
-        let is_same = resource.shares_bills_with(&self.resource);
-        let mut waiting = Vec::new();
-        for ask in self.take_pending_asks() {
-            match is_same || ask.call.is_some() {
-                true => waiting.push(ask),
-                false => self.refuse(ask.to, ask.id, Refusal::Unavailable),
-            }
-        }
-        let slots = self.queues.by_arrival();
-        self.ledger.keys.clear_awaited();
-        self.queues = Queues::new(resource, now);
+    /// Takes their turns from all waiting requests. Returns the former limits.
+    pub(crate) fn begin_edition(&mut self, now: Time, resource: Resource) -> Resource {
+        let former = std::mem::replace(&mut self.resource, resource);
+        self.former_limits.insert(self.queues.edition(), former.clone());
+        self.queues.begin_edition(&self.resource, now);
         self.next_dispatch = None;
-        for slot in slots {
-            let mut ask = as_asked(now, self.permits.remove(slot));
-            if !is_same {
-                ask.call.get_or_insert_with(|| Box::new(Call::from_bill(&ask.bill, &self.resource)));
-            }
-            waiting.push(ask);
-        }
-        waiting
+        former
     }
 
-    fn ask_under_change(&mut self, now: Time, ask: Ask<R>) {
-        let bill = match &ask.call {
-            None => self.resource.check_payable(&ask.bill).map(|()| ask.bill.clone()),
-            Some(call) => {
-                let bill = self.resource.bill(&call.labels, call.cost());
-                bill.map(|bill| self.cost_estimates.correct(&self.resource, bill))
+    /// Whether some waiting requests are not charged by the present limits yet.
+    pub(crate) fn is_changing(&self) -> bool {
+        !self.former_limits.is_empty()
+    }
+
+    /// Whether a waiting request has no turn under the present limits yet.
+    pub(crate) fn is_former(&self, waiting: &Waiting<R>) -> bool {
+        waiting.edition < self.queues.edition()
+    }
+
+    /// The limits by which a waiting request is charged.
+    pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &Resource {
+        // Requests that came during a change are of the edition below that of the change.
+        self.former_limits.range(waiting.edition..).next().map_or(&self.resource, |(_, former)| former)
+    }
+
+    /// Takes the next steps of a change of limits, or of a hand-over.
+    pub(crate) fn continue_change(&mut self, now: Time) {
+        if !self.is_changing() {
+            return;
+        }
+        let steps = if self.handing_over { MAX_SENT_AWAY } else { MAX_CHARGED };
+        for _ in 0..steps {
+            match self.queues.first_former() {
+                Some(slot) if self.handing_over => self.turn_away(slot, Refusal::Unavailable),
+                Some(slot) => self.charge_anew(now, slot),
+                None => match self.queues.drop_former_key() {
+                    Some(key) => self.ledger.keys.note_change(key),
+                    None => return self.end_change(now),
+                },
             }
+        }
+    }
+
+    fn end_change(&mut self, now: Time) {
+        self.former_limits.clear();
+        self.queues.updates.tell_all(now);
+        self.ask_pending(now);
+        self.ledger.note_change();
+    }
+
+    /// Charges a waiting request by the present limits, or refuses it.
+    fn charge_anew(&mut self, now: Time, slot: Slot) {
+        let permit = self.permits.get(slot);
+        let (before, waiting) = (Arc::clone(&permit.bill), permit.waiting());
+        let former = self.limits_of(waiting);
+        let is_same = self.resource.shares_bills_with(former);
+        let implied = || (!is_same).then(|| Box::new(Call::from_bill(&before, former)));
+        let (call, class) = (waiting.call.clone().or_else(implied), waiting.class);
+        let bill = self.charge_by(&before, call.as_deref());
+        let bill = match bill.and_then(|bill| self.check_keys(now, &bill).map(|()| bill)) {
+            Ok(bill) => bill,
+            Err(refusal) => return self.turn_away(slot, refusal),
         };
-        match bill {
-            Err(refusal) => self.refuse(ask.to, ask.id, refusal),
-            Ok(bill) => self.ask(now, Ask { bill, ..ask }),
+        let waiting = self.permits.get_mut(slot).waiting_mut();
+        self.queues.class_mut(class).leave_former(waiting);
+        self.queues.recount(&waiting.client, &before, &bill);
+        waiting.at_key = None;
+        // A call that the bill tells takes no room of its own.
+        waiting.call = call.filter(|call| **call != Call::from_bill(&bill, &self.resource));
+        drop(before);
+        self.permits.set_bill(slot, bill);
+        self.enter_queue(slot);
+        if self.permits.get(slot).waiting().deadline.is_some() {
+            self.offer_or_turn_away(now, slot, self.tier(class));
         }
     }
-}
 
-/// A request as it would be asked anew.
-fn as_asked<R>(now: Time, mut permit: Permit<R>) -> Ask<R> {
-    let waiting = permit.stop_waiting();
-    Ask {
-        to: waiting.to,
-        id: Some(permit.id),
-        bill: (*permit.bill).clone(),
-        class: waiting.class,
-        mode: Mode::Wait,
-        max_wait: waiting.deadline.map(|deadline| deadline.since(now)),
-        age: now.since(waiting.arrival.at),
-        progress: waiting.progress,
-        client: Some(waiting.client),
-        call: waiting.call,
+    /// The bill of a call under the present limits. Without the call, they charge it `bill` as before.
+    pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
+        let Some(call) = call else {
+            return self.resource.check_payable(bill).map(|()| bill.clone());
+        };
+        let bill = self.resource.bill(&call.labels, call.cost())?;
+        Ok(self.cost_estimates.correct(&self.resource, bill))
     }
 }

@@ -15,6 +15,7 @@ use crate::limits::StartKey;
 use crate::policy::LimitSet;
 use crate::queue::StartReason;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// The tier of a promoted request: it has starved, and leaves no headroom.
 const PROMOTED_TIER: Tier = 0;
@@ -39,7 +40,7 @@ pub(crate) struct HeldStart {
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.delivery.is_held_up() {
+        if self.delivery.is_held_up() || self.is_changing() {
             return;
         }
         self.steps_left = MAX_STEPS;
@@ -118,8 +119,9 @@ impl<R: Clone> Scheduler<R> {
         });
         for (slot, position) in [(one, of_other), (other, of_one)] {
             let permit = self.permits.get_mut(slot);
+            let bill = Arc::clone(&permit.bill);
             permit.waiting_mut().position = position;
-            queue.join(&self.resource, slot, &permit.bill, permit.waiting());
+            queue.join(&self.resource, slot, &bill, permit.waiting_mut());
         }
     }
 
@@ -171,7 +173,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The start that a waiting request could have now; it is refused if that is too late.
-    fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
+    pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
         let offer = self.ledger.earliest(now, &permit.bill, tier);
         let too_late =

@@ -54,6 +54,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
         match waiting.at_key {
+            _ if self.is_former(&waiting) => self.queues.class_mut(waiting.class).leave_former(&waiting),
             Some(key) => {
                 self.queues.keys.open(key).leave(waiting.key_position());
                 self.queues.class_mut(waiting.class).note_key_wait(slot, &waiting, false);
@@ -176,7 +177,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &KeyQueue)> {
-        let key = waiting.at_key?;
+        let key = waiting.at_key.filter(|_| !self.is_former(waiting))?;
         Some((self.ledger.keys.get(key)?.limit, self.queues.keys.get(key)?))
     }
 

@@ -6,6 +6,7 @@ mod change;
 mod delivery;
 mod dispatch;
 mod feedback;
+mod key_labels;
 mod key_waits;
 mod pending_answers;
 pub(crate) mod permits;
@@ -22,17 +23,18 @@ use crate::fencing::GrantBudget;
 use crate::ids::{ClassId, Tier};
 use crate::ledger::{Ledger, ShadowLimits};
 use crate::policy::Resource;
-use crate::queue::Queues;
+use crate::queue::{Edition, Queues};
 use crate::refusal::Refusal;
 use delivery::Delivery;
 use dispatch::HeldStart;
+use key_labels::KeyLabels;
 use pending_answers::PendingAnswer;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Owns the buckets of one resource and decides when each call may start.
@@ -93,6 +95,9 @@ pub struct Scheduler<R> {
     pub(crate) grant_budget: Option<GrantBudget>,
     /// Units of former limits: calls that were granted under them may still state such costs.
     former_units: BTreeSet<Name>,
+    /// Former limits of requests that are not charged by the present ones yet, by edition.
+    former_limits: BTreeMap<Edition, Resource>,
+    pub(crate) key_labels: KeyLabels,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
     /// The time of the latest event.
@@ -121,7 +126,8 @@ pub struct Wakeup {
 /// Why the driver has to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// A waiting request may start, is to be promoted, or misses its deadline.
+    /// A waiting request may start, is to be promoted, or misses its deadline; or some are not yet
+    /// charged by changed limits.
     Dispatch,
     /// Waiting requests are told how they stand.
     Progress,
@@ -146,6 +152,8 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: CostEstimates::default(),
             grant_budget: None,
             former_units: BTreeSet::new(),
+            former_limits: BTreeMap::new(),
+            key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
             now,
             serial: 0,
@@ -192,7 +200,10 @@ impl<R: Clone> Scheduler<R> {
                 self.ask(now, Ask { bill, ..ask });
             }
             Event::Settle(settle) => self.settle(now, settle),
-            Event::Wake => self.time_out_pending(now),
+            Event::Wake => {
+                self.time_out_pending(now);
+                self.continue_change(now);
+            }
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.doubt(),
@@ -212,7 +223,7 @@ impl<R: Clone> Scheduler<R> {
             self.dispatch(now);
         }
         // 4. The other waiting requests are told how they stand.
-        if self.queues.updates.next() <= now {
+        if self.queues.updates.next() <= now && !self.is_changing() {
             self.send_updates(now);
         }
         // 5. Old permits are forgotten.
@@ -230,8 +241,9 @@ impl<R: Clone> Scheduler<R> {
     /// due at the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
+        let dispatch = self.next_dispatch.filter(|_| !self.delivery.is_held_up());
         let wakeups = [
-            (Reason::Dispatch, self.next_dispatch.filter(|_| !self.delivery.is_held_up())),
+            (Reason::Dispatch, if self.is_changing() { Some(self.now) } else { dispatch }),
             (Reason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
             (Reason::Expiry, self.permits.next_expiry()),
             (Reason::PendingAnswers, self.next_pending_timeout()),
@@ -311,8 +323,7 @@ impl<R: Clone> Scheduler<R> {
     fn hand_over(&mut self, now: Time) {
         self.handing_over = true;
         self.give_up_pending(now, now);
-        for Ask { to, id, .. } in self.take_waiting(now, &self.resource.clone()) {
-            self.refuse(to, id, Refusal::Unavailable);
-        }
+        self.begin_edition(now, self.resource.clone());
+        self.continue_change(now);
     }
 }

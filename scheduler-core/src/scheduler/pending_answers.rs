@@ -9,9 +9,10 @@ use super::Scheduler;
 use super::permits::{Granted, Stage, State};
 use crate::collections::Slot;
 use crate::event::Ask;
+use crate::fencing::GrantBudget;
 use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
-use crate::policy::Bill;
+use crate::policy::{Bill, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
@@ -36,10 +37,12 @@ enum Answer<R> {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Keeps a request for an immediate answer until a checkpoint covers it.
-    pub(crate) fn wait_for_checkpoint(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
-        budget.note_shortage(&self.resource, &ask.bill, start.since(now));
+    /// Keeps a request for an immediate answer until a checkpoint covers it, or until a change of
+    /// limits has charged all waiting requests.
+    pub(crate) fn answer_later(&mut self, now: Time, ask: Ask<R>, start: Time) {
+        if let Some(budget) = &mut self.grant_budget {
+            budget.note_shortage(&self.resource, &ask.bill, start.since(now));
+        }
         self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Again(ask) });
     }
 
@@ -63,8 +66,14 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
         let Some(budget) = &mut self.grant_budget else { return };
         budget.confirm(number);
-        let stored = budget.stored();
         self.time_out_pending(now);
+        self.ask_pending(now);
+        self.ledger.note_change();
+    }
+
+    /// Asks the requests again whose answers have waited, and tells starts that the store knows.
+    pub(crate) fn ask_pending(&mut self, now: Time) {
+        let stored = self.grant_budget.as_ref().and_then(GrantBudget::stored);
         for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
             match answer {
                 Answer::Again(ask) => {
@@ -79,7 +88,6 @@ impl<R: Clone> Scheduler<R> {
                 start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
             }
         }
-        self.ledger.note_change();
     }
 
     fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
@@ -131,15 +139,23 @@ impl<R: Clone> Scheduler<R> {
         })
     }
 
-    /// Takes out the requests that would be asked again after the next checkpoint.
-    pub(crate) fn take_pending_asks(&mut self) -> Vec<Ask<R>> {
-        let mut held = Vec::new();
-        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
-            match answer {
-                Answer::Again(ask) => held.push(ask),
-                start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
+    /// Charges requests whose answers wait by the present limits instead of `former` ones. If a
+    /// request has no [`Call`](crate::policy::Call), it is refused, to be asked again at once.
+    pub(crate) fn charge_pending(&mut self, former: &Resource) {
+        let is_same = self.resource.shares_bills_with(former);
+        for PendingAnswer { since, mut answer } in std::mem::take(&mut self.pending_answers) {
+            if let Answer::Again(ask) = &mut answer {
+                let known = is_same || ask.call.is_some();
+                let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+                match if known { charged() } else { Err(Refusal::Unavailable) } {
+                    Ok(bill) => ask.bill = bill,
+                    Err(refusal) => {
+                        self.refuse(ask.to.clone(), ask.id.clone(), refusal);
+                        continue;
+                    }
+                }
             }
+            self.pending_answers.push_back(PendingAnswer { since, answer });
         }
-        held
     }
 }

@@ -174,6 +174,13 @@ impl<R> Permits<R> {
         permit
     }
 
+    /// Gives a waiting request another bill. No queue has the former one.
+    pub(crate) fn set_bill(&mut self, slot: Slot, bill: Bill) {
+        let bill = self.bills.keep(bill);
+        let former = std::mem::replace(&mut self.get_mut(slot).bill, bill);
+        self.bills.release(&former);
+    }
+
     /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
     /// start and the ends of its leases.
     pub(crate) fn started(&mut self, slot: Slot, end: Time) {
@@ -236,15 +243,15 @@ impl<R> Permits<R> {
         Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
-    /// Charges all permits to the limits of another set, as far as they go on. No permit waits.
+    /// Charges all granted permits to the limits of another set, as far as they go on.
     pub(crate) fn change(&mut self, succession: &Succession) {
         // Bills are told apart by their addresses, so all former ones have to stay until the end.
         let former = std::mem::take(&mut self.bills);
-        let mut known: HashMap<*const Bill, Arc<Bill>> = HashMap::new();
+        let mut known: HashMap<(*const Bill, bool), Arc<Bill>> = HashMap::new();
         for permit in self.permits.iter_mut() {
-            let changed = known
-                .entry(Arc::as_ptr(&permit.bill))
-                .or_insert_with(|| self.bills.keep(succession.bill(&permit.bill)));
+            let waits = permit.as_waiting().is_some();
+            let changed = || if waits { (*permit.bill).clone() } else { succession.bill(&permit.bill) };
+            let changed = known.entry((Arc::as_ptr(&permit.bill), waits)).or_insert_with(|| self.bills.keep(changed()));
             permit.bill = Arc::clone(changed);
             if let State::Granted(granted) = &mut permit.state {
                 granted.limited_by = granted.limited_by.and_then(|limit| succession.of(limit));

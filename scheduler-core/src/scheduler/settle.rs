@@ -18,16 +18,23 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
         let Settle { to, id, outcome, observation, is_throttled } = settle;
         self.counters.upstream_429 += u64::from(is_throttled);
+        let extended = matches!(outcome, Outcome::Extend(_)) && !self.is_over(&id);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
             (None, Outcome::Extend(None) | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
         };
         match (to, done) {
-            (Some(to), Ok(())) => self.push(Command::Settled { to, id }),
+            (Some(to), Ok(())) => self.push(Command::Settled { to, id, extended }),
             (Some(to), Err(refusal)) => self.refuse(to, Some(id), refusal),
             (None, Ok(()) | Err(_)) => {}
         }
+    }
+
+    /// Whether the call of this permit was settled, as far as is known.
+    fn is_over(&self, id: &PermitId) -> bool {
+        let state = self.permits.find(id).map(|slot| &self.permits.get(slot).state);
+        matches!(state, Some(State::Granted(granted)) if !granted.is_open())
     }
 
     fn settle_known(

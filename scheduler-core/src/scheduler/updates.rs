@@ -20,9 +20,10 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Tells a waiting request how it stands, if it wants updates.
+    /// Tells a waiting request how it stands, if it wants updates. A change of limits tells all at
+    /// its end.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
-        if self.permits.get(slot).waiting().progress {
+        if self.permits.get(slot).waiting().progress && !self.is_changing() {
             let (position, offer) = self.outlook(now, slot);
             self.send_update(now, slot, position, offer);
         }

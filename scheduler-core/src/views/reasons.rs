@@ -24,9 +24,13 @@ pub(super) struct Obstacle {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// What delays a waiting request, which will probably start as `expected`.
+    /// What delays a waiting request, which will probably start as `expected`. During a change of
+    /// limits it is not known of all requests.
     pub(super) fn obstacle(&self, now: Time, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
         let (bill, waiting) = (&permit.bill, permit.waiting());
+        if self.is_former(waiting) {
+            return Obstacle { limit: None, reason: Reason::Turn };
+        }
         let tier = self.tier(waiting.class);
         let at_key = self.key_queue_of(waiting).map(|(limit, _)| limit);
         let alone = || self.ledger.earliest(now, bill, tier).limited_by;

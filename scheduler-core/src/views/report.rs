@@ -22,6 +22,9 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.ledger.advance(now);
         let mut limits = limits_of(&self.resource, &self.ledger, now);
+        for (limit, labels) in self.key_labels.missing() {
+            limits[limit.index()].missing_labels = labels.to_vec();
+        }
         limits.extend(self.shadow_limits.status(now));
         limits
     }
@@ -32,8 +35,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.ledger.advance(now);
-        let Some(slot) = self.permits.find(id) else { return Vec::new() };
-        self.ledger.read_each(now, &self.permits.get(slot).bill, |bucket, limit| left(bucket, limit, now)).collect()
+        let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
+        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !self.is_former(waiting)));
+        let Some(permit) = known else { return Vec::new() };
+        self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The status of all classes at `now`, the most urgent first.
@@ -106,6 +111,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            missing_labels: Vec::new(),
             learned: book.estimator.report(now),
             shadow: None,
         }

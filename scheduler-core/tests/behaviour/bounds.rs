@@ -174,6 +174,25 @@ fn wrong_specifications_say_where_and_why() {
 }
 
 #[test]
+fn all_faults_of_a_specification_are_told() {
+    let mut spec = with_bulk(crate::common::ten_per_second(), 1.5);
+    spec.default_class = Some(name("nobody"));
+    spec.limits[0].capacity = Amount::ZERO;
+    spec.limits[0].period = Span::ZERO;
+    let faults = Resource::faults(&spec);
+    let places: Vec<SpecField> = faults.iter().map(|fault| fault.place).collect();
+    let expected = [
+        SpecField::Resource("default_class"),
+        SpecField::Limit(0, "capacity"),
+        SpecField::Limit(0, "period"),
+        SpecField::Class(1, "headroom"),
+    ];
+    assert_eq!(places, expected);
+    assert_eq!(faults[0].reason, "there is no class `nobody`; there are `urgent`, `bulk`");
+    assert_eq!(Resource::faults(&crate::common::ten_per_second()), []);
+}
+
+#[test]
 fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
     let resource = Resource::new(&crate::common::ten_per_second()).unwrap();
     let bill = |cost: &[(&str, f64)]| {

@@ -278,7 +278,7 @@ impl Play {
         match (over, said) {
             // A call whose place went to another call has none any more.
             (true, _) | (false, Said::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
-            (false, Said::Settled) => permit.renewed = Some(now),
+            (false, Said::Extended) => permit.renewed = Some(now),
             (false, _) => {}
         }
     }

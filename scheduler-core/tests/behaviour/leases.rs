@@ -28,8 +28,8 @@ fn what_is_renewed_holds_its_place_for_as_long_again() {
         &resource(vec![two()]),
         "
         0    allow a requests=2     -> a@0
-        900  extend a               -> a:settled
-        1800 extend a               -> a:settled
+        900  extend a               -> a:extended
+        1800 extend a               -> a:extended
         2700 wait b                 ->
         2800                        -> b@2800
         ",
@@ -62,10 +62,10 @@ fn an_unknown_call_is_counted_anew() {
         "
         300  levels                 -> requests=1
         # Once for what the predecessor knew, and once by its name.
-        400  extend a anew          -> a:settled
+        400  extend a anew          -> a:extended
         400  levels                 -> requests=0
         1000 levels                 -> requests=1
-        1300 extend a anew          -> a:settled
+        1300 extend a anew          -> a:extended
         2200 levels                 -> requests=1
         2200 used a                 -> a:settled
         2200 levels                 -> requests=2
@@ -81,10 +81,10 @@ fn calls_counted_anew_may_exceed_the_limit_and_hold_all_requests() {
     play_on(
         after,
         "
-        400  extend a anew          -> a:settled
-        500  extend b anew          -> b:settled
+        400  extend a anew          -> a:extended
+        500  extend b anew          -> b:extended
         600  levels                 -> requests=-2
-        600  extend a               -> a:settled
+        600  extend a               -> a:extended
         600  wait c                 ->
         # Its place counts until what its predecessor knew of is over.
         700  used a                 -> a:settled
@@ -117,7 +117,7 @@ fn a_call_is_counted_anew_for_its_key() {
     let world = play(
         &two_of_each(),
         "
-        0    extend a anew guild:x requests=2   -> a:settled
+        0    extend a anew guild:x requests=2   -> a:extended
         0    wait b guild:x                     ->
         0    wait c guild:y                     -> c@0
         500  used a                             -> a:settled b@500
@@ -142,7 +142,7 @@ fn a_call_counted_anew_is_charged_to_the_checkpoint() {
     play_on(
         world,
         "
-        0    extend a anew          -> a:settled
+        0    extend a anew          -> a:extended
         0    used a                 -> a:settled
         0    allow b                -> b@0
         0    allow c                ->
@@ -162,8 +162,8 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
         "
         0     allow a requests=3     -> a@0
         0     allow b                -> b@0
-        6000  extend a               -> a:settled
-        6000  extend b               -> b:settled
+        6000  extend a               -> a:extended
+        6000  extend b               -> b:extended
         ",
     );
     let snapshot = before.scheduler.snapshot(ms(6_600), usize::MAX);
@@ -183,13 +183,13 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
 /// An older record without renewals may make a call count for longer, and never for less.
 #[test]
 fn a_call_without_a_recorded_end_keeps_its_place() {
-    let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:settled");
+    let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:extended");
     let mut snapshot = before.scheduler.snapshot(ms(7_000), usize::MAX);
     snapshot.permits.iter_mut().for_each(|permit| permit.held_until.clear());
     play_on(
         World::of(Scheduler::restore(Resource::new(&four()).unwrap(), 2, ms(7_000), ms(7_000), &snapshot)),
         "
-        7000  extend a               -> a:settled
+        7000  extend a               -> a:extended
         25000 levels                 -> requests=2
         26500 levels                 -> requests=3
         27000 levels                 -> requests=4
@@ -206,7 +206,7 @@ fn other_limits_leave_renewed_calls_their_ends() {
         &[("five", five)],
         "
         0     allow a requests=4     -> a@0
-        6000  extend a               -> a:settled
+        6000  extend a               -> a:extended
         7000  limits five            ->
         21000 levels                 -> requests=1
         21000 used a                 -> a:settled
@@ -222,11 +222,11 @@ fn a_call_is_remembered_as_long_as_it_is_renewed() {
         &resource(vec![long]),
         "
         0       allow a              -> a@0
-        600000  extend a             -> a:settled
+        600000  extend a             -> a:extended
         # The first lease is over for longer than an id is remembered behind it.
-        1300000 extend a             -> a:settled
-        2100000 extend a             -> a:settled
-        2900000 extend a             -> a:settled
+        1300000 extend a             -> a:extended
+        2100000 extend a             -> a:extended
+        2900000 extend a             -> a:extended
         2900000 levels               -> requests=1
         2900000 used a               -> a:settled
         ",

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod calendars;
+mod changes;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,6 +16,7 @@ mod exactness;
 mod fairness;
 mod feedback;
 mod fencing;
+mod key_labels;
 mod keys;
 mod leases;
 mod left;
@@ -27,5 +29,6 @@ mod restart;
 mod rules;
 mod settling;
 mod status;
+mod uncounted;
 mod undelivered;
 mod windows;

@@ -65,7 +65,7 @@ fn a_lapsed_permit_is_given_back_at_what_is_left_of_it() {
         "
         0     reserve p units=100                -> p@0
         5000  reserve q units=50                 -> q@5000
-        6000  reserve p                          -> p:lapsed
+        6000  reserve p units=100                -> p:lapsed
         7000  unused p                           -> p:settled
         7000  levels                             -> units=70
         7000  reserve r units=80                 -> r@8000
@@ -83,7 +83,7 @@ fn a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused()
         0     reserve a units=10                 -> a@0
         6000  allow a                            -> a:lapsed
         6000  levels                             -> requests=0 units=0.6
-        6000  extend a                           -> a:settled
+        6000  extend a                           -> a:extended
         6000  unused a                           -> a:settled
         6000  levels                             -> requests=1 units=10
         ",
@@ -152,7 +152,7 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         # What was given back is known for as long after that.
         301499  allow c                          -> c:unknown_permit
         303000  allow c                          -> c@303000
-        600999  extend a                         -> a:settled
+        600999  extend a                         -> a:extended
         601000  extend a                         -> a:unknown_permit
         ",
     );

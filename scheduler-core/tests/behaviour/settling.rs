@@ -197,7 +197,7 @@ fn what_can_not_be_settled_is_refused_and_changes_nothing() {
         0     used nobody                        -> nobody:unknown_permit
         0     extend nobody                      -> nobody:unknown_permit
         0     used a pages=1                     -> a:unknown_unit
-        0     extend a                           -> a:settled
+        0     extend a                           -> a:extended
         0     levels                             -> requests=0
         0     wait b                             ->
         0     used b                             -> b:invalid_request

@@ -25,7 +25,7 @@
 //! | `a#2~300` | `a` is told that 2 requests are ahead of it and that it starts in 300 ms |
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
 //! | `frozen+300` | starts within 300 ms are announced as void |
-//! | `a:settled` | the settle of `a` was accepted |
+//! | `a:settled`, `a:extended` | the settle of `a` was accepted; the call is over, or goes on |
 //! | `requests:stock+300` | this limit delays it for this reason, and could pay for it alone in 300 ms; `requests=x:stock` for a key |
 //! | `~50` | the oldest call in flight will probably end in 50 ms |
 //! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
@@ -261,6 +261,7 @@ fn told(name: &str, at: Time, said: &Said) -> String {
         Said::Granted(delay) => format!("{name}@{}", (at + *delay).since(Time::ORIGIN).millis()),
         Said::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
         Said::Settled => format!("{name}:settled"),
+        Said::Extended => format!("{name}:extended"),
         Said::Frozen(_, span) => format!("frozen+{}", span.millis()),
         Said::Refused(refusal) => {
             let retry = refusal.retry_after().map_or(String::new(), |after| format!("+{}", after.millis()));

@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler<usize>,
     pub(crate) asked: usize,
     pub(crate) answers: Vec<(Time, usize, Said)>,
+    /// The limits whose labels were noticed to be missing.
+    pub(crate) noticed: Vec<LimitId>,
 }
 
 /// The address of answers to settles.
@@ -37,6 +39,7 @@ pub(crate) enum Said {
     Queued(u64, Span),
     Refused(Refusal),
     Settled,
+    Extended,
     /// Starts within this time are void.
     Frozen(Vec<LimitId>, Span),
 }
@@ -82,13 +85,14 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new() }
+        World { scheduler, asked: 0, answers: Vec::new(), noticed: Vec::new() }
     }
 
     /// Asks and returns the number of the request.
     pub(crate) fn ask(&mut self, now: Time, wish: &Wish<'_>) -> usize {
         let to = self.asked;
         self.asked += 1;
+        self.noticed.extend(self.scheduler.note_labels(&wish.labels()));
         let resource = self.scheduler.resource();
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let mut by_unit = Cost::new();
@@ -153,7 +157,7 @@ impl World {
             Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
             Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
             Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
-            Command::Settled { to, .. } => (to, Said::Settled),
+            Command::Settled { to, extended, .. } => (to, if extended { Said::Extended } else { Said::Settled }),
             Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, Said::Frozen(limits, span)),
         };
         self.answers.push((now, to, said));
@@ -168,7 +172,7 @@ impl World {
     pub(crate) fn start(&self, request: usize) -> Option<Time> {
         self.answers.iter().filter(|(_, to, _)| *to == request).find_map(|(at, _, said)| match said {
             Said::Granted(delay) => Some(*at + *delay),
-            Said::Queued(..) | Said::Refused(_) | Said::Settled | Said::Frozen(..) => None,
+            Said::Queued(..) | Said::Refused(_) | Said::Settled | Said::Extended | Said::Frozen(..) => None,
         })
     }
 

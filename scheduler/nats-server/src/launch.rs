@@ -67,6 +67,13 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether another process listens on the port, or is connected from it.
+    pub(crate) fn is_port_taken(&self) -> bool {
+        matches!(self, StartError::Ended { log, .. } if log.lines().last().is_some_and(|line| line.contains("address already in use")))
+    }
+}
+
 impl Launch {
     /// Prepares the folder of the server; runs nothing yet.
     pub(crate) fn new(binary: &Binary, options: Options) -> io::Result<Self> {

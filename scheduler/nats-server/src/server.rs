@@ -7,7 +7,7 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::process::Child;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::binary::Binary;
 use crate::launch::{Launch, StartError};
@@ -16,6 +16,12 @@ use crate::options::Options;
 
 /// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
+
+/// How long a restart waits for its port. A connection of another process may use it meanwhile.
+const PORT_BOUND: Duration = Duration::from_secs(10);
+
+/// The time between two attempts to get the port.
+const PORT_POLL: Duration = Duration::from_millis(200);
 
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
 ///
@@ -118,13 +124,20 @@ impl Server {
     /// Runs the server again on the same port and the same store. A running server is stopped
     /// first.
     ///
-    /// The port is free in between. If another process takes it, the restart fails.
+    /// The port is free in between. If another process takes it and keeps it for longer than ten
+    /// seconds, the restart fails.
     ///
     /// # Errors
     /// [`StartError`]. The server is then stopped, and can be restarted again.
     pub async fn restart(&mut self) -> Result<(), StartError> {
         self.stop().await.map_err(StartError::Stop)?;
-        (self.child, self.listener) = self.launch.run(self.port()).await?;
+        let begun = Instant::now();
+        loop {
+            match self.launch.run(self.port()).await {
+                Err(error) if error.is_port_taken() && begun.elapsed() < PORT_BOUND => sleep(PORT_POLL).await,
+                run => break (self.child, self.listener) = run?,
+            }
+        }
         Ok(())
     }
 

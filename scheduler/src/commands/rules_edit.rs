@@ -3,7 +3,7 @@
 use super::output;
 use super::rules_diff::{Paint, diff};
 use super::status::ask_leader;
-use crate::config::{Rules, parse_rules};
+use crate::config::{Rules, parse_stored_rules};
 use crate::store::{RuleStore, StoreError};
 use anyhow::{Context, bail};
 use async_nats::Client;
@@ -53,7 +53,7 @@ impl Present {
                 present.revision = edition.revision;
             }
             let Some(text) = &edition.text else { break };
-            match parse_rules(Path::new(STORED), &String::from_utf8_lossy(text)) {
+            match parse_stored_rules(Path::new(STORED), &String::from_utf8_lossy(text)) {
                 Ok(rules) => {
                     present.rules = rules;
                     break;

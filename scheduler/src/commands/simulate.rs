@@ -3,7 +3,8 @@
 use super::human::duration;
 use super::output;
 use super::table::{right_aligned, table, trimmed};
-use crate::config;
+use crate::config::{self, ConfigError};
+use crate::suggestion::{did_you_mean, quoted};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_protocol::time::{Span, Time};
@@ -12,7 +13,7 @@ use rampmeter_simulator::picture;
 use rampmeter_simulator::report::{Group, Report};
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::world::World;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `simulate` takes.
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,8 @@ pub struct SimulateArgs {
     plot: Option<PathBuf>,
 }
 
+/// The scenarios of the repository.
+const SCENARIOS: &str = "simulator/scenarios";
 /// The number of times that a picture shows the levels.
 const OBSERVATIONS: u64 = 600;
 /// The number of clients in a table: those with the longest waits.
@@ -57,7 +60,8 @@ const CLIENTS: usize = 10;
 /// # Errors
 /// If the scenario can't be read, or is invalid.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
-    let world = config::load_scenario(&args.scenario, args.seed)?;
+    let world =
+        config::load_scenario(&args.scenario, args.seed).map_err(|error| with_scenarios(error, &args.scenario))?;
     let strategies = args.strategy.map_or(Strategy::ALL.to_vec(), |strategy| vec![strategy]);
     let progress = progress(args.json, &world, strategies.len());
     let mut runs = Vec::new();
@@ -114,6 +118,41 @@ fn print_clients(report: &Report) -> anyhow::Result<()> {
         output::line(format_args!("These {CLIENTS} clients waited longest; `--json` shows the other {others} too."))?;
     }
     Ok(())
+}
+
+/// A file that is not there: which scenarios are.
+fn with_scenarios(error: ConfigError, asked: &Path) -> anyhow::Error {
+    let ConfigError::Unreadable { source, .. } = &error else { return error.into() };
+    let names = scenarios_beside(asked);
+    let help = match names.is_empty() {
+        true => "scenarios are described and found in simulator/scenarios of the repository".to_owned(),
+        false => {
+            let stem = asked.file_stem().unwrap_or_default().to_string_lossy();
+            let stems = names.iter().filter_map(|name| name.file_stem()?.to_str());
+            let listed: Vec<String> = names.iter().map(|name| name.display().to_string()).collect();
+            format!("there are {}{}", quoted(listed.iter().map(String::as_str)), did_you_mean(&stem, stems))
+        }
+    };
+    anyhow::anyhow!("{}: this scenario can't be read: {source}; {help}", asked.display())
+}
+
+/// The scenarios in the folder of `asked`, or else in the repository's own.
+fn scenarios_beside(asked: &Path) -> Vec<PathBuf> {
+    let own = asked.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folders = [own.unwrap_or(Path::new(".")), Path::new(SCENARIOS)];
+    let found = folders.into_iter().map(|folder| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut scenarios: Vec<PathBuf> = entries.filter(|path| is_scenario(path)).collect();
+        scenarios.sort();
+        scenarios
+    });
+    found.into_iter().find(|scenarios| !scenarios.is_empty()).unwrap_or_default()
+}
+
+/// Whether a file has workers to simulate; a configuration has none.
+fn is_scenario(path: &Path) -> bool {
+    let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+    is_toml && std::fs::read_to_string(path).is_ok_and(|text| text.contains("[[fleet]]"))
 }
 
 fn longest_waiting(report: &Report) -> Vec<&Group> {

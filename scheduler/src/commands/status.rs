@@ -121,7 +121,7 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 fn render(status: &Status) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}\n",
+        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}\n",
         status.resource,
         status.epoch,
         status.leader,
@@ -135,6 +135,7 @@ fn render(status: &Status) -> String {
         delayed(status),
         trimmed(&limits(status)),
         status.limits.iter().flat_map(notes).collect::<String>(),
+        missing_labels(status),
         trimmed(&classes(status)),
     )
 }
@@ -196,6 +197,16 @@ fn limits(status: &Status) -> Table {
     }
     let table = right_aligned(table, 1..3);
     right_aligned(table, 4..6)
+}
+
+/// A remark on each keyed limit that holds no request, as requests lack its labels.
+fn missing_labels(status: &Status) -> String {
+    let lacking = status.limits.iter().filter(|limit| !limit.missing_labels.is_empty());
+    let note = |limit: &LimitStatus| {
+        let labels = limit.missing_labels.join("`, `");
+        format!("note: no request has carried the label `{labels}`, so that `{}` holds none\n", limit.name)
+    };
+    lacking.map(note).collect()
 }
 
 fn period(limit: &LimitStatus) -> String {

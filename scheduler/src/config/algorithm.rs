@@ -16,6 +16,10 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
 
+/// What a quota without `resets` lacks.
+const NO_RESET: &str = "a quota needs `resets`, which says when it is full again: \"day\", \"month\", \"epoch\" or \
+                        \"first-use\" with a `period`, or \"never\"";
+
 /// The algorithms by name, with a description of each.
 pub(super) const ALGORITHMS: [(&str, &str); 6] = [
     ("token-bucket", "a bucket holds `capacity` and fills within `period`"),
@@ -36,6 +40,9 @@ pub(super) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
         "concurrency" => Algorithm::Concurrency,
         "fixed-window" => {
             Algorithm::FixedWindow(alignment(source, table, table.aligned.as_ref())?.unwrap_or(Alignment::Epoch))
+        }
+        "quota" if table.resets.is_none() && !source.is_stored => {
+            return Err(source.fault(&table.capacity.span(), NO_RESET));
         }
         "quota" => Algorithm::Quota(alignment(source, table, table.resets.as_ref())?),
         unknown => {
@@ -106,8 +113,9 @@ fn alignment(
         "month" => Some(Alignment::Month(zone(source, table)?)),
         "never" if table.resets.is_some() => None,
         other => {
+            let never = if table.resets.is_some() { ", `never`" } else { "" };
             let reason =
-                format!("`{other}` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`");
+                format!("`{other}` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`{never}");
             return Err(source.fault(&word.span(), reason));
         }
     })

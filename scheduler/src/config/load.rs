@@ -4,13 +4,15 @@ use super::algorithm::{algorithm, period};
 use super::applies::{applies, label_name};
 use super::dialect::reader;
 use super::fair_share::fair_share;
+use super::faults::{Faults, read};
 use super::http_settings::HttpSettings;
 use super::place::{ConfigError, Source};
 use super::provider;
 use super::safety::on_store_loss;
-use super::table::{ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable, UnmatchedTable};
+use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable};
 use super::value::{amount, name};
 use crate::provider::ProviderSettings;
+use crate::suggestion::{closest, quoted};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -20,6 +22,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
     ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecError, SpecField, StartPolicy,
 };
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -69,7 +72,7 @@ pub type Note = String;
 /// Reads and checks the file at `path`.
 ///
 /// # Errors
-/// If it can't be read, or the first fault in it.
+/// If it can't be read, or all faults in it.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
@@ -79,46 +82,49 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// Checks the configuration in `text`. Faults name `path` as its file.
 ///
 /// # Errors
-/// The first fault in it.
+/// All faults in it.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    let source = Source { path, text };
-    let file: FileTable =
-        toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
-    let resources = resources(&source, &file.resource)?;
-    let http = super::http::settings(&source, &file.http)?;
-    Ok(Config { nats: file.nats, http, resources, notes: notes(&file.resource) })
+    let source = Source { path, text, is_stored: false };
+    let (file, mut faults) = read::<FileTable>(&source, |_| "")?;
+    let resources = resources(&source, &mut faults, &file.resource);
+    let http = faults.take(super::http::settings(&source, &file.http));
+    let notes = notes(&file.resource);
+    faults.or(http.map(|http| Config { nats: file.nats, http, resources, notes }))
 }
 
-fn resources(source: &Source, tables: &[Spanned<ResourceTable>]) -> Result<Vec<Configured>, ConfigError> {
-    if tables.is_empty() {
-        return Err(source.fault(&(0..0), "there is no [[resource]]"));
+fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTable>]) -> Vec<Configured> {
+    if tables.is_empty() && faults.is_empty() {
+        faults.add(source.fault(&(0..0), "there is no [[resource]]"));
     }
-    let mut resources: Vec<Configured> = Vec::new();
-    for table in tables {
-        let resource = configured(source, table)?;
-        if resources.iter().any(|other| other.name() == resource.name()) {
-            let reason = format!("there are two resources `{}`", resource.name());
-            return Err(source.fault(&table.get_ref().name.span(), reason));
+    for (index, table) in tables.iter().enumerate() {
+        let name = &table.get_ref().name;
+        if tables[..index].iter().any(|other| other.get_ref().name.get_ref() == name.get_ref()) {
+            faults.add(source.fault(&name.span(), format!("there are two resources `{}`", name.get_ref())));
         }
-        resources.push(resource);
     }
-    Ok(resources)
+    tables.iter().filter_map(|table| configured(source, faults, table)).collect()
 }
 
-fn configured(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<Configured, ConfigError> {
-    let spec = written_spec(source, spanned)?;
-    let reader = reader(source, spanned.get_ref(), Reader::default())?;
+fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<Configured> {
+    let parts = written_parts(source, faults, spanned);
+    let reader = faults.take(reader(source, spanned.get_ref(), Reader::default()));
     let Some(table) = &spanned.get_ref().provider else {
-        checked(source, spanned, &spec)?;
-        return Ok(Configured { spec, provider: None, reader });
+        let spec = checked(source, faults, spanned, parts?)?;
+        return Some(Configured { spec, provider: None, reader: reader? });
     };
-    let provider = provider::settings(source, table.get_ref(), &spec.limits)?;
-    match spec.limits.is_empty() {
+    let parts = parts?;
+    let provider = faults.take(provider::settings(source, table.get_ref(), &parts.spec.limits));
+    let spec = match spanned.get_ref().limit.is_empty() {
         // A placeholder limit lets the core check everything else.
-        true => checked(source, spanned, &ResourceSpec { limits: vec![placeholder_limit()], ..spec.clone() })?,
-        false => checked(source, spanned, &spec)?,
-    }
-    Ok(Configured { spec, provider: Some(provider), reader })
+        true => {
+            let limits = vec![placeholder_limit()];
+            let spec =
+                checked(source, faults, spanned, Parts { spec: ResourceSpec { limits, ..parts.spec }, ..parts })?;
+            ResourceSpec { limits: Vec::new(), ..spec }
+        }
+        false => checked(source, faults, spanned, parts)?,
+    };
+    Some(Configured { spec, provider: Some(provider?), reader: reader? })
 }
 
 /// A limit in place of the provider's, which are not known yet.
@@ -128,31 +134,89 @@ fn placeholder_limit() -> LimitSpec {
 }
 
 /// A valid resource with limits in the file.
-pub(super) fn resource_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
+pub(super) fn resource_spec(
+    source: &Source,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceTable>,
+) -> Option<ResourceSpec> {
     if let Some(provider) = &spanned.get_ref().provider {
-        return Err(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
+        faults.add(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
+        return None;
     }
-    let spec = written_spec(source, spanned)?;
-    checked(source, spanned, &spec).map(|()| spec)
+    let parts = written_parts(source, faults, spanned)?;
+    checked(source, faults, spanned, parts)
 }
 
-fn checked(source: &Source, spanned: &Spanned<ResourceTable>, spec: &ResourceSpec) -> Result<(), ConfigError> {
-    Resource::new(spec).map(drop).map_err(|error| source.fault(&span_of(spanned, &error), error.to_string()))
+/// What could be read of a resource.
+struct Parts {
+    spec: ResourceSpec,
+    /// The places in the file of its limits and classes.
+    limits: Vec<usize>,
+    classes: Vec<usize>,
+    /// Whether nothing is missing.
+    whole: bool,
 }
 
-/// The resource in the file, not yet checked by the core.
-fn written_spec(source: &Source, spanned: &Spanned<ResourceTable>) -> Result<ResourceSpec, ConfigError> {
+/// The resource, if the core finds no fault in it either.
+fn checked(
+    source: &Source,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceTable>,
+    parts: Parts,
+) -> Option<ResourceSpec> {
+    let Parts { spec, limits, classes, whole } = parts;
+    let mut found = Resource::faults(&spec);
+    // What is said of the whole may be wrong only because parts are missing.
+    found.retain(|fault| whole || !matches!(fault.place, SpecField::Resource(_)));
+    for fault in &mut found {
+        fault.place = match fault.place {
+            SpecField::Resource(field) => SpecField::Resource(field),
+            SpecField::Limit(index, field) => SpecField::Limit(limits[index], field),
+            SpecField::Class(index, field) => SpecField::Class(classes[index], field),
+        };
+        faults.add(source.fault(&span_of(spanned, fault), fault.to_string()));
+    }
+    (whole && found.is_empty()).then_some(spec)
+}
+
+/// The resource in the file, as far as it can be read; not yet checked by the core.
+fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<Parts> {
     let table = spanned.get_ref();
-    let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<_, _>>()?;
-    let mut spec = ResourceSpec::new(name(source, &table.name)?, limits);
+    let (limits, specs) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
+    let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
+    let on_store_loss = faults.take(on_store_loss(source, table));
+    let fair_share = faults.take(fair_share(source, table));
+    let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
+    let name = faults.take(name(source, &table.name))?;
+    let is_whole = limits.len() == table.limit.len() && classes.len() == table.classes.len();
+    let whole = is_whole && !faults.spoiled(spanned);
+    let mut spec = ResourceSpec::new(name, specs);
     // A scheduler can't know that the account was not used before.
     spec.start = StartPolicy::Unproven;
-    spec.classes = table.classes.iter().map(|class| class_spec(source, class.get_ref())).collect::<Result<_, _>>()?;
-    spec.on_store_loss = on_store_loss(source, table)?;
-    spec.fair_share = fair_share(source, table)?;
-    spec.learn_costs = table.learn_costs.iter().map(|label| label_name(source, label)).collect::<Result<_, _>>()?;
+    spec.classes = class_specs;
+    spec.on_store_loss = on_store_loss?;
+    spec.fair_share = fair_share?;
+    spec.learn_costs = learn_costs;
     table.fill(&mut spec);
-    Ok(spec)
+    Some(Parts { spec, limits, classes, whole })
+}
+
+/// The tables that can be read, by their places, and what they say.
+pub(super) fn readable<T, S>(
+    faults: &mut Faults,
+    tables: &[Spanned<T>],
+    read: impl Fn(&T) -> Result<S, ConfigError>,
+) -> (Vec<usize>, Vec<S>) {
+    let mut found = (Vec::new(), Vec::new());
+    for (index, table) in tables.iter().enumerate() {
+        if !faults.spoiled(table)
+            && let Some(spec) = faults.take(read(table.get_ref()))
+        {
+            found.0.push(index);
+            found.1.push(spec);
+        }
+    }
+    found
 }
 
 pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
@@ -246,11 +310,31 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
     let name = table.name.get_ref();
     let mut notes = Vec::new();
     let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().r#match.is_empty() && limit.get_ref().key.is_empty();
-    let refuses = table.unmatched.as_ref().is_some_and(|what| matches!(what.get_ref(), UnmatchedTable::Refuse));
+    let refuses = table.unmatched.as_ref().is_some_and(|what| matches!(what.get_ref(), AllowOrRefuse::Refuse));
     if refuses && table.limit.iter().any(for_all) {
         notes.push(format!(
             "resource `{name}`: `unmatched` has no effect, because one of its limits is for every request"
         ));
     }
+    notes.extend(uncounted_requests(table));
     notes
+}
+
+/// The remark that requests without a `cost` are refused, unless the file says that they are meant
+/// to be.
+fn uncounted_requests(table: &ResourceTable) -> Option<Note> {
+    let units = table.limit.iter().map(|limit| limit.get_ref().unit.as_ref().map_or(REQUESTS, |unit| unit.get_ref()));
+    let units: BTreeSet<&str> = units.collect();
+    if table.uncounted.is_some() || units.is_empty() || units.contains(REQUESTS) {
+        return None;
+    }
+    let (name, counted) = (table.name.get_ref(), quoted(units.iter().copied()));
+    let meant = match closest(REQUESTS, units) {
+        Some(unit) => format!("did you mean `unit = \"{REQUESTS}\"` in place of \"{unit}\"?"),
+        None => "if that is meant, say `uncounted = \"refuse\"`".to_owned(),
+    };
+    Some(format!(
+        "resource `{name}`: no limit counts `{REQUESTS}`, so that requests without a `cost` are refused \
+         (`unknown_unit`). Limits count {counted}; {meant}"
+    ))
 }

@@ -25,10 +25,24 @@ pub enum ConfigError {
         /// What is wrong, or what is allowed.
         reason: String,
     },
+    /// The file has several faults, in its order.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<ConfigError>),
+}
+
+impl ConfigError {
+    /// The place of the first fault.
+    pub(super) fn place(&self) -> Option<Place> {
+        match self {
+            ConfigError::Unreadable { .. } => None,
+            ConfigError::Wrong { place, .. } => Some(*place),
+            ConfigError::Several(faults) => faults.first().and_then(ConfigError::place),
+        }
+    }
 }
 
 /// A line and a column, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     line: usize,
     column: usize,
@@ -44,6 +58,8 @@ impl fmt::Display for Place {
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
+    /// Whether the text is in the store, where older versions may have written it.
+    pub(super) is_stored: bool,
 }
 
 impl Source<'_> {

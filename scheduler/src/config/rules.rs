@@ -1,14 +1,14 @@
 //! Rules: limits of resources that change while schedulers run, in the format of the configuration.
 
-use super::load::{limit_field, limit_spec};
+use super::faults::{Faults, read};
+use super::load::{limit_field, limit_spec, readable};
 use super::place::{ConfigError, Source};
 use super::table::LimitTable;
 use super::value::name;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, SpecError, SpecField};
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, SpecField};
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use std::path::Path;
 use toml::{Spanned, Table, Value};
 
@@ -136,50 +136,60 @@ fn limit_text(limit: &Table) -> String {
 /// Checks the rules in `text`, at least one. Faults name `path` as its file.
 ///
 /// # Errors
-/// The first fault in it.
+/// All faults in it.
 pub fn parse_rules(path: &Path, text: &str) -> Result<Rules, ConfigError> {
-    let source = Source { path, text };
-    if text.len() > MAX_TEXT {
-        return Err(source.fault(&(0..0), format!("rules have at most {MAX_TEXT} bytes, not {}", text.len())));
+    read_rules(&Source { path, text, is_stored: false })
+}
+
+/// Reads rules that are in the store. What older versions accepted goes on to count.
+///
+/// # Errors
+/// All faults in them.
+pub fn parse_stored_rules(path: &Path, text: &str) -> Result<Rules, ConfigError> {
+    read_rules(&Source { path, text, is_stored: true })
+}
+
+fn read_rules(source: &Source) -> Result<Rules, ConfigError> {
+    if source.text.len() > MAX_TEXT {
+        return Err(source.fault(&(0..0), format!("rules have at most {MAX_TEXT} bytes, not {}", source.text.len())));
     }
-    let wrong = |error: toml::de::Error| {
-        let rest = if error.message().ends_with(RESOURCE_KEYS) { BELONGS_ELSEWHERE } else { "" };
-        source.fault(&error.span().unwrap_or(0..0), format!("{}{rest}", error.message()))
-    };
-    let tables: RulesTable = toml::from_str(text).map_err(wrong)?;
-    let written: Table = toml::from_str(text).map_err(wrong)?;
-    if tables.resource.is_empty() {
-        return Err(source.fault(&(0..0), "there is no [[resource]]"));
+    let addition = |message: &str| if message.ends_with(RESOURCE_KEYS) { BELONGS_ELSEWHERE } else { "" };
+    let (tables, mut faults) = read::<RulesTable>(source, addition)?;
+    let written: Table = toml::from_str(source.text).unwrap_or_default();
+    if tables.resource.is_empty() && faults.is_empty() {
+        faults.add(source.fault(&(0..0), "there is no [[resource]]"));
     }
     let mut resources: Vec<ResourceRules> = Vec::new();
     for (index, table) in tables.resource.iter().enumerate() {
-        let rules = resource_rules(&source, table.get_ref(), limits_in(&written, index))?;
+        let Some(rules) = resource_rules(source, &mut faults, table, limits_in(&written, index)) else { continue };
         if resources.iter().any(|other| other.name == rules.name) {
             let reason = format!("there are two resources `{}`", rules.name);
-            return Err(source.fault(&table.get_ref().name.span(), reason));
+            faults.add(source.fault(&table.get_ref().name.span(), reason));
         }
         resources.push(rules);
     }
-    Ok(Rules { resources })
+    faults.or(Some(Rules { resources }))
 }
 
 fn resource_rules(
     source: &Source,
-    table: &ResourceRulesTable,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceRulesTable>,
     written: Vec<Table>,
-) -> Result<ResourceRules, ConfigError> {
-    let name = name(source, &table.name)?;
-    let limits = table.limit.iter().map(|limit| limit_spec(source, limit.get_ref())).collect::<Result<Vec<_>, _>>()?;
-    let spec = ResourceSpec::new(name.clone(), limits.clone());
-    Resource::new(&spec).map_err(|error| source.fault(&place_of(table, &error), error.to_string()))?;
-    Ok(ResourceRules { name, limits, applied: table.applied.clone(), written })
-}
-
-fn place_of(table: &ResourceRulesTable, error: &SpecError) -> Range<usize> {
-    match error.place {
-        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
-        SpecField::Resource(_) | SpecField::Class(..) => table.name.span(),
+) -> Option<ResourceRules> {
+    let table = spanned.get_ref();
+    let (places, limits) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
+    let name = faults.take(name(source, &table.name))?;
+    let is_whole = places.len() == table.limit.len() && !faults.spoiled(spanned);
+    for fault in Resource::faults(&ResourceSpec::new(name.clone(), limits.clone())) {
+        let place = match fault.place {
+            SpecField::Limit(index, field) => limit_field(table.limit[places[index]].get_ref(), field),
+            SpecField::Resource(_) | SpecField::Class(..) if is_whole => table.name.span(),
+            SpecField::Resource(_) | SpecField::Class(..) => continue,
+        };
+        faults.add(source.fault(&place, fault.to_string()));
     }
+    Some(ResourceRules { name, limits, applied: table.applied.clone(), written })
 }
 
 /// The limits of the resource with this index, as TOML.

@@ -1,6 +1,7 @@
 //! The file of a scenario: a world to simulate.
 
 use super::dialect::reader;
+use super::faults::read;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
 use super::scenario_fleet::FleetTable;
@@ -95,12 +96,12 @@ fn one() -> u64 {
 /// The world in `text`. Faults name `path` as its file, and `seed` replaces the file's.
 ///
 /// # Errors
-/// The first fault in it.
+/// The faults in its tables and in its resource, or the first one in the rest.
 pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
-    let source = Source { path, text };
-    let table: ScenarioTable =
-        toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), error.message()))?;
-    let spec = resource_spec(&source, &table.resource)?;
+    let source = Source { path, text, is_stored: false };
+    let (table, mut faults) = read::<ScenarioTable>(&source, |_| "")?;
+    let spec = resource_spec(&source, &mut faults, &table.resource);
+    let spec = faults.or(spec)?;
     let until = time(&source, table.until.as_ref(), Time::NEVER)?;
     let behaviour = behaviour(&source, &table.upstream)?;
     let reader = reader(&source, table.resource.get_ref(), behaviour.reader())?;

@@ -8,7 +8,7 @@ use super::provider::ProviderTable;
 use super::value::{Bound, Duration};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Unmatched};
+use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -85,7 +85,10 @@ keys! {
         pub name: Spanned<String> = Given(r#""sentinel-hub""#),
         /// What happens to requests that no limit applies to: "allow" grants them at once,
         /// "refuse" answers them with `no_limit`.
-        pub unmatched: Option<Spanned<UnmatchedTable>> = Default(r#""allow""#) => unmatched,
+        pub unmatched: Option<Spanned<AllowOrRefuse>> = Default(r#""allow""#) => unmatched,
+        /// What happens to requests without a `cost` if no limit counts "requests": "refuse" answers
+        /// them with `unknown_unit`, "allow" grants them at once.
+        pub uncounted: Option<Spanned<AllowOrRefuse>> = Default(r#""refuse""#) => uncounted,
         /// The level of each bucket if the store never knew this resource: "full", "empty" or
         /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.
         pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
@@ -145,25 +148,33 @@ keys! {
     }
 }
 
-/// What happens to requests that no limit applies to.
+/// What happens to requests that the limits say nothing of.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum UnmatchedTable {
+pub(super) enum AllowOrRefuse {
     Allow,
     Refuse,
 }
 
-impl From<UnmatchedTable> for Unmatched {
-    fn from(written: UnmatchedTable) -> Self {
+impl From<AllowOrRefuse> for Unmatched {
+    fn from(written: AllowOrRefuse) -> Self {
         match written {
-            UnmatchedTable::Allow => Unmatched::Allow,
-            UnmatchedTable::Refuse => Unmatched::Refuse,
+            AllowOrRefuse::Allow => Unmatched::Allow,
+            AllowOrRefuse::Refuse => Unmatched::Refuse,
+        }
+    }
+}
+
+impl From<AllowOrRefuse> for Uncounted {
+    fn from(written: AllowOrRefuse) -> Self {
+        match written {
+            AllowOrRefuse::Allow => Uncounted::Allow,
+            AllowOrRefuse::Refuse => Uncounted::Refuse,
         }
     }
 }
 
 /// The level of buckets that the store never knew.
-
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StartTable {
@@ -231,8 +242,9 @@ keys! {
         pub aligned: Option<Spanned<String>> = Default(r#""epoch""#),
         /// The time zone of days and months.
         pub zone: Option<Spanned<String>> = Default(r#""UTC""#),
-        /// When a "quota" is reset: as `aligned` says, or "never".
-        pub resets: Option<Spanned<String>> = Default(r#""never""#),
+        /// When a "quota" is reset: "day", "month", "epoch" or "first-use" with a `period`,
+        /// or "never". A quota needs it.
+        pub resets: Option<Spanned<String>> = Example(r#""month""#),
         /// How long a call may be in flight without being renewed or settled. For "concurrency".
         pub time_to_live: Option<Spanned<Duration>> = Example(r#""60s""#),
         /// The stock that is held back against jitter, in tokens. "auto" is the rate times 50 ms

@@ -5,7 +5,9 @@ use super::place::{ConfigError, Source};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -13,15 +15,34 @@ use toml::Spanned;
 const BOUNDS: RangeInclusive<usize> = 1..=u32::MAX as usize;
 
 /// A duration in the file.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Duration(Span);
 
-impl TryFrom<String> for Duration {
-    type Error = String;
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(DurationVisitor)
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        duration::parse(&text).map(Duration)
+struct DurationVisitor;
+
+impl Visitor<'_> for DurationVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"60s\" or \"PT1M\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+        duration::parse(text).map(Duration).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Duration, E> {
+        Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Duration, E> {
+        Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
     }
 }
 

@@ -50,13 +50,15 @@ fn faults_are_reported_with_their_place() {
         ("headroom = 0.2",                  "headroom = \"a fifth\"",                       "7:61: invalid type: string \"a fifth\""),
         ("max_starvation = \"60s\"",        "max_starvation = \"soon\"",                    "7:83: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\""),
         ("horizon = \"50ms\"",              "horizon = \"-1s\"",                            "8:11: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\", and is neither negative nor above 584 years"),
-        ("horizon = \"50ms\"",              "horizon = 50",                                 "8:11: invalid type: integer `50`, expected a string"),
+        ("horizon = \"50ms\"",              "horizon = 50",                                 "8:11: a duration has a unit, such as \"50s\" or \"50ms\"; 50 has none"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"bucket\"",                       "12:13: algorithm `bucket` is not known; there are `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `concurrency`, `quota`"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"noon\"", "13:11: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"day\"", "15:10: `period` has no meaning beside the calendar; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\nresets = \"day\"", "13:10: `resets` is for `algorithm = \"quota\"`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"day\"\nzone = \"Berlin\"", "14:8: there is no time zone `Berlin`; zones are called like `Europe/Berlin` or `UTC`"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"", "14:10: `period` has no meaning beside a quota that is never reset (`resets` says when one is); leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"", "13:12: a quota needs `resets`, which says when it is full again: \"day\", \"month\", \"epoch\" or \"first-use\" with a `period`, or \"never\""),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"noon\"", "13:10: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`, `never`"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"never\"", "15:10: `period` has no meaning beside a quota that is never reset (`resets` says when one is); leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nzone = \"UTC\"", "13:8: `zone` is for windows of days and months; leave it out otherwise"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"token-bucket\"\ntime_to_live = \"1s\"", "13:16: `time_to_live` is for `algorithm = \"concurrency\"`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
@@ -108,6 +110,55 @@ fn a_text_that_is_no_configuration_is_refused() {
         (VALID,                             "[[resource]]\n",                               "1:1: missing field `name`"),
     ];
     check_faults(&table);
+}
+
+#[test]
+fn all_faults_are_told_at_once_and_what_follows_from_them_is_not() {
+    let wrong = r#"[nats]
+replicas = 2
+[[resource]]
+name = "api"
+default_class = "bluk"
+headroon = 0.2
+classes = [{ name = "urgent", headroom = 2 }, { name = "bulk", max_starvation = 60 }]
+[[resource.limit]]
+name = "few"
+capactiy = 10
+period = 60
+[[resource.limit]]
+name = "more"
+capacity = 0
+period = "0s"
+[[resource.limit]]
+name = "more"
+capacity = 5
+period = "1s"
+algorithm = "bucket"
+"#;
+    let told = config::parse(Path::new("rampmeter.toml"), wrong).unwrap_err().to_string();
+    let expected = [
+        "2:12: there can be 1, 3 or 5 replicas, not 2",
+        "6:1: unknown field `headroon`, expected one of",
+        "7:41: a headroom is a share from 0 to below 1, not 2",
+        "7:81: a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none",
+        "10:1: unknown field `capactiy`, expected one of",
+        "11:10: a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none",
+        "14:12: a capacity is above 0",
+        "15:10: a period is above 0 and at most 366 days",
+        "20:13: algorithm `bucket` is not known; there are",
+    ];
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{told}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(&format!("rampmeter.toml:{expected}")), "not {expected}:\n{told}");
+    }
+}
+
+#[test]
+fn a_class_that_does_not_exist_is_answered_with_those_that_do() {
+    let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"");
+    let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
+    assert_eq!(told, "rampmeter.toml:6:17: there is no class `bluk`; there are `urgent`, `bulk`");
 }
 
 #[test]

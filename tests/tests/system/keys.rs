@@ -145,6 +145,7 @@ name = "hub"
 [[resource.limit]]
 name = "in-all"
 algorithm = "quota"
+resets = "never"
 key = ["client"]
 capacity = 10
 

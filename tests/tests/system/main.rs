@@ -51,6 +51,7 @@ mod store_rollback;
 mod store_writes;
 mod tower_client;
 mod tower_server;
+mod uncounted;
 
 /// The program, as it ships.
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");

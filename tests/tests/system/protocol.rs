@@ -473,7 +473,10 @@ async fn a_settle_of_an_unknown_permit_is_refused() {
     worker.ask(json!({"id": "a"})).await;
     let (wrong_unit, _) = refusal(&worker.request("settle", r#"{"id": "a", "cost": {"tokens": 1}}"#).await);
     assert_eq!(wrong_unit["code"], "unknown_unit");
-    assert_eq!(worker.settle(json!({"id": "a", "extend": true})).await, json!({"status": "settled", "id": "a"}));
+    assert_eq!(
+        worker.settle(json!({"id": "a", "extend": true})).await,
+        json!({"status": "settled", "id": "a", "extended": true})
+    );
 }
 
 // ---- rampmeter.status.<resource>, rampmeter.resources

@@ -22,7 +22,7 @@ classes = [{ name = "interactive" }, { name = "bulk", headroom = 0.5 }]
 name = "units-per-month"
 unit = "processing-units"
 capacity = 400000
-period = "31d"
+period = "744h"
 [[resource.limit]]
 name = "per-minute"
 capacity = 600
@@ -36,7 +36,7 @@ time_to_live = "60s"
 name = "per-team"
 key = ["team"]
 capacity = 300
-period = "1m"
+period = "10h"
 "#;
 
 /// What the command prints if it succeeds. Every line is narrow.

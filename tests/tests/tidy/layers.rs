@@ -98,7 +98,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     ("worker-sdk/src/permit.rs", "worker-sdk/src/request_future.rs", "a permit that became void asks for another"),
     ("worker-sdk/src/resource.rs", "worker-sdk/src/acquire.rs", "`Resource::acquire` begins a request to the resource"),
-    ("worker-sdk/src/resource.rs", "worker-sdk/src/run.rs", "`Resource::run` makes a call on the resource"),
 ];
 
 #[test]

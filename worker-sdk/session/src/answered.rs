@@ -54,7 +54,7 @@ impl Session {
                 }
             }
             Answer::Refused(refusal) => self.refused(now, batch, &refusal),
-            Answer::Settled { id } => self.renewed(now, &id),
+            Answer::Settled { id, .. } => self.renewed(now, &id),
         }
     }
 

@@ -17,7 +17,8 @@ mod thread;
 use super::output;
 use crate::config;
 use crate::serve;
-use anyhow::Context;
+use crate::suggestion::quoted;
+use anyhow::{Context, bail};
 use case::{CASES, Case, Measured, PREFIX, Path};
 use echo::Echo;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,6 +52,10 @@ pub struct BenchArgs {
 /// # Errors
 /// If there is no NATS server, or an answer is not a permit.
 pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
+    if !names.iter().any(|name| name.contains(&args.only)) {
+        bail!("no case has `{}` in its name; there are {}", args.only, quoted(names.iter().map(String::as_str)));
+    }
     let mut private = None;
     let url = match &args.nats {
         Some(url) => url.clone(),

@@ -151,7 +151,7 @@ impl Word {
                 let refused = Refused { code, retry_after, limited_by };
                 Word::Final(refusal.id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
             }
-            Answer::Settled { id } => Word::Final(permit_id(&id), answered(Outcome::Settled)),
+            Answer::Settled { id, .. } => Word::Final(permit_id(&id), answered(Outcome::Settled)),
         })
     }
 }

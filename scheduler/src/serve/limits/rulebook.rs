@@ -4,7 +4,7 @@
 //! as a whole. An invalid edition is refused and shown. The last good one goes on to count, over
 //! restarts too.
 
-use crate::config::{ResourceRules, Rules, parse_rules};
+use crate::config::{ResourceRules, Rules, parse_stored_rules};
 use crate::denials::Denials;
 use crate::store::{Edition, OpenError, RuleStore};
 use async_nats::Client;
@@ -155,7 +155,7 @@ impl Rulebook {
 fn read(edition: &Edition) -> Result<Rules, String> {
     let Some(text) = &edition.text else { return Ok(Rules::default()) };
     let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
-    parse_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
+    parse_stored_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
 }
 
 /// Keeps the result up to date until the last reader is dropped. Nothing is known at first.

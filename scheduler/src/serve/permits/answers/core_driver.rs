@@ -11,6 +11,7 @@ use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
@@ -49,6 +50,17 @@ impl CoreDriver {
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
+        }
+    }
+
+    /// Notes the labels of a request, and warns of keyed limits that skip all requests.
+    pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
+        for limit in self.core.note_labels(labels) {
+            let resource = self.core.resource();
+            let (label, limit) =
+                (self.core.missing_labels(limit).join("`, `"), &resource.limits()[limit.index()].spec().name);
+            let resource = resource.name();
+            tracing::warn!(%resource, "no request carries the label `{label}`, so that the limit `{limit}` holds none");
         }
     }
 
@@ -162,6 +174,8 @@ impl CoreDriver {
             }
             self.delivery.publish().await;
             tokio::task::yield_now().await;
+            // The core refuses the next requests.
+            self.core.handle(now, Event::Wake);
         }
     }
 

@@ -81,6 +81,7 @@ impl<'a> PermitRequests<'a> {
         if leadership.note_epoch(core.epoch(), request.epoch) {
             core.handle(*now, Event::Doubt);
         }
+        core.note_labels(&request.labels);
         match wire::ask(core.resource(), to, &request) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),

@@ -1,0 +1,62 @@
+//! Labels that keyed limits need and that requests may lack.
+
+use super::Scheduler;
+use crate::ids::LimitId;
+use crate::policy::Resource;
+use rampmeter_protocol::labels::Labels;
+
+/// So many requests without a label are no accident: workers do not send it.
+const MANY: u32 = 10;
+
+/// The keyed limits with labels that no request has carried yet. Empty once all were carried.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyLabels(Vec<Uncarried>);
+
+#[derive(Clone, Debug)]
+struct Uncarried {
+    limit: LimitId,
+    /// At least one.
+    labels: Vec<String>,
+    /// Requests that met all conditions of the limit and lacked a label; at most [`MANY`].
+    skipped: u32,
+}
+
+impl KeyLabels {
+    pub(crate) fn new(resource: &Resource) -> Self {
+        let uncarried = |limit| Uncarried { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
+        KeyLabels(resource.keyed_limits().map(uncarried).collect())
+    }
+
+    /// The limits that have skipped requests, and the labels that all of these lacked.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (LimitId, &[String])> {
+        self.0.iter().filter(|limit| limit.skipped > 0).map(|limit| (limit.limit, &*limit.labels))
+    }
+}
+
+impl<R: Clone> Scheduler<R> {
+    /// The labels of this limit's key that no request has carried yet.
+    #[must_use]
+    pub fn missing_labels(&self, limit: LimitId) -> &[String] {
+        let known = self.key_labels.0.iter().find(|known| known.limit == limit);
+        known.map_or(&[], |known| &known.labels)
+    }
+
+    /// Notes the labels of a request. Returns the limits that have just skipped many requests,
+    /// because no request carries the labels of their keys.
+    #[must_use]
+    pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
+        let Self { key_labels: KeyLabels(limits), resource, .. } = self;
+        limits.retain_mut(|limit| {
+            limit.labels.retain(|label| labels.get(label).is_none());
+            !limit.labels.is_empty()
+        });
+        let mut found = Vec::new();
+        for limit in limits.iter_mut().filter(|limit| limit.skipped < MANY) {
+            limit.skipped += u32::from(resource.conditions_hold(limit.limit, labels));
+            if limit.skipped == MANY {
+                found.push(limit.limit);
+            }
+        }
+        found
+    }
+}

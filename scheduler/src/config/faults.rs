@@ -1,0 +1,126 @@
+//! Reads the tables of a file in spite of faults, so that all of them are told at once.
+
+use super::place::{ConfigError, Source};
+use serde::de::{DeserializeOwned, IntoDeserializer};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeArray, DeString, DeTable, DeValue};
+
+/// More faults than this are of no help.
+const MANY: usize = 20;
+
+/// The faults of a file that were found so far.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    found: Vec<ConfigError>,
+    /// Tables that lost a wrong key, so that their other keys may not fit together.
+    spoiled: Vec<Range<usize>>,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: ConfigError) {
+        self.found.push(fault);
+    }
+
+    /// What was read; notes why it could not be.
+    pub(super) fn take<T>(&mut self, read: Result<T, ConfigError>) -> Option<T> {
+        read.map_err(|fault| self.add(fault)).ok()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Whether `table` lost a wrong key.
+    pub(super) fn spoiled<T>(&self, table: &Spanned<T>) -> bool {
+        self.spoiled.contains(&table.span())
+    }
+
+    /// What was read.
+    ///
+    /// # Errors
+    /// All faults, in the order of the file.
+    pub(super) fn or<T>(mut self, read: Option<T>) -> Result<T, ConfigError> {
+        match read {
+            Some(read) if self.found.is_empty() => Ok(read),
+            Some(_) | None if self.found.len() == 1 => Err(self.found.remove(0)),
+            Some(_) | None => {
+                self.found.sort_by_key(ConfigError::place);
+                self.found.truncate(MANY);
+                Err(ConfigError::Several(self.found))
+            }
+        }
+    }
+}
+
+/// The tables of the file without what is wrong in them, and the faults. `addition` is what the
+/// parser can't know.
+///
+/// # Errors
+/// The faults, if nothing is left to go on with.
+pub(super) fn read<T: DeserializeOwned>(
+    source: &Source,
+    addition: impl Fn(&str) -> &'static str,
+) -> Result<(T, Faults), ConfigError> {
+    let mut faults = Faults::default();
+    let fault = |error: &toml::de::Error| {
+        let (at, message) = (error.span().unwrap_or(0..0), error.message());
+        source.fault(&at, for_people(message) + addition(message))
+    };
+    let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
+    let span = root.span();
+    let mut root = Spanned::new(span, DeValue::Table(root.into_inner()));
+    loop {
+        let error = match T::deserialize(root.clone().into_deserializer()) {
+            Ok(tables) => return Ok((tables, faults)),
+            Err(error) => error,
+        };
+        let at = error.span().unwrap_or(0..0);
+        // A key that is missing because it was wrong is no further fault.
+        if !faults.spoiled.contains(&at) {
+            faults.add(fault(&error));
+        }
+        match remove(&mut root, &at) {
+            Some(loser) => faults.spoiled.push(loser),
+            None => return faults.or(None),
+        }
+    }
+}
+
+/// Removes the key, value or table at `place`. The table that it was in, unless there is no such
+/// thing.
+fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option<Range<usize>> {
+    let own = from.span();
+    match from.get_mut() {
+        DeValue::Table(table) => {
+            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place)) {
+                return Some(loser);
+            }
+            let is_it =
+                |(key, value): &(&Spanned<DeString>, &Spanned<DeValue>)| key.span() == *place || value.span() == *place;
+            let key = table.iter().find(is_it)?.0.clone();
+            table.remove(&key).map(|_| own)
+        }
+        DeValue::Array(elements) => {
+            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place)) {
+                return Some(loser);
+            }
+            let others = elements.iter().filter(|element| element.span() != *place).cloned();
+            let others: DeArray = others.collect();
+            let found = others.len() < elements.len();
+            *elements = others;
+            found.then_some(own)
+        }
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {
+            None
+        }
+    }
+}
+
+/// The parser's message in the words of people.
+fn for_people(message: &str) -> String {
+    let words = [("f64", "a number"), ("u64", "a whole number"), ("usize", "a whole number")];
+    let plain =
+        |message: String, (word, plain)| message.replace(&format!("expected {word}"), &format!("expected {plain}"));
+    words.into_iter().fold(message.to_owned(), plain)
+}
