@@ -139,7 +139,7 @@ async fn calls_in_flight_and_shares_are_explained_in_a_sentence() {
 async fn simulations_and_jobs_fit_a_terminal() {
     let scenario = |name: &str| repository::root().join("simulator/scenarios").join(name).to_str().unwrap().to_owned();
     let all = told(&["simulate", &scenario("a-job.toml")]).await;
-    assert!(all.contains("The binding limit is `processing-units`."), "{all}");
+    assert!(all.contains("The binding limit is `requests-per-10-s`."), "{all}");
     told(&["simulate", &scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
 
     let nats = nats::start().await;
