@@ -52,7 +52,8 @@ impl<R: Clone> Scheduler<R> {
         let (position, offer) = self.outlook(now, slot);
         let Obstacle { limit, reason } = self.obstacle(now, permit, position, offer);
         let is_named = self.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
-        let in_flight = limit.filter(|_| reason == Reason::InFlight);
+        // Leases tell only when a place is free at the latest.
+        let in_flight = limit.filter(|_| matches!(reason, Reason::InFlight | Reason::Headroom | Reason::Share));
         let likely = in_flight.and_then(|limit| self.likely_wait(now, &permit.bill, limit, position));
         let wait = offer.at.since(now);
         Explained {

@@ -128,18 +128,30 @@ fn holder(request: &Explained) -> String {
     limit.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
-/// The listed requests. A column that tells nothing is left out.
+/// What a column shows of a request.
+type Cell = fn(&Explained) -> String;
+type Column = (&'static str, Cell);
+
+/// The listed requests. A column that tells nothing is left out, and the time that a request has
+/// waited makes room for classes and clients.
 fn queue(first: &[Explained]) -> Table {
-    let several_classes = first.iter().any(|request| request.class != first[0].class);
+    let classes = first.iter().any(|request| request.class != first[0].class);
     let clients = first.iter().any(|request| request.client.is_some());
-    let shown = [(true, "request"), (several_classes, "class"), (clients, "client"), (true, "waits for")];
-    let texts: Vec<&str> = shown.iter().filter(|(is_shown, _)| *is_shown).map(|(_, head)| *head).collect();
-    let mut table = table(&[&texts[..], &["waited", "starts"]].concat());
+    let columns: Vec<Column> = [
+        Some(("request", (|request| request.id.to_string()) as Cell)),
+        classes.then_some(("class", |request| request.class.to_string())),
+        clients.then_some(("client", |request| request.client.as_deref().map_or(String::new(), escaped))),
+        Some(("waits for", holder)),
+        (!classes && !clients).then_some(("waited", |request| duration(request.waited_ms))),
+        Some(("starts", |request| in_duration(request.eta_ms))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut table = table(&columns.iter().map(|(head, _)| *head).collect::<Vec<_>>());
     for request in first {
-        let client = request.client.as_deref().map_or(String::new(), escaped);
-        let cells = [request.id.to_string(), request.class.to_string(), client, holder(request)];
-        let texts = cells.into_iter().zip(shown).filter(|(_, (is_shown, _))| *is_shown).map(|(cell, _)| cell);
-        table.add_row(texts.chain([duration(request.waited_ms), in_duration(request.eta_ms)]));
+        table.add_row(columns.iter().map(|(_, cell)| cell(request)));
     }
-    right_aligned(table, texts.len()..texts.len() + 2)
+    let last = columns.len();
+    right_aligned(table, last - 1..last)
 }

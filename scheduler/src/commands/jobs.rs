@@ -2,7 +2,7 @@
 
 use super::nats_arg::NatsArg;
 use super::output;
-use super::table::{right_aligned, table};
+use super::table::{right_aligned, table, trimmed};
 use crate::connection::login;
 use rampmeter_jobs::{DeadLetter, GroupStatus, Queue};
 use rampmeter_nats::servers::Servers;
@@ -10,7 +10,7 @@ use rampmeter_protocol::name::Name;
 use serde_json::{Value, json};
 
 /// The characters of a payload that are shown.
-const SHOWN: usize = 40;
+const SHOWN: usize = 24;
 
 /// What `jobs` takes.
 #[derive(Debug, clap::Args)]
@@ -110,7 +110,7 @@ fn render_groups(groups: &[GroupStatus]) -> String {
     }
     let sum = |of: fn(&GroupStatus) -> usize| groups.iter().map(of).sum::<usize>().to_string();
     rows.add_row(["all".to_owned(), String::new(), sum(|g| g.delayed), sum(|g| g.running), sum(|g| g.dead)]);
-    rows.to_string()
+    trimmed(&rows)
 }
 
 /// A line on jobs that are in no group, because they were dropped.
@@ -133,7 +133,7 @@ fn render_letters(letters: &[DeadLetter]) -> String {
         let (sequence, attempts) = (letter.sequence.to_string(), letter.attempts.to_string());
         rows.add_row([sequence, letter.group.clone(), class, attempts, letter.reason.clone(), payload]);
     }
-    rows.to_string()
+    trimmed(&rows)
 }
 
 fn as_json(letter: &DeadLetter) -> Value {

@@ -18,6 +18,7 @@ pub(super) fn sentence(reason: Reason, limit: &LimitStatus, holder: &Holder, abo
     let has = format!("{name} has {} of {} left", amount(holder.level), amount(limit.capacity));
     let takes = about.takes.map_or("a request takes 1".to_owned(), |takes| format!("this takes {}", amount(takes)));
     let enough = match holder.pays_in_ms {
+        Some(_) if holder.likely_free_ms.is_some() => next_place(holder),
         Some(millis) => format!("enough in {}", duration(millis)),
         None => "there will never be enough".to_owned(),
     };
@@ -101,14 +102,14 @@ mod tests {
             leaves: Some(90.0),
             pays_in_ms: Some(3_080.0),
             frozen_ms: Some(5_000.0),
-            likely_free_ms: Some(125.0),
+            likely_free_ms: None,
         };
         let about = About { takes: Some(4.0), class: Some("bulk") };
         #[rustfmt::skip]
         let table = [
             (Reason::Stock, "`few` has 90.92 of 100 left, and this takes 4: enough in 3.1 s"),
             (Reason::Headroom, "`few` has 90.92 of 100 left; class `bulk` must leave 90, and this takes 4: enough in 3.1 s"),
-            (Reason::InFlight, "90.92 of 100 places of `few` are free, the others have calls in flight: the next is likely free in 125 ms, at the latest in 3.1 s"),
+            (Reason::InFlight, "90.92 of 100 places of `few` are free, the others have calls in flight: at the latest in 3.1 s"),
             (Reason::QuotaSpent, "the quota `few` is spent: it is reset in 3.1 s"),
             (Reason::Frozen, "the upstream demanded a pause of `few`: calls go on in 5 s"),
             (Reason::Probe, "the pause of `few` is over: one call tries it, and the others wait for its answer"),
@@ -119,6 +120,12 @@ mod tests {
         for (reason, text) in table {
             assert_eq!(sentence(reason, &limit(), &holder, &about), text);
         }
+        let likely = Holder { likely_free_ms: Some(125.0), level: 0.0, ..holder.clone() };
+        let told = sentence(Reason::InFlight, &limit(), &likely, &about);
+        let place = "the next is likely free in 125 ms, at the latest in 3.1 s";
+        assert_eq!(told, format!("0 of 100 places of `few` are free, the others have calls in flight: {place}"));
+        let told = sentence(Reason::Headroom, &limit(), &likely, &about);
+        assert_eq!(told, format!("`few` has 0 of 100 left; class `bulk` must leave 90, and this takes 4: {place}"));
         let never = Holder { key: Some("team\u{7}".to_owned()), pays_in_ms: None, ..holder };
         let told = sentence(Reason::QuotaSpent, &limit(), &never, &about);
         assert_eq!(told, "the quota `few` of `team\\u{7}` is spent, and is never reset");

@@ -1,10 +1,10 @@
 //! `rampmeter simulate`
 
+use super::human::duration;
 use super::output;
-use super::table::{right_aligned, table};
+use super::table::{right_aligned, table, trimmed};
 use crate::config::{self, ConfigError};
 use anyhow::Context;
-use comfy_table::Table;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_protocol::time::{Span, Time};
@@ -28,7 +28,7 @@ Strategies:
 
 Columns: `unfinished` calls were wanted and not served when the world ended; `used` is the part of what the binding
 limit held and refilled; `Jain` tells how evenly clients were served, by weight, from 0 to 1; `starved` clients asked
-and were never served. Waits are those of served calls, from when they were first wanted.
+and were never served. `p50`, `p99` and `longest` are the waits of served calls, from when they were first wanted.
 
 How scenarios are written: simulator/scenarios/README.md")]
 pub struct SimulateArgs {
@@ -175,28 +175,34 @@ fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).expect("a valid template"))
 }
 
-fn summary(reports: &[&Report]) -> Table {
-    let mut table =
-        table(&["strategy", "served", "429", "unfinished", "took", "binding limit", "used", "Jain", "starved"]);
+fn summary(reports: &[&Report]) -> String {
+    // Strategies mostly use the same limit most: then a sentence names it.
+    let binding = reports.first().filter(|first| reports.iter().all(|report| report.binding == first.binding));
+    let mut table = table(&["strategy", "served", "429", "unfinished", "took", "used", "Jain", "starved"]);
     for report in reports {
         table.add_row([
             report.strategy.clone(),
             report.ok.to_string(),
             report.rejected.to_string(),
             report.unfinished.to_string(),
-            format!("{:.1} s", report.seconds),
-            report.binding.clone(),
-            format!("{:.1} %", report.used * 100.0),
+            duration(report.seconds * 1e3),
+            used(report, binding.is_none()),
             format!("{:.3}", report.jain),
             report.starved.to_string(),
         ]);
     }
-    let table = right_aligned(table, 1..5);
-    right_aligned(table, 6..9)
+    let named = binding.map_or(String::new(), |report| format!("The binding limit is `{}`.\n\n", report.binding));
+    named + &trimmed(&right_aligned(table, 1..8)) + "\n"
 }
 
-fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Vec<&'a Group>) -> Table {
-    let mut table = table(&["strategy", by, "served", "429", "unfinished", "wait p50", "p99", "longest"]);
+/// The use of the binding limit, with its name if strategies differ in it.
+fn used(report: &Report, with_name: bool) -> String {
+    let name = if with_name { format!(" of {}", report.binding) } else { String::new() };
+    format!("{:.1} %{name}", report.used * 100.0)
+}
+
+fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Vec<&'a Group>) -> String {
+    let mut table = table(&["strategy", by, "served", "429", "unfinished", "p50", "p99", "longest"]);
     for report in reports {
         for group in groups(report) {
             table.add_row([
@@ -211,9 +217,9 @@ fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Ve
             ]);
         }
     }
-    right_aligned(table, 2..8)
+    trimmed(&right_aligned(table, 2..8)) + "\n"
 }
 
 fn wait(group: &Group, millis: f64) -> String {
-    if group.ok == 0 { "–".to_owned() } else { format!("{:.2} s", millis / 1e3) }
+    if group.ok == 0 { "–".to_owned() } else { duration(millis) }
 }

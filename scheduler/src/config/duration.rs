@@ -9,7 +9,7 @@ use rampmeter_protocol::time::Span;
 /// What is allowed, if the text is neither, or the duration is negative.
 pub(crate) fn parse(text: &str) -> Result<Span, String> {
     let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
-    let duration: SignedDuration = text.parse().map_err(|error| format!("{right}: {error}"))?;
+    let duration: SignedDuration = text.parse().map_err(|_| format!("{right}, not {text:?}; a day is \"24h\""))?;
     let nanos = u64::try_from(duration.as_nanos())
         .map_err(|_| format!("{right}, and is neither negative nor above 584 years"))?;
     Ok(Span::from_nanos(nanos))

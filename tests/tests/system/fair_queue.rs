@@ -100,7 +100,12 @@ async fn the_command_tells_people() {
 
     let (code, told, error) = explain(&["l1"]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    for part in ["`l1`, class `urgent`, client `light`: has waited ", "held by `few`", "1 ahead of it", "h1"] {
+    for part in [
+        "`l1`, class `urgent`, client `light`\nhas waited ",
+        "`few` has 0 of 4 left, and this takes 1: enough in 4.2 d\n",
+        "1 request is ahead of it",
+        "h1",
+    ] {
         assert!(told.contains(part), "{told}");
     }
     let (code, told, _) = explain(&["--json"]).await;

@@ -1,6 +1,7 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod closed_pipes;
 mod cluster;
 mod command_line;
 mod config;
@@ -38,6 +39,7 @@ mod provider_limits;
 mod purge_cli;
 mod python;
 mod quick_start;
+mod readable;
 mod reqwest_middleware;
 mod restart;
 mod sdk;

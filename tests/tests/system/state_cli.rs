@@ -52,7 +52,11 @@ async fn what_the_store_holds() {
 
     let (code, table) = state(&["--nats", nats.url()]).await;
     assert_eq!(code, Some(0), "{table}");
-    for words in [vec!["hub · epoch 1 · handed over by scheduler-", "revision"], vec!["few", "1.00", "0.00"]] {
+    for words in [
+        vec!["hub · epoch 1 · handed over by scheduler-"],
+        vec!["the state, written ", "ago at revision "],
+        vec![" few ", " 1 ", " 0"],
+    ] {
         assert!(table.lines().any(|line| words.iter().all(|word| line.contains(word))), "{words:?}\n{table}");
     }
     let (code, text) = state(&["--nats", nats.url(), "--json", "hub"]).await;

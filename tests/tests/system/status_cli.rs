@@ -46,12 +46,14 @@ async fn a_table_for_people() {
     #[rustfmt::skip]
     let expected = [
         vec!["hub", "epoch 1", "led by scheduler-"],
-        vec!["2 granted", "1 refused", "0 settled", "0 returned", "0 × 429 upstream", "the next request is delayed by `few`"],
-        vec!["limit", "unit", "level", "capacity", "margin", "period", "next free"],
-        vec!["few", "requests", "-2.50", "4", "0", "1440000.000 s"],
-        vec!["class", "queued", "oldest"],
-        vec!["urgent", "0", "0.000 s"],
-        vec!["bulk", "1", "36"],
+        vec!["2 granted", "1 refused", "0 settled", "0 returned", "0 × 429 upstream"],
+        vec!["the next request is delayed by `few`"],
+        vec!["`few` has -2.5 of 4 left, and a request takes 1: enough in 15 d"],
+        vec!["limit", "left", "of", "unit", "per", "next free"],
+        vec!["few", "-2.5", "4", "requests", "17 d", "10 d"],
+        vec!["class", "waiting", "longest wait"],
+        vec!["urgent", "0", "–"],
+        vec!["bulk", "1", "1 h"],
     ];
     let mut lines = table.lines();
     for words in expected {

@@ -1,13 +1,12 @@
 //! The table of figures for people.
 
 use super::case::{Measured, Path};
-use comfy_table::{CellAlignment, Table, presets};
+use crate::commands::table::{right_aligned, table};
+use comfy_table::Table;
 
 /// One row for each path of each case.
 pub(super) fn render(measured: &[Measured]) -> Table {
-    let mut table = Table::new();
-    let head = ["path", "client", "in flight", "array", "per second", "p50 µs", "p99 µs", "to echo"];
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
+    let mut table = table(&["path", "client", "in flight", "array", "per second", "p50 µs", "p99 µs", "to echo"]);
     for row in measured {
         table.add_row([
             path(row.path).to_owned(),
@@ -20,12 +19,7 @@ pub(super) fn render(measured: &[Measured]) -> Table {
             format!("{:.2}", row.ratio_to_echo),
         ]);
     }
-    for column in 2..head.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+    right_aligned(table, 2..8)
 }
 
 fn path(path: Path) -> &'static str {

@@ -1,8 +1,9 @@
 //! Shows the stored state.
 
-use super::super::table::{right_aligned, table};
+use crate::commands::human::{amount, count, duration};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
+use crate::commands::table::{right_aligned, table, trimmed};
 use crate::connection::connect;
 use crate::store::{Found, FoundState, Moment, StateRecord, Store};
 use anyhow::Context;
@@ -58,7 +59,7 @@ fn as_json(name: &Name, Found { revision, state }: &Found) -> Value {
 
 fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
     match state {
-        FoundState::Record(record) => format!("{}\n{}\n", headline(name, *revision, record), levels(record)),
+        FoundState::Record(record) => format!("{}\n{}\n", headline(name, *revision, record), trimmed(&levels(record))),
         FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
             format!("{name} · {}\n", trouble(state))
         }
@@ -66,21 +67,24 @@ fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
 }
 
 fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
-    let by = if record.released { "handed over by" } else { "led by" };
-    let age = Moment::now().unix_ms.saturating_sub(record.saved.unix_ms);
+    let age = duration(Moment::now().unix_ms.saturating_sub(record.saved.unix_ms) as f64);
+    // A hand-over is the last record of its leader, and has no number of its own.
+    let (by, what) = match record.released {
+        true => ("handed over by", "the state".to_owned()),
+        false => ("led by", format!("checkpoint {}", count(record.checkpoint))),
+    };
     format!(
-        "{name} · epoch {} · {by} {} · checkpoint {} at revision {revision}, written {:.1} s ago",
+        "{name} · epoch {} · {by} {}\n{what}, written {age} ago at revision {} of the store",
         record.epoch,
         record.leader,
-        record.checkpoint,
-        age as f64 / 1e3
+        count(revision)
     )
 }
 
 fn levels(record: &StateRecord) -> Table {
     let mut table = table(&["limit", "level for a successor", "grant budget"]);
     for level in &record.levels {
-        let units = |micros: i128| format!("{:.2}", micros as f64 / 1e6);
+        let units = |micros: i128| amount(micros as f64 / 1e6);
         let budget = units(i128::from(level.budget()));
         table.add_row([level.limit().to_string(), units(i128::from(level.micros())), budget]);
     }
