@@ -35,6 +35,7 @@ pub mod relay;
 pub mod repository;
 pub mod rules;
 pub mod scheduler;
+pub mod scripted_api;
 pub mod shipped;
 pub mod witness;
 pub mod worker;

@@ -11,12 +11,14 @@
 //! let client = Client::connect("nats://127.0.0.1:4222").await?;
 //! let hub = client.resource("sentinel-hub")?;
 //! let tile = hub.run(Cost::requests(1).and("processing-units", 2.5), || fetch()).await?;
+//! client.close().await; // sends what is unsettled
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! [`Resource::run`] does everything: permit, wait, call, settle, and all of it again after a 429.
-//! The same by hand:
+//! The feature `reqwest` lets it take reqwest's answers:
+//! `hub.run(1, || http.get(url).send())`. The same by hand:
 //!
 //! ```no_run
 //! # use rampmeter_worker_sdk::{Error, Outcome, Resource};

@@ -27,7 +27,7 @@ pub struct Outcome {
 /// The part of a call's result that [`Resource::run`](crate::Resource::run) needs.
 ///
 /// [`http::Response`], [`Outcome`], and any pair of an `Outcome` and a value implement it. With the
-/// feature `reqwest-middleware`, reqwest's response implements it too.
+/// feature `reqwest`, the response of reqwest 0.13 implements it too.
 ///
 /// ```
 /// use rampmeter_worker_sdk::call::Reply;
@@ -45,6 +45,12 @@ pub struct Outcome {
 /// }
 /// # assert_eq!(Tile { status: 200, units: 1.0 }.outcome(), Outcome::status(200).cost(Cost::of("processing-units", 1)));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how the call went",
+    label = "the permit cannot be settled with this",
+    note = "`reqwest::Response` of reqwest 0.13 does if rampmeter-worker-sdk has the feature `reqwest`",
+    note = "any other type can be returned beside an outcome: `(Outcome::status(200), value)`"
+)]
 pub trait Reply {
     /// How the call went.
     fn outcome(&self) -> Outcome;
@@ -132,6 +138,13 @@ impl<T> Reply for (Outcome, T) {
 }
 
 impl<B> Reply for http::Response<B> {
+    fn outcome(&self) -> Outcome {
+        Outcome::answered(self.status(), self.headers())
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl Reply for reqwest::Response {
     fn outcome(&self) -> Outcome {
         Outcome::answered(self.status(), self.headers())
     }

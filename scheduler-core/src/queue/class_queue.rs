@@ -44,7 +44,7 @@ impl<R> Waiting<R> {
         (self.edition, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
     }
 
-    fn place(&self, is_at_key: bool) -> Place {
+    fn place(&self, is_at_key: bool) -> QueuePlace {
         (self.edition, is_at_key, self.position.tree, self.arrival)
     }
 }
@@ -62,7 +62,7 @@ pub(crate) struct ClassPosition {
 }
 
 /// Orders requests by edition, by whether they are in the queue of a key, by tree, and by arrival.
-type Place = (Edition, bool, LimitSet, Arrival);
+type QueuePlace = (Edition, bool, LimitSet, Arrival);
 
 /// Orders a client's requests in one tree by deadline; those without one are last.
 type Urgency = (Edition, Arc<str>, LimitSet, Time, Arrival);
@@ -82,13 +82,14 @@ pub(crate) enum StartReason {
 /// The requests of one class.
 ///
 /// Invariant: `all` has each request of the class. `order` and `by_urgency` have those that wait in
-/// this queue, and not in the queue of a key. Requests of former editions have no turn.
+/// this queue, and not in the queue of a key. Requests of former editions have no turn: of these,
+/// `order` has nodes without a tree, and `by_urgency` as many entries.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
     /// The edition of requests that have turns.
     edition: Edition,
     order: FairOrder,
-    all: BTreeMap<Place, Slot>,
+    all: BTreeMap<QueuePlace, Slot>,
     by_urgency: BTreeMap<Urgency, (Turn, Slot)>,
     clients: Clients,
     /// By limit, when a request that needs it was last served in its turn or promoted.
@@ -137,7 +138,7 @@ impl ClassQueue {
     /// A request of a former edition leaves.
     pub(crate) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(waiting.at_key.is_some()));
-        // Of former editions the numbers of requests count, not the order.
+        // Entries of former editions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
             self.order.remove_node(node);
             self.by_urgency.pop_first();
@@ -276,7 +277,7 @@ impl ClassQueue {
     }
 
     /// The oldest request of each tree and edition, here and in key queues.
-    fn oldest_of_each(&self) -> impl Iterator<Item = (Place, Slot)> {
+    fn oldest_of_each(&self) -> impl Iterator<Item = (QueuePlace, Slot)> {
         let mut from = (0, false, LimitSet::default(), Arrival::FIRST);
         std::iter::from_fn(move || {
             let (place, slot) = self.all.range(from..).next()?;

@@ -3,7 +3,7 @@
 use crate::{Cost, RetryAfter, call::BadCost, ledger::Verdict};
 use axum::{
     Json,
-    http::{HeaderName, HeaderValue, StatusCode, header::RETRY_AFTER},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
@@ -43,6 +43,13 @@ fn rate_limited(retry_after: Option<u128>) -> Response {
 fn malformed(bad: &BadCost) -> Response {
     let status = StatusCode::BAD_REQUEST;
     (status, error(status, "COMMON_BAD_PAYLOAD", &bad.to_string())).into_response()
+}
+
+/// The answer to a call of something that the service does not have.
+pub(crate) fn unknown(status: StatusCode, method: &Method, uri: &Uri) -> Response {
+    let path = uri.path();
+    let message = format!("there is no {method} {path} here; there are GET or POST /process and GET /stats");
+    (status, error(status, "COMMON_NOT_FOUND", &message)).into_response()
 }
 
 fn error(status: StatusCode, code: &str, message: &str) -> Json<Value> {

@@ -2,7 +2,7 @@
 
 use crate::{
     Admission, Dialect, Policy, ResponseTime, RetryAfter, Stats,
-    answer::answer,
+    answer::{answer, unknown},
     call::{Call, CostParameters},
     clock::Clock,
     config::Config,
@@ -14,7 +14,7 @@ use axum::{
     Json, Router,
     body::{Body, to_bytes},
     extract::{Query, State},
-    http::HeaderMap,
+    http::{HeaderMap, Method, StatusCode, Uri},
     response::Response,
     routing::get,
 };
@@ -54,9 +54,15 @@ impl Service {
         }
     }
 
-    /// The endpoints that the service answers itself.
+    /// The endpoints that the service answers itself. Any other call hears which there are.
     pub(crate) fn routes() -> Router<Arc<Self>> {
-        Router::new().route("/process", get(process).post(process)).route("/stats", get(stats))
+        Router::new()
+            .route("/process", get(process).post(process))
+            .route("/stats", get(stats))
+            .fallback(async |method: Method, uri: Uri| unknown(StatusCode::NOT_FOUND, &method, &uri))
+            .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+                unknown(StatusCode::METHOD_NOT_ALLOWED, &method, &uri)
+            })
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -52,6 +52,17 @@ async fn help_tells_every_option() {
 }
 
 #[tokio::test]
+async fn the_demo_says_what_it_does_and_what_to_do_next() {
+    let (code, output, progress) = run(&["demo", "--seconds", "2", "--workers", "20"]).await;
+    assert_eq!(code, Some(0), "{progress}");
+    assert!(progress.starts_with("20 workers call an API that allows"), "{progress}");
+    let (table, next) = output.split_once("\nWhat next:\n").expect("what to do next");
+    assert!(table.contains("with permits"), "{output}");
+    assert!(next.contains("rampmeter-under-test check --print-default > rampmeter.toml"), "{output}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{output}");
+}
+
+#[tokio::test]
 async fn wrong_usage_and_failure_differ() {
     for arguments in [vec![], vec!["sreve"], vec!["serve", "--confg", "x"], vec!["status", "two words"]] {
         let (code, output, error) = run(&arguments).await;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use rampmeter_tests::patience::until;
+use rampmeter_tests::scripted_api::{self, Step};
+use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{api, nats, repository, scheduler};
 use rampmeter_upstream::Dialect;
 use rampmeter_worker_sdk::Client;
@@ -13,6 +16,9 @@ mod language_model;
 #[path = "../../../worker-sdk/examples/noisy_neighbour.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod noisy_neighbour;
+#[path = "../../../worker-sdk/examples/worker.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its settings are not used here")]
+pub(crate) mod worker;
 
 /// The configuration in the first lines of an example.
 fn shown(example: &str) -> String {
@@ -51,5 +57,48 @@ async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
     // A full bucket at first, and three calls a second.
     assert!((9..=13).contains(&noisy), "{noisy} calls");
     assert!(refused > 100, "refused {refused} times");
+    scheduler::stop(scheduler).await;
+}
+
+/// The units of the worker's calls.
+const HUB: &str = r#"
+[[resource]]
+name = "sentinel-hub"
+[[resource.limit]]
+name = "requests"
+capacity = 100
+period = "1s"
+[[resource.limit]]
+name = "processing-units"
+unit = "processing-units"
+capacity = 100
+period = "1s"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_that_is_shown_settles_a_429_a_404_and_a_time_out() {
+    let nats = nats::start().await;
+    let scheduler = scheduler::start(&nats, HUB).await;
+    let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
+
+    worker::work(nats.url(), &api, 3, Duration::from_secs(1)).await.unwrap();
+
+    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    let counters = until("all are settled", async || {
+        let counters = worker.status().await.counters;
+        (counters.settled == 4).then_some(counters)
+    })
+    .await;
+    assert_eq!((counters.granted, counters.upstream_429, counters.returned), (4, 1, 0));
+    scheduler::stop(scheduler).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_that_is_shown_tells_why_it_is_refused() {
+    let nats = nats::start().await;
+    let other_units = HUB.replace("unit = \"processing-units\"", "unit = \"tiles\"");
+    let scheduler = scheduler::start(&nats, &other_units).await;
+    let refused = worker::work(nats.url(), "http://127.0.0.1:1/", 1, Duration::from_secs(1)).await.unwrap_err();
+    assert!(refused.to_string().contains("`cost.processing-units`: no limit counts this unit"), "{refused}");
     scheduler::stop(scheduler).await;
 }

@@ -36,6 +36,7 @@ mod provider;
 mod provider_limits;
 mod purge_cli;
 mod python;
+mod quick_start;
 mod readable;
 mod reqwest_middleware;
 mod restart;

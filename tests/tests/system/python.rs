@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
+use async_nats::Subscriber;
 use futures::StreamExt;
 use futures::future::join_all;
 use rampmeter_tests::api::upstream;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::process::Process;
+use rampmeter_tests::scripted_api::{self, Step};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, python, scheduler};
 use serde_json::{Value, json};
@@ -38,7 +40,7 @@ async fn python_workers_never_get_429() {
     let _running = scheduler::start(&nats, RESOURCE).await;
     let upstream = upstream(&["requests=6/3s", "processing-units=20/2s"]).await;
     let url = format!("{}/process?processing-units=2", upstream.url());
-    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str())];
+    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str()), ("CALLS", "1")];
 
     let workers = join_all((0..8).map(|_| python::run("worker.py", &packages, &environment))).await;
 
@@ -84,7 +86,7 @@ async fn a_python_worker_outlives_a_killed_leader_under_the_same_id() {
     other.client().flush().await.unwrap();
     let upstream = upstream(&["requests=1/8s", "processing-units=100/1s"]).await;
     let url = format!("{}/process?processing-units=2", upstream.url());
-    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str())];
+    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str()), ("CALLS", "1")];
 
     let breaking = async {
         let first = within("a request", asked.next()).await.unwrap();
@@ -107,4 +109,63 @@ async fn a_python_worker_outlives_a_killed_leader_under_the_same_id() {
 fn id_in(request: &[u8]) -> String {
     let request: Value = serde_json::from_slice(request).unwrap();
     request["id"].as_str().expect("an id").to_owned()
+}
+
+/// What a worker settles, one after the other.
+async fn settled(settles: &mut Subscriber) -> Value {
+    let message = within("a settle", settles.next()).await.unwrap();
+    let mut settle: Value = serde_json::from_slice(&message.payload).unwrap();
+    settle.as_object_mut().unwrap().remove("id").expect("an id");
+    settle
+}
+
+#[tokio::test]
+async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
+    let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, RESOURCE).await;
+    let other = Worker::connect(&nats, "sentinel-hub").await;
+    let mut settles = other.client().subscribe(other.subject("settle")).await.unwrap();
+    other.client().flush().await.unwrap();
+    let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
+    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", &api), ("API_TIMEOUT", "1"), ("CALLS", "3")];
+
+    let worker = python::run("worker.py", &packages, &environment).await;
+
+    let (output, errors) = (String::from_utf8_lossy(&worker.stdout), String::from_utf8_lossy(&worker.stderr));
+    assert_eq!(output, "404 0 bytes\nno answer: timed out\n200 0 bytes\n", "{errors}");
+    assert!(worker.status.success() && errors.is_empty(), "{errors}");
+    let answered = |status, headers| json!({"used": true, "response": {"status": status, "headers": headers}});
+    assert_eq!(settled(&mut settles).await, answered(429, json!({"retry-after": "1"})));
+    assert_eq!(settled(&mut settles).await, answered(404, json!({})));
+    assert_eq!(settled(&mut settles).await, json!({"used": true}), "a call that timed out");
+    assert_eq!(settled(&mut settles).await, answered(200, json!({})));
+    let counters = until("all are settled", async || {
+        let counters = other.status().await.counters;
+        (counters.settled == 4).then_some(counters)
+    })
+    .await;
+    assert_eq!((counters.granted, counters.upstream_429), (4, 1));
+}
+
+/// Its limits count none of the units that the worker's calls cost.
+const OTHER_UNITS: &str = r#"
+[[resource]]
+name = "sentinel-hub"
+[[resource.limit]]
+name = "requests"
+capacity = 10
+period = "1s"
+"#;
+
+#[tokio::test]
+async fn a_python_worker_tells_why_it_is_refused() {
+    let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, OTHER_UNITS).await;
+
+    let worker = python::run("worker.py", &packages, &[("RAMPMETER_NATS", nats.url())]).await;
+
+    let expected = "no permit: `cost.processing-units`: no limit counts this unit; limits count `requests`\n";
+    assert_eq!((worker.status.code(), String::from_utf8_lossy(&worker.stderr).as_ref()), (Some(1), expected));
 }

@@ -45,6 +45,96 @@ fn the_python_that_is_shown_is_tested() {
     assert!(shown.contains(worker.trim()), "docs/workers.md shows another text than tests/python/worker.py");
 }
 
+/// The worker of the README is an example, from its first import on.
+#[test]
+fn the_rust_that_is_shown_is_an_example() {
+    let example = file("worker-sdk/examples/worker.rs").unwrap().text;
+    let (_, code) = example.split_once("\nuse ").unwrap();
+    let shown = file("README.md").unwrap().text;
+    let expected = format!("```rust\nuse {}\n```", code.trim_end());
+    assert!(shown.contains(&expected), "README.md shows another text than worker-sdk/examples/worker.rs");
+}
+
+/// What a worker's `Cargo.toml` has to have, according to the pages.
+#[test]
+fn dependencies_that_are_shown_exist() {
+    let workspace = manifest_at("Cargo.toml");
+    let versions = &workspace["workspace"]["dependencies"];
+    let mut found = 0;
+    for (path, block) in blocks("toml").into_iter().filter(|(_, block)| is_manifest(block)) {
+        let shown: toml::Table = block.parse().unwrap();
+        for (name, dependency) in shown["dependencies"].as_table().unwrap() {
+            let known = versions.get(name).unwrap_or_else(|| panic!("{path}: no package of ours needs {name}"));
+            match known.get("path").and_then(toml::Value::as_str) {
+                Some(folder) => check_own(&path, folder, dependency),
+                None => assert_eq!(version(dependency), version(known), "{path}: {name}"),
+            }
+            found += 1;
+        }
+    }
+    assert!(found >= 3, "the pages show no dependencies");
+}
+
+fn is_manifest(block: &str) -> bool {
+    block.starts_with("[dependencies]")
+}
+
+fn manifest_at(path: &str) -> toml::Table {
+    file(path).unwrap().text.parse().unwrap()
+}
+
+/// The version that a dependency asks for.
+fn version(dependency: &toml::Value) -> Option<&str> {
+    dependency.as_str().or_else(|| dependency.get("version")?.as_str())
+}
+
+/// A package of this repository is in this folder and has the features that are shown.
+fn check_own(page: &str, folder: &str, shown: &toml::Value) {
+    let path = shown["path"].as_str().unwrap();
+    assert!(path.ends_with(&format!("rampmeter/{folder}")), "{page}: {path} is not in {folder}");
+    let manifest = manifest_at(&format!("{folder}/Cargo.toml"));
+    for feature in shown["features"].as_array().unwrap() {
+        let feature = feature.as_str().unwrap();
+        assert!(manifest["features"].get(feature).is_some(), "{page}: {folder} has no feature {feature}");
+    }
+}
+
+/// `cargo run … --example NAME` names the package and the features that the example needs.
+#[test]
+fn examples_run_as_printed() {
+    let mut found = BTreeSet::new();
+    for File { path, text } in pages().into_iter().chain(files("worker-sdk", "rs")) {
+        let text = text.replace("\n//!", "");
+        for command in text.split("cargo run ").skip(1).filter_map(|rest| rest.split(['`', '\n', '#']).next()) {
+            if let Some(example) = after(command, "--example") {
+                check_example(&path, command, example);
+                found.insert(example.to_owned());
+            }
+        }
+    }
+    let examples = files("worker-sdk", "rs").into_iter().filter(|file| file.path.contains("/examples/"));
+    let there = examples.map(|file| Path::new(&file.path).file_stem().unwrap().to_str().unwrap().to_owned());
+    assert_eq!(found, there.collect(), "each example says how to run it");
+}
+
+fn check_example(page: &str, command: &str, example: &str) {
+    let package = after(command, "-p").unwrap_or_else(|| panic!("{page}: {command}: no `-p`"));
+    let folder = manifest_at("Cargo.toml")["workspace"]["dependencies"][package]["path"].as_str().unwrap().to_owned();
+    assert!(file(&format!("{folder}/examples/{example}.rs")).is_some(), "{page}: {package} has no {example}");
+    let manifest = manifest_at(&format!("{folder}/Cargo.toml"));
+    let declared = manifest.get("example").and_then(toml::Value::as_array).into_iter().flatten();
+    let declared = declared.filter(|declared| declared["name"].as_str() == Some(example));
+    let needed = declared.flat_map(|declared| declared["required-features"].as_array().unwrap());
+    let needed: Vec<&str> = needed.map(|feature| feature.as_str().unwrap()).collect();
+    let given: Vec<&str> = after(command, "--features").into_iter().flat_map(|list| list.split(',')).collect();
+    assert_eq!(given, needed, "{page}: {command}");
+}
+
+/// The word behind an option.
+fn after<'a>(command: &'a str, option: &str) -> Option<&'a str> {
+    command.split_whitespace().skip_while(|word| *word != option).nth(1)
+}
+
 /// Every `rampmeter …` is a command that there is, with options that it has.
 #[test]
 fn commands_exist() {
@@ -66,7 +156,7 @@ fn commands_exist() {
 
 #[test]
 fn configurations_are_valid() {
-    for (path, block) in blocks("toml") {
+    for (path, block) in blocks("toml").into_iter().filter(|(_, block)| !is_manifest(block)) {
         config::parse(Path::new(&path), &block).unwrap_or_else(|error| panic!("{path}: {error}\n{block}"));
     }
 }

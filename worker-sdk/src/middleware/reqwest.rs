@@ -1,10 +1,10 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
+use crate::Resource;
 use crate::acquire::Acquire;
 use crate::middleware::terms::Terms;
 use crate::outcome::Reply;
 use crate::request_future::RequestSpec;
-use crate::{Outcome, Resource};
 use http::Extensions;
 use reqwest_middleware::reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
@@ -108,10 +108,4 @@ async fn call(
     let response = next.run(request, extensions).await?;
     let request = call.end(response.outcome());
     Ok((response, RequestSpec { resource, request, deadline }))
-}
-
-impl Reply for Response {
-    fn outcome(&self) -> Outcome {
-        Outcome::answered(self.status(), self.headers())
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The longest first back-off, as in most clients of cloud services.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest of all back-offs, as in most clients of cloud services.
-const LONGEST: Duration = Duration::from_secs(20);
+pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
 /// Exponential back-off with full jitter, for the attempts of one call.
 #[derive(Debug, Default)]

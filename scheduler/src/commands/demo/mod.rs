@@ -2,7 +2,8 @@
 //!
 //! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
 //! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
-//! `coordination` is NATS and the scheduler. `figures` is the result, and `side_by_side` its table.
+//! `coordination` is NATS and the scheduler. `figures` is the result, `side_by_side` its table, and
+//! `notes` explains it.
 
 mod api;
 mod backoff;
@@ -10,6 +11,7 @@ mod class;
 mod coordination;
 mod figures;
 mod fleet;
+mod notes;
 mod observation;
 mod options;
 mod phase;
@@ -57,7 +59,12 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
-    if json { output::json(comparison) } else { output::line(side_by_side::render(comparison)) }
+    if json {
+        return output::json(comparison);
+    }
+    let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
+    output::line(side_by_side::render(comparison))?;
+    output::line(notes::render(comparison, &program))
 }
 
 /// Runs both phases, each against an upstream with full buckets. It takes about twice
@@ -70,6 +77,7 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
 /// but 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
     allow_many_files();
+    progress.introduce(&scenario::introduction(options));
     progress.say("starting NATS and a scheduler");
     // NATS starts before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;

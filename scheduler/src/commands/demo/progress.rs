@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// The interval of lines if there is no terminal.
 const LINES: Duration = Duration::from_secs(5);
-/// The template of the bar. With the lines below it, it is at most 80 columns wide.
-const BAR: &str = "{prefix:<13} {bar:60}\n{msg}";
+/// The template of the bar. The message begins with the time, and has lines below it. All of them
+/// fit 80 columns.
+const BAR: &str = "{prefix:<13} {bar:50} {msg}";
 
 /// A bar on a terminal, a line every few seconds elsewhere, or nothing.
 pub struct Progress(Output);
@@ -43,10 +44,23 @@ impl Progress {
         Progress(Output::Silent)
     }
 
+    /// Tells what the demo is about to do, in lines that stay.
+    pub(super) fn introduce(&mut self, text: &str) {
+        match &mut self.0 {
+            Output::Bar(bar) => bar.println(text),
+            Output::Lines(_) => line(text),
+            Output::Silent => {}
+        }
+    }
+
     /// Shows what begins, before there are figures.
     pub(super) fn say(&mut self, text: &'static str) {
         match &mut self.0 {
-            Output::Bar(bar) => bar.set_message(text),
+            Output::Bar(bar) => {
+                bar.set_position(0);
+                bar.set_prefix("");
+                bar.set_message(format!("\n{text}"));
+            }
             Output::Lines(due) => {
                 *due = LINES;
                 line(text);
@@ -72,13 +86,20 @@ impl View {
         bar.set_length(self.length.as_millis() as u64);
         bar.set_position(self.elapsed.as_millis() as u64);
         bar.set_prefix(self.phase);
-        bar.set_message(format!("{}\nwait p50 / p99\n{}", self.calls(), self.waits().join("\n")));
+        bar.set_message(self.below_the_bar());
+    }
+
+    fn below_the_bar(&self) -> String {
+        format!("{}\n{}\nwait p50 / p99\n{}", self.time(), self.calls(), self.waits().join("\n"))
     }
 
     fn line(&self) -> String {
-        let (elapsed, length) = (self.elapsed.as_secs(), self.length.as_secs());
         let waits = self.waits().join(", ");
-        format!("{}, {elapsed} of {length} s: {}; wait p50 / p99: {waits}", self.phase, self.calls())
+        format!("{}, {}: {}; wait p50 / p99: {waits}", self.phase, self.time(), self.calls())
+    }
+
+    fn time(&self) -> String {
+        format!("{} of {} s", self.elapsed.as_secs(), self.length.as_secs())
     }
 
     fn calls(&self) -> String {
@@ -92,7 +113,7 @@ impl View {
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template(BAR).expect("a valid template").progress_chars("━╸ ");
+    let style = ProgressStyle::with_template(BAR).expect("a valid template").progress_chars("━╸─");
     ProgressBar::new(1).with_style(style).with_finish(ProgressFinish::AndClear)
 }
 
@@ -107,12 +128,29 @@ mod tests {
     use super::*;
     use crate::commands::demo::figures::tests::example;
 
+    fn view() -> View {
+        let (elapsed, length) = (Duration::from_secs(10), Duration::from_secs(25));
+        View { phase: "with permits", elapsed, length, figures: example().coordinated }
+    }
+
     #[test]
     fn a_line_tells_all() {
         let golden = "with permits, 10 of 25 s: 1100 requests, 0 × 429, 99.5 % of the bandwidth; wait p50 / p99: \
                       interactive 0.8 ms / 2.5 ms, standard 1.0 ms / 4.0 ms, bulk 6.00 s / 7.00 s";
-        let (elapsed, length) = (Duration::from_secs(10), Duration::from_secs(25));
-        let view = View { phase: "with permits", elapsed, length, figures: example().coordinated };
-        assert_eq!(view.line(), golden);
+        assert_eq!(view().line(), golden);
+    }
+
+    #[test]
+    fn the_bar_has_the_time_beside_it_and_the_figures_below() {
+        let golden = [
+            "10 of 25 s",
+            "1100 requests, 0 × 429, 99.5 % of the bandwidth",
+            "wait p50 / p99",
+            "interactive 0.8 ms / 2.5 ms",
+            "standard 1.0 ms / 4.0 ms",
+            "bulk 6.00 s / 7.00 s",
+        ];
+        assert_eq!(view().below_the_bar().lines().collect::<Vec<_>>(), golden);
+        assert!(bar().length().is_some(), "the template is valid");
     }
 }

@@ -1,6 +1,7 @@
 //! The account and its limits, for the upstream that enforces them and the scheduler that keeps to
 //! them.
 
+use super::Options;
 use super::class::Class;
 use crate::config::{self, Config};
 use rampmeter_upstream::{Policy, ResponseTime};
@@ -35,6 +36,17 @@ fn headroom(class: Class) -> f64 {
     }
 }
 
+/// What the demo is about to do.
+pub(super) fn introduction(options: Options) -> String {
+    let Options { workers, seconds, .. } = options;
+    let [requests, units] = LIMITS.map(|limit| limit.capacity);
+    let period = LIMITS[0].period.trim_end_matches('s');
+    format!(
+        "{workers} workers call an API that allows {requests} requests and {units} processing units in {period} s.\n\
+         First each worker is on its own, then all ask for permits: {seconds} s each."
+    )
+}
+
 /// The configuration of the upstream, with full buckets.
 pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> {
     let policy = |limit: &Limit| format!("{}={}/{}", limit.unit, limit.capacity, limit.period).parse();
@@ -66,6 +78,14 @@ fn limit_table(limit: &Limit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_demo_says_what_it_does() {
+        let text = introduction(Options { workers: 200, seconds: 25, seed: 1 });
+        let golden = "200 workers call an API that allows 250 requests and 500 processing units in 5 s.\n\
+                      First each worker is on its own, then all ask for permits: 25 s each.";
+        assert_eq!(text, golden);
+    }
 
     #[test]
     fn upstream_and_scheduler_have_the_same_limits() {

@@ -230,6 +230,18 @@ async fn get_and_post_are_calls_and_nothing_else_is() {
 }
 
 #[tokio::test]
+async fn a_call_of_what_is_not_there_hears_what_is() {
+    let upstream = start(config(&["requests=9/PT0S"])).await;
+    for (method, path) in [(Method::GET, "/api/v1/process"), (Method::DELETE, "/process")] {
+        let request = client().request(method.clone(), format!("{}{path}?processing-units=2", upstream.url()));
+        let body: Value = answer(request).await.json().await.unwrap();
+        let expected = format!("there is no {method} {path} here; there are GET or POST /process and GET /stats");
+        assert_eq!(body["error"]["message"], expected);
+    }
+    upstream.stop().await;
+}
+
+#[tokio::test]
 async fn a_large_body_leaves_the_connection_alive() {
     let upstream = start(config(&["requests=9/PT0S"])).await;
     let addr = upstream.addr();
