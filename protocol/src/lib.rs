@@ -38,5 +38,6 @@ pub mod settle;
 pub mod splitmix;
 pub mod status;
 pub mod subject;
+pub mod suggestion;
 pub mod text;
 pub mod time;

@@ -10,6 +10,14 @@ pub struct Resources {
     pub resources: Vec<ResourceInfo>,
 }
 
+impl Resources {
+    /// Reads an answer; nothing if it is none.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok()
+    }
+}
+
 /// One resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceInfo {

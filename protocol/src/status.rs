@@ -37,6 +37,46 @@ pub struct Status {
     /// By how much cost estimates were wrong, if the resource learns that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
+    /// The running schedulers whose limits or settings of the resource differ from the leader's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differing: Vec<DifferingScheduler>,
+    /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
+    /// [question](StatusQuestion) was for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits_toml: Option<String>,
+}
+
+/// A scheduler that would count differently if it led.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferingScheduler {
+    /// The scheduler process.
+    pub scheduler: String,
+    /// The limits that differ, or that only one of the two schedulers has.
+    pub limits: Vec<Name>,
+    /// Other parts of the configuration that differ: `classes`, `other settings`.
+    pub settings: Vec<String>,
+}
+
+/// What a request for the status may ask for.
+///
+/// ```
+/// use rampmeter_protocol::status::StatusQuestion;
+/// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
+/// assert!(!StatusQuestion::parse(b"").limits_toml);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusQuestion {
+    /// Whether the answer is to have [`Status::limits_toml`].
+    pub limits_toml: bool,
+}
+
+impl StatusQuestion {
+    /// Reads a payload. Any text that is no question asks for nothing more.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Self {
+        serde_json::from_slice(payload).unwrap_or_default()
+    }
 }
 
 /// Which rules are in force.
@@ -206,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_status_is_written_like_this() {
-        let golden = r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","limits":[],"classes":[],"counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5},"limited_by":"few","provider":{"kind":"sentinel-hub","state":"failing","reason":"contract: answered 429, asked too often","contract_age_ms":1500.5,"notes":["a note"]},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,"calls":7}]}"#;
+        let golden = r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","limits":[],"classes":[],"counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5},"limited_by":"few","provider":{"kind":"sentinel-hub","state":"failing","reason":"contract: answered 429, asked too often","contract_age_ms":1500.5,"notes":["a note"]},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,"calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}]}"#;
         let status: Status = serde_json::from_str(golden).unwrap();
         assert_eq!(serde_json::to_string(&status).unwrap(), golden);
         let without = golden.split_once(r#","limited_by"#).unwrap().0.to_owned() + "}";

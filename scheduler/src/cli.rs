@@ -28,7 +28,7 @@ enum Command {
     Check(check::CheckArgs),
     /// Change the limits of resources while schedulers run: the whole file counts, or nothing.
     Apply(apply::ApplyArgs),
-    /// Show the limits that were applied, or go back to those of the configuration.
+    /// Show the limits that count now, or go back to those of the configuration.
     Limits(limits::LimitsArgs),
     /// Look at a queue of jobs: which are delayed, running and dead.
     Jobs(jobs::JobsArgs),

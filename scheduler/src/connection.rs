@@ -26,15 +26,27 @@ const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
-    connect_noting(&Denials::default(), &watch::channel(false).1, nats, name).await
+    let advice = "start one, or name another with --nats";
+    connect_with(advice, &Denials::default(), &watch::channel(false).1, nats, name).await
 }
 
-/// The same as [`connect`]; operations that the server denies are noted in `denials`. Once this
-/// process is `stopping`, it is no surprise that the connection ends.
+/// The same for `rampmeter serve`; operations that the server denies are noted in `denials`. Once
+/// this process is `stopping`, it is no surprise that the connection ends.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect_noting(
+    denials: &Denials,
+    stopping: &watch::Receiver<bool>,
+    nats: &NatsTable,
+    name: &str,
+) -> anyhow::Result<Client> {
+    connect_with("start one, or use --embedded-nats", denials, stopping, nats, name).await
+}
+
+/// Connects. If no server answers, people are advised to do what `advice` says.
+async fn connect_with(
+    advice: &str,
     denials: &Denials,
     stopping: &watch::Receiver<bool>,
     nats: &NatsTable,
@@ -46,7 +58,8 @@ pub async fn connect_noting(
         denials.note(&event);
         log(event, *stopping.borrow(), Arc::clone(&connection))
     });
-    let client = options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers))?;
+    let client =
+        options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers, advice))?;
     let version = client.server_info().version;
     if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
         bail!("the NATS server at {servers} has version {version}; Rampmeter needs {}.{} or newer", OLDEST.0, OLDEST.1);
@@ -54,7 +67,7 @@ pub async fn connect_noting(
     Ok(client)
 }
 
-fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
+fn explained(error: ConnectError, servers: &Servers, advice: &str) -> anyhow::Error {
     let what = match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             format!("the NATS server at {servers} does not take this user and password, or these credentials")
@@ -65,7 +78,7 @@ fn explained(error: ConnectError, servers: &Servers) -> anyhow::Error {
         | ConnectErrorKind::Tls
         | ConnectErrorKind::Io
         | ConnectErrorKind::MaxReconnects => {
-            format!("no NATS server answers at {servers}; start one, or use --embedded-nats")
+            format!("no NATS server answers at {servers}; {advice}")
         }
     };
     anyhow::Error::new(error).context(what)

@@ -3,7 +3,7 @@
 use clap::Parser;
 use rampmeter_scheduler::cli::Cli;
 use rampmeter_scheduler::commands::output::is_reader_gone;
-use rampmeter_scheduler::logging;
+use rampmeter_scheduler::{error_text, logging};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     if let Err(error) = &done {
         tracing::debug!(?error, "failed");
     }
-    logging::finish(done.as_ref().err().map(|error| format!("rampmeter: {error:#}")).as_deref());
+    let last_message = done.as_ref().err().map(|error| format!("rampmeter: {}", error_text::with_causes(&**error)));
+    logging::finish(last_message.as_deref());
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -67,7 +67,9 @@ impl Cluster {
                 return cluster;
             }
         }
-        Self::try_start(&binary, &options).await.unwrap_or_else(|error| panic!("{error}"))
+        Self::try_start(&binary, &options)
+            .await
+            .unwrap_or_else(|error| panic!("{error}\n{}", error.log().unwrap_or_default()))
     }
 
     async fn try_start(binary: &Binary, options: &impl Fn(&Seat) -> Options) -> Result<Self, StartError> {

@@ -20,7 +20,7 @@ pub async fn start() -> Server {
 /// end of its log.
 pub async fn start_with(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
-    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}"))
+    Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}\n{}", error.log().unwrap_or_default()))
 }
 
 /// A plain connection to `server`.

@@ -153,6 +153,11 @@ impl Driver {
                 let code = code.as_str();
                 tracing::warn!(%id, code, %message, "the lease of a call in flight was not renewed; another call may be in its place");
             }
+            Command::Silent { resource, silence } => self.transport.report_silence(resource, silence),
+            Command::Heard { resource } => {
+                let resource = self.transport.name(resource);
+                tracing::info!(%resource, "a scheduler of the resource answers again");
+            }
             Command::Complete { ask, result } => {
                 // A caller that stopped waiting has sent a cancellation, and the session gives the
                 // permit back.

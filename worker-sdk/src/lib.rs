@@ -63,6 +63,7 @@ pub mod policy;
 mod request_future;
 mod resource;
 mod run;
+mod silence;
 mod stats;
 mod transport;
 mod unsettled;

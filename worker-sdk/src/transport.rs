@@ -1,6 +1,7 @@
 //! The connection to NATS. It decides nothing.
 
 use crate::link::Message;
+use crate::silence::{Silence, tell};
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
@@ -9,6 +10,7 @@ use rampmeter_nats::inbox::{Inbox, InboxReply};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::time::Span;
 use rampmeter_worker_session::{BatchNumber, Event, ResourceNumber};
 use std::pin::Pin;
 use std::time::Duration;
@@ -27,6 +29,7 @@ pub(crate) struct Transport {
 }
 
 struct Targets {
+    name: Name,
     permit: Subject,
     settle: Subject,
 }
@@ -57,7 +60,7 @@ impl Transport {
     pub(crate) async fn open(&mut self, name: &Name) -> ResourceNumber {
         let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
         let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
-        self.resources.push(Targets { permit, settle });
+        self.resources.push(Targets { name: name.clone(), permit, settle });
         match bounded(self.client.subscribe(self.subjects.event(name))).await {
             Some(news) => {
                 let arrival = move |message: async_nats::Message| Arrival::News { resource, payload: message.payload };
@@ -87,6 +90,17 @@ impl Transport {
         let subject = self.resources[resource.0 as usize].settle.clone();
         let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+    }
+
+    /// The name of a resource that was opened.
+    pub(crate) fn name(&self, resource: ResourceNumber) -> &Name {
+        &self.resources[resource.0 as usize].name
+    }
+
+    /// Tells people that no scheduler of `resource` has answered, beside all other work.
+    pub(crate) fn report_silence(&self, resource: ResourceNumber, silence: Span) {
+        let silence = Silence { resource: self.name(resource).clone(), lasts: silence };
+        tokio::spawn(tell(silence, self.client.clone(), self.subjects.resources()));
     }
 
     /// Waits until the server has all published messages.

@@ -1,6 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
@@ -8,8 +8,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::binary::Binary;
 use crate::directory::Directory;
+use crate::guard::Guard;
 use crate::listener::Listener;
 use crate::options::{Configuration, Options};
+use crate::running::Running;
+use crate::store_lock::StoreLock;
 use crate::tail;
 
 /// The longest wait for a server to be ready. It is ready within 10 ms; the bound is for a machine
@@ -17,6 +20,8 @@ use crate::tail;
 const START_BOUND: Duration = Duration::from_secs(30);
 /// The interval of checks on a starting server: a fraction of its start time.
 const START_POLL: Duration = Duration::from_millis(2);
+/// How the system says that a port is taken.
+const TAKEN: &str = "address already in use";
 /// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
 /// The configuration of a server that acknowledges nothing before it is on disk.
@@ -51,8 +56,24 @@ pub enum StartError {
         /// The system's error.
         source: io::Error,
     },
-    /// It ended before it was ready, for example because its port is taken.
-    #[error("nats-server ended before it was ready ({status}):\n{log}")]
+    /// Another server keeps its data in the same folder.
+    #[error("the folder {} is in use by a nats-server that runs (process {process})", store.display())]
+    InUse {
+        /// The folder.
+        store: PathBuf,
+        /// The process id of that server.
+        process: String,
+    },
+    /// Another program listens on its port.
+    #[error("port {port} on 127.0.0.1 is taken by another program")]
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// The end of the server's log.
+        log: String,
+    },
+    /// It ended before it was ready, for example because of a fault in its configuration.
+    #[error("nats-server ended before it was ready ({status}): {}", tail::last_complaint(log))]
     Ended {
         /// How it ended.
         status: ExitStatus,
@@ -60,7 +81,7 @@ pub enum StartError {
         log: String,
     },
     /// It did not become ready in time, and was killed.
-    #[error("nats-server was not ready within {} s:\n{log}", START_BOUND.as_secs())]
+    #[error("nats-server was not ready within {} s: {}", START_BOUND.as_secs(), tail::last_complaint(log))]
     NotReady {
         /// The end of its log.
         log: String,
@@ -68,9 +89,15 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether another process listens on the port, or is connected from it.
-    pub(crate) fn is_port_taken(&self) -> bool {
-        matches!(self, StartError::Ended { log, .. } if log.lines().last().is_some_and(|line| line.contains("address already in use")))
+    /// The end of the server's log, if it ran.
+    #[must_use]
+    pub fn log(&self) -> Option<&str> {
+        match self {
+            StartError::PortTaken { log, .. } | StartError::Ended { log, .. } | StartError::NotReady { log } => {
+                Some(log)
+            }
+            StartError::Folder(_) | StartError::Stop(_) | StartError::Process { .. } | StartError::InUse { .. } => None,
+        }
     }
 }
 
@@ -96,10 +123,14 @@ impl Launch {
 
     /// Runs the server on `port` (0: any free one), and returns once it is ready. A child that is
     /// not returned is killed.
-    pub(crate) async fn run(&self, port: u16) -> Result<(Child, Listener), StartError> {
-        let mut child = self.spawn(port).map_err(|error| self.lost(error))?;
-        match timeout(START_BOUND, self.ready(&mut child)).await {
-            Ok(ready) => Ok((child, ready?)),
+    pub(crate) async fn run(&self, port: u16) -> Result<Running, StartError> {
+        let lock = StoreLock::take(&self.store).await?;
+        let mut child = self.spawn(port, &lock).map_err(|error| self.lost(error))?;
+        let process = child.id().expect("it was not waited for");
+        let guard = Guard::of(process).map_err(|error| self.lost(error))?;
+        lock.leave_to(process).map_err(StartError::Folder)?;
+        match timeout(START_BOUND, self.ready(&mut child, port)).await {
+            Ok(ready) => Ok(Running::new(child, ready?, guard)),
             Err(_elapsed) => Err(StartError::NotReady { log: self.log_tail() }),
         }
     }
@@ -114,7 +145,7 @@ impl Launch {
         tail::of_file(&self.directory.log()).unwrap_or_else(|error| format!("(its log cannot be read: {error})"))
     }
 
-    fn spawn(&self, port: u16) -> io::Result<Child> {
+    fn spawn(&self, port: u16, lock: &StoreLock) -> io::Result<Child> {
         self.directory.clear_ports()?;
         let log = self.directory.open_log()?;
         let mut command = Command::new(&self.program);
@@ -129,19 +160,22 @@ impl Launch {
         if self.outlives_interrupt {
             command.process_group(0);
         }
-        command.stdin(Stdio::null());
+        command.stdin(lock.inherited()?);
         command.stdout(log.try_clone()?).stderr(log);
         command.kill_on_drop(true).spawn()
     }
 
-    async fn ready(&self, child: &mut Child) -> Result<Listener, StartError> {
+    async fn ready(&self, child: &mut Child, port: u16) -> Result<Listener, StartError> {
         loop {
             if let Some(listener) = Listener::read_from(&self.directory.ports()) {
                 return Ok(listener);
             }
             if let Some(status) = child.try_wait().map_err(|error| self.lost(error))? {
                 let log = self.log_tail();
-                return Err(StartError::Ended { status, log });
+                return Err(match log.lines().last().is_some_and(|line| line.contains(TAKEN)) {
+                    true => StartError::PortTaken { port, log },
+                    false => StartError::Ended { status, log },
+                });
             }
             sleep(START_POLL).await;
         }

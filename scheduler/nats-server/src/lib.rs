@@ -31,12 +31,15 @@
 mod binary;
 mod cache;
 mod directory;
+mod guard;
 mod launch;
 mod listener;
 mod options;
 mod places;
 mod python;
+mod running;
 mod server;
+mod store_lock;
 mod tail;
 mod version;
 mod wheel;

@@ -6,13 +6,12 @@ use std::time::Duration;
 use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
-use tokio::process::Child;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::binary::Binary;
 use crate::launch::{Launch, StartError};
-use crate::listener::Listener;
 use crate::options::Options;
+use crate::running::Running;
 
 /// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -26,14 +25,13 @@ const PORT_POLL: Duration = Duration::from_millis(200);
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
 ///
 /// Dropping it kills the process. The server therefore ends when its owner returns, panics or stops
-/// its runtime. It does *not* end when a signal kills the owner: after an abort or a `kill -9` the
-/// server stays behind. A parent-death signal would need unsafe code, which this workspace forbids.
+/// its runtime. It also ends when a signal kills the owner, even by `kill -9`. It keeps its store
+/// locked while it lives: no other [`Server`] starts there.
 #[derive(Debug)]
 pub struct Server {
     // This field stands before `launch`, so that the process is killed before its folder is
     // removed.
-    child: Child,
-    listener: Listener,
+    running: Running,
     launch: Launch,
 }
 
@@ -45,33 +43,33 @@ impl Server {
     pub async fn start(binary: &Binary, options: Options) -> Result<Self, StartError> {
         let port = options.port;
         let launch = Launch::new(binary, options).map_err(StartError::Folder)?;
-        let (child, listener) = launch.run(port).await?;
-        Ok(Self { child, listener, launch })
+        let running = launch.run(port).await?;
+        Ok(Self { running, launch })
     }
 
     /// The address for clients: `nats://127.0.0.1:<port>`. It never changes.
     #[must_use]
     pub fn url(&self) -> &str {
-        &self.listener.url
+        &self.running.listener.url
     }
 
     /// The port on 127.0.0.1. It never changes.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.listener.port
+        self.running.listener.port
     }
 
     /// The URL of HTTP monitoring, `http://127.0.0.1:<port>`; `None` if it is not enabled. It
     /// changes with a restart, unless its port was given.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
-        self.listener.monitor.as_deref()
+        self.running.listener.monitor.as_deref()
     }
 
     /// The process id; `None` once the process is known to have ended.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.child.id()
+        self.running.child.id()
     }
 
     /// The folder of `JetStream`'s data.
@@ -91,7 +89,7 @@ impl Server {
     /// # Errors
     /// If the system does not know the status.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+        self.running.ended().await
     }
 
     /// Kills the process (SIGKILL), and waits until it is gone. Does nothing if it is already gone.
@@ -100,7 +98,7 @@ impl Server {
     /// If the system refuses.
     pub async fn kill(&mut self) -> io::Result<()> {
         match self.pid() {
-            Some(_running) => self.child.kill().await,
+            Some(_running) => self.running.kill().await,
             None => Ok(()),
         }
     }
@@ -115,7 +113,7 @@ impl Server {
             self.signal(Signal::SIGTERM)?;
             self.resume()?;
         }
-        match timeout(STOP_BOUND, self.child.wait()).await {
+        match timeout(STOP_BOUND, self.running.ended()).await {
             Ok(ended) => ended.map(drop),
             Err(_elapsed) => self.kill().await,
         }
@@ -131,13 +129,16 @@ impl Server {
     /// [`StartError`]. The server is then stopped, and can be restarted again.
     pub async fn restart(&mut self) -> Result<(), StartError> {
         self.stop().await.map_err(StartError::Stop)?;
-        let begun = Instant::now();
-        loop {
+        for _ in 0..PORT_BOUND.as_millis() / PORT_POLL.as_millis() {
             match self.launch.run(self.port()).await {
-                Err(error) if error.is_port_taken() && begun.elapsed() < PORT_BOUND => sleep(PORT_POLL).await,
-                run => break (self.child, self.listener) = run?,
+                Err(StartError::PortTaken { .. }) => sleep(PORT_POLL).await,
+                run => {
+                    self.running = run?;
+                    return Ok(());
+                }
             }
         }
+        self.running = self.launch.run(self.port()).await?;
         Ok(())
     }
 

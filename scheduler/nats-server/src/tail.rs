@@ -24,6 +24,13 @@ pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     Ok(of_bytes(&end))
 }
 
+/// The last complaint in the log of a nats-server, without its time; otherwise the last line.
+pub(crate) fn last_complaint(log: &str) -> &str {
+    let complaint = |line| ["[FTL] ", "[ERR] "].iter().find_map(|level| Some(str::split_once(line, level)?.1));
+    let last_line = log.lines().rfind(|line| !line.trim().is_empty());
+    log.lines().rev().find_map(complaint).or(last_line).unwrap_or("its log is empty")
+}
+
 fn of_bytes(bytes: &[u8]) -> String {
     let start = bytes.len().saturating_sub(TAIL_BYTES);
     String::from_utf8_lossy(&bytes[start..]).trim().to_owned()
@@ -31,7 +38,7 @@ fn of_bytes(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TAIL_BYTES, of_bytes, of_file};
+    use super::{TAIL_BYTES, last_complaint, of_bytes, of_file};
 
     #[test]
     fn only_the_end_is_kept() {
@@ -42,6 +49,14 @@ mod tests {
         for tail in [of_bytes(long.as_bytes()), of_file(file.path()).unwrap()] {
             assert!(tail.ends_with("xend") && !tail.contains("begin"), "{tail}");
         }
+    }
+
+    #[test]
+    fn a_log_ends_with_a_complaint() {
+        let fatal = "[7] 2026/01/02 03:04:05.6 [INF] Took 4ms\n[7] 2026/01/02 03:04:05.7 [FTL] no port\n";
+        assert_eq!(last_complaint(fatal), "no port");
+        assert_eq!(last_complaint("nats.conf:1:1: unknown field \"a\"\n\n"), "nats.conf:1:1: unknown field \"a\"");
+        assert_eq!(last_complaint(""), "its log is empty");
     }
 
     #[test]

@@ -104,6 +104,23 @@ async fn a_store_of_the_owner_outlives_the_server() {
 }
 
 #[tokio::test]
+async fn a_store_has_one_server_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { store: Some(folder.path().to_path_buf()), ..Options::default() };
+    let mut first = start(options.clone()).await;
+    let (process, store) = (first.pid().unwrap(), folder.path().display());
+
+    let error = try_start(options.clone()).await.unwrap_err();
+    let expected = format!("the folder {store} is in use by a nats-server that runs (process {process})");
+    assert_eq!((error.to_string(), error.log()), (expected, None));
+    assert!(greeting_of(&first).starts_with("INFO {"), "the first one goes on");
+
+    first.kill().await.unwrap();
+    let second = start(options).await;
+    assert!(greeting_of(&second).starts_with("INFO {"));
+}
+
+#[tokio::test]
 async fn a_killed_server_is_gone_at_once() {
     let mut server = start(Options::default()).await;
     server.kill().await.unwrap();
@@ -156,14 +173,14 @@ async fn a_stop_is_graceful_even_when_paused() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_reported_with_the_log() {
+async fn a_taken_port_is_reported_and_its_log_is_kept() {
     let first = start(Options::default()).await;
     let port = first.port();
 
     let error = try_start(Options { port, ..Options::default() }).await.unwrap_err();
 
-    assert!(matches!(error, StartError::Ended { .. }), "{error}");
-    assert!(error.to_string().contains("address already in use"), "{error}");
+    assert_eq!(error.to_string(), format!("port {port} on 127.0.0.1 is taken by another program"));
+    assert!(error.log().unwrap().contains("address already in use"), "{error:?}");
 }
 
 #[tokio::test]

@@ -1,12 +1,19 @@
 //! `rampmeter apply`
 
+use super::counting::{counting_limits, known_resources};
 use super::nats_arg::NatsArg;
+use super::output;
 use super::rules_edit::{Present, Terms, replace};
-use crate::config::{Applied, Rules, parse_rules};
+use crate::config::{Applied, ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
 use crate::store::RuleStore;
-use anyhow::Context;
+use anyhow::{Context, bail};
+use async_nats::Client;
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::io::Read;
@@ -24,6 +31,9 @@ pub struct ApplyArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Take resources too that no scheduler leads yet, and that have no rules.
+    #[arg(long)]
+    new: bool,
     /// Write only if the rules have this revision, as `--dry-run` or `rampmeter limits get` showed
     /// it; 0 means no rules.
     #[arg(long, value_name = "N")]
@@ -38,16 +48,53 @@ pub struct ApplyArgs {
 /// Changes the limits of all resources in a file, or of none.
 ///
 /// # Errors
-/// The first fault in the file with its place, or why nothing could be written.
+/// All faults in the file with their places, or why nothing could be written.
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let text = text(&args.file)?;
     let rules = with_author(parse_rules(&args.file, &text)?, &args, &text);
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
     let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
-    let present = Present::read(&store).await?;
+    let mut present = Present::read(&store).await?;
+    present.counting = counting_limits(&client, &args.nats.prefix, rules.names()).await?;
+    if !args.new {
+        refuse_unknown(&client, &args.nats.prefix, &present, &rules).await?;
+    }
+    for note in rules.resources.iter().filter_map(uncounted_requests) {
+        output::line_if_read(note);
+    }
     let after = present.rules.with(&rules);
     let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };
     replace((&client, &args.nats.prefix, &store), &present, &after, terms).await
+}
+
+/// # Errors
+/// If a resource has neither a leader nor rules, nor a scheduler that knows it.
+async fn refuse_unknown(client: &Client, prefix: &Name, present: &Present, rules: &Rules) -> anyhow::Result<()> {
+    let has_limits = |name: &Name| present.counting.of(name).is_some() || present.rules.of(name).is_some();
+    let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let known = known_resources(client, &Subjects::new(prefix)?).await?;
+    let Some(unknown) = unknown.into_iter().find(|name| !known.contains(name)) else { return Ok(()) };
+    let names = || known.iter().map(|name| &**name);
+    let there_are = match known.is_empty() {
+        true => "no scheduler answers".to_owned(),
+        false => format!("schedulers have {}{}", quoted(names()), did_you_mean(unknown, names())),
+    };
+    bail!("no scheduler has a resource `{unknown}`, and `--new` is for those to come; {there_are}")
+}
+
+/// The remark that requests without a `cost` may be refused under these limits.
+fn uncounted_requests(rules: &ResourceRules) -> Option<String> {
+    let counts = rules.limits.iter().any(|limit| &*limit.unit == REQUESTS);
+    (!counts).then(|| {
+        format!(
+            "note: no limit of `{}` counts `{REQUESTS}`: requests without a `cost` are refused, unless the \
+             configuration says `uncounted = \"allow\"`",
+            rules.name
+        )
+    })
 }
 
 fn text(file: &Path) -> anyhow::Result<String> {

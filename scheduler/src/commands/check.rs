@@ -11,6 +11,9 @@ use std::path::PathBuf;
 /// What `check` takes.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
+    /// The configuration, in place of `--config`.
+    #[arg(conflicts_with = "print_default")]
+    file: Option<PathBuf>,
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
@@ -25,12 +28,13 @@ pub struct CheckArgs {
 /// Checks the configuration, and prints its resources.
 ///
 /// # Errors
-/// File, line, column and reason of the first fault, or why a provider does not answer.
+/// File, line, column and reason of all faults, or why a provider does not answer.
 pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
         return output::print(config::default_file());
     }
-    let config = config::load(&args.config)?;
+    let path = args.file.as_ref().unwrap_or(&args.config);
+    let config = config::load(path)?;
     if let Ok(address) = config.http.listen.parse::<SocketAddr>() {
         config.http.check_reach(address.ip())?;
     }
@@ -43,7 +47,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.ask_provider {
         ask_providers(&config).await?;
     }
-    output::line(format_args!("{}: valid", args.config.display()))
+    output::line(format_args!("{}: valid", path.display()))
 }
 
 fn describe(configured: &Configured) -> String {

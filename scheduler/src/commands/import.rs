@@ -22,6 +22,15 @@ enum From {
 
 /// What `import governor` takes.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A rates file is a JSON list of rules, of which the first one that matches counts:
+
+  [{\"name\": \"slow\", \"route\": \"/slow/\\\\d+\", \"methods\": [\"GET\"], \"limit\": 250, \"drain_velocity\": 1.75}]
+
+`route` is a regular expression for the whole path; without `methods` a rule is for all; `drain_velocity` is in calls a
+second. A rule of --projects has a \"project\" too.
+
+Workers then send three labels with each request: `route`, `method` and the project (see --project-label).")]
 struct GovernorArgs {
     /// The rates of all projects: a JSON list of rules. The first matching rule counts.
     #[arg(value_name = "RATES")]
@@ -44,10 +53,19 @@ struct GovernorArgs {
 pub fn run(args: ImportArgs) -> anyhow::Result<()> {
     let From::Governor(args) = args.from;
     let projects = args.projects.as_deref().map_or(Ok(Vec::new()), read)?;
-    let settings = Settings { resource: args.resource, project_label: args.project_label };
+    let settings = Settings { resource: args.resource, project_label: args.project_label.clone() };
     let text = configuration(&settings, projects, read(&args.rates)?)?;
     config::parse(Path::new("the imported configuration"), &text).context("these rules can't be kept to")?;
-    output::print(text)
+    output::print(format_args!("{}{text}", header(&args.project_label)))
+}
+
+/// What workers have to send, as comments above the configuration.
+fn header(project_label: &str) -> String {
+    format!(
+        "# Imported from the rates of EOM Governor; docs/limits.md describes both formats.\n\
+         # Workers send three labels with each request: `route`, the path; `method`, such as GET; and\n\
+         # `{project_label}`. A request that lacks one of them is not limited.\n\n"
+    )
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {

@@ -66,10 +66,13 @@ struct DeleteArgs {
 pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Status(args) => {
-            let groups = open(&args.nats, &args.queue).await?.status().await?;
+            let queue = open(&args.nats, &args.queue).await?;
+            let groups = queue.status().await?;
             match args.json {
                 true => output::json(&groups)?,
-                false => output::line(render_groups(&groups))?,
+                false => {
+                    output::line(format_args!("{}{}", render_groups(&groups), repeated(queue.repeated().await?)))?;
+                }
             }
         }
         Action::Dead(DeadArgs { most, queue: args }) => {
@@ -108,6 +111,15 @@ fn render_groups(groups: &[GroupStatus]) -> String {
     let sum = |of: fn(&GroupStatus) -> usize| groups.iter().map(of).sum::<usize>().to_string();
     rows.add_row(["all".to_owned(), String::new(), sum(|g| g.delayed), sum(|g| g.running), sum(|g| g.dead)]);
     trimmed(&rows)
+}
+
+/// A line on jobs that are in no group, because they were dropped.
+fn repeated(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        1 => "\n1 job was dropped: its id had been published before".to_owned(),
+        many => format!("\n{many} jobs were dropped: their ids had been published before"),
+    }
 }
 
 fn render_letters(letters: &[DeadLetter]) -> String {

@@ -1,5 +1,6 @@
 //! `rampmeter limits`
 
+use super::counting::{counting_limits, known_resources};
 use super::nats_arg::NatsArg;
 use super::output;
 use super::rules_edit::{Present, Terms, replace};
@@ -8,6 +9,7 @@ use crate::connection::connect;
 use crate::store::RuleStore;
 use anyhow::{Context, bail};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
 use serde_json::{Value, json};
 
 /// What `limits` takes.
@@ -19,7 +21,7 @@ pub struct LimitsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Print the limits that were applied, as a file that `rampmeter apply` takes.
+    /// Print the limits that count now, as a file that `rampmeter apply` takes.
     Get(GetArgs),
     /// Remove the limits that were applied to a resource: those of the configuration count again.
     Reset(ResetArgs),
@@ -27,7 +29,7 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct GetArgs {
-    /// The resource; all that have rules, if none is named.
+    /// The resource; all, if none is named.
     resource: Option<Name>,
     /// Print an object with the revision and all resources.
     #[arg(long)]
@@ -50,7 +52,7 @@ struct ResetArgs {
     nats: NatsArg,
 }
 
-/// Shows the rules in the store, or removes those of a resource.
+/// Shows the limits that count, or removes those that were applied to a resource.
 ///
 /// # Errors
 /// If the store does not answer, or has no rules for the resource.
@@ -63,35 +65,100 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
 
 async fn show(args: GetArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-limits").await?;
-    let present = match RuleStore::existing(&client, &args.nats.prefix).await? {
+    let mut present = match RuleStore::existing(&client, &args.nats.prefix).await? {
         Some(store) => Present::read(&store).await?,
-        None => Present { revision: 0, rules: Rules::default(), refused: None },
+        None => Present::none(),
     };
-    let rules = chosen(&present.rules, args.resource.as_ref())?;
+    let mut names: Vec<Name> = match &args.resource {
+        Some(name) => vec![name.clone()],
+        None => known_resources(&client, &Subjects::new(&args.nats.prefix)?).await?,
+    };
+    names.extend(present.rules.names().filter(|_| args.resource.is_none()).cloned());
+    names.sort();
+    names.dedup();
+    present.counting = counting_limits(&client, &args.nats.prefix, names.iter()).await?;
+    let shown: Vec<Shown> = names.iter().filter_map(|name| Shown::of(&present, name)).collect();
+    if let (Some(name), []) = (&args.resource, &*shown) {
+        bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
+    }
     if args.json {
-        return output::json(&as_json(&present, &rules));
+        return output::json(&as_json(&present, &shown));
     }
     output::line(format_args!("# revision {}", present.revision))?;
     if let Some(reason) = &present.refused {
+        let reason = reason.replace('\n', "\n# ");
         output::line(format_args!("# It is not valid and does not count; this is what does. {reason}"))?;
     }
-    if rules.resources.is_empty() {
-        output::line("# No limits were applied: those of the configuration count.")?;
+    if shown.is_empty() {
+        output::line("# No scheduler answers, and no limits were applied.")?;
     }
-    output::print(rules.text())
+    for Shown { source, rules } in &shown {
+        let text = Rules { resources: vec![rules.clone()] }.text();
+        output::line(format_args!("\n# {}\n{}", source.remark(), text.trim_end()))?;
+    }
+    Ok(())
 }
 
-fn chosen(rules: &Rules, resource: Option<&Name>) -> anyhow::Result<Rules> {
-    let Some(name) = resource else { return Ok(rules.clone()) };
-    let own =
-        rules.of(name).with_context(|| format!("no limits were applied to `{name}`: those of the configuration count"));
-    Ok(Rules { resources: vec![own?.clone()] })
+/// The limits of a resource, and where they come from.
+struct Shown {
+    source: Source,
+    rules: ResourceRules,
 }
 
-fn as_json(present: &Present, rules: &Rules) -> Value {
-    let resource =
-        |rules: &ResourceRules| json!({"name": rules.name, "applied": rules.applied, "limits": rules.written});
-    let resources: Vec<Value> = rules.resources.iter().map(resource).collect();
+#[derive(Clone, Copy)]
+enum Source {
+    /// They were applied, and count.
+    Rules,
+    /// They were applied, and no scheduler leads the resource.
+    RulesOfNoLeader,
+    /// No others were applied.
+    Configuration,
+}
+
+impl Source {
+    fn name(self) -> &'static str {
+        match self {
+            Source::Rules | Source::RulesOfNoLeader => "rules",
+            Source::Configuration => "configuration",
+        }
+    }
+
+    fn remark(self) -> &'static str {
+        match self {
+            Source::Rules => "These limits were applied, and count.",
+            Source::RulesOfNoLeader => "These limits were applied. No scheduler leads the resource now.",
+            Source::Configuration => "These limits count, by the configuration: none were applied.",
+        }
+    }
+}
+
+impl Shown {
+    /// What counts of `name`; nothing if neither a leader nor the store knows it.
+    fn of(present: &Present, name: &Name) -> Option<Shown> {
+        let applied = present.rules.of(name);
+        Some(match (present.counting.of(name), applied) {
+            (None, None) => return None,
+            (None, Some(rules)) => Shown { source: Source::RulesOfNoLeader, rules: rules.clone() },
+            (Some(counting), None) => Shown { source: Source::Configuration, rules: counting.clone() },
+            (Some(counting), Some(rules)) => Shown {
+                source: Source::Rules,
+                rules: ResourceRules { applied: rules.applied.clone(), ..counting.clone() },
+            },
+        })
+    }
+}
+
+fn chosen(rules: &Rules, resource: &Name) -> anyhow::Result<()> {
+    let own = rules.of(resource);
+    own.map(drop).with_context(|| format!("no limits were applied to `{resource}`: those of the configuration count"))
+}
+
+fn as_json(present: &Present, shown: &[Shown]) -> Value {
+    let resource = |Shown { source, rules }: &Shown| {
+        let ResourceRules { name, applied, written, .. } = rules;
+        json!({"name": name, "source": source.name(), "applied": applied, "limits": written})
+    };
+    let resources: Vec<Value> = shown.iter().map(resource).collect();
     json!({"revision": present.revision, "refused": present.refused, "resources": resources})
 }
 
@@ -101,7 +168,7 @@ async fn reset(args: ResetArgs) -> anyhow::Result<()> {
         bail!("no limits were ever applied: those of the configuration count");
     };
     let present = Present::read(&store).await?;
-    chosen(&present.rules, Some(&args.resource))?;
+    chosen(&present.rules, &args.resource)?;
     let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };
     let after = present.rules.without(&args.resource);
     replace((&client, &args.nats.prefix, &store), &present, &after, terms).await

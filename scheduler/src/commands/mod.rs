@@ -3,7 +3,9 @@
 pub mod apply;
 pub mod bench;
 pub mod check;
+mod counting;
 pub mod demo;
+mod embedded_nats;
 pub mod explain;
 mod human;
 pub mod import;

@@ -1,6 +1,6 @@
 //! The differences between two editions of rules, as text for people.
 
-use crate::config::{ResourceRules, Rules};
+use crate::config::{ResourceRules, Rules, limit_tables};
 use std::fmt::Write;
 use toml::{Table, Value};
 
@@ -31,14 +31,15 @@ impl Paint {
     }
 }
 
-/// The differences of `after` from `before`, resource by resource; empty if there are none.
-pub(super) fn diff(before: &Rules, after: &Rules, paint: Paint) -> String {
+/// The differences of `after` from the rules `before`, resource by resource; empty if there are
+/// none. `counting` are the limits that count now; for other resources, those of `before` do.
+pub(super) fn diff(before: &Rules, counting: &Rules, after: &Rules, paint: Paint) -> String {
     let mut text = String::new();
     for rules in &after.resources {
-        let lines = of_resource(before.of(&rules.name), Some(rules), paint);
+        let lines = of_resource(counting.of(&rules.name).or(before.of(&rules.name)), Some(rules), paint);
         let first =
             if before.of(&rules.name).is_none() { ": these rules in place of the configuration's limits" } else { "" };
-        if !lines.is_empty() {
+        if !lines.is_empty() || !first.is_empty() {
             write!(text, "resource `{}`{first}\n{lines}", rules.name).expect("a string takes everything");
         }
     }
@@ -51,7 +52,7 @@ pub(super) fn diff(before: &Rules, after: &Rules, paint: Paint) -> String {
 }
 
 fn of_resource(before: Option<&ResourceRules>, after: Option<&ResourceRules>, paint: Paint) -> String {
-    let written = |rules: Option<&ResourceRules>| rules.map(|rules| rules.written.clone()).unwrap_or_default();
+    let written = |rules: Option<&ResourceRules>| rules.map(|rules| limit_tables(&rules.limits)).unwrap_or_default();
     let (before, after) = (written(before), written(after));
     let find =
         |limits: &[Table], limit: &Table| limits.iter().find(|other| other.get("name") == limit.get("name")).cloned();
@@ -106,7 +107,7 @@ mod tests {
         let (few, more) = ("capacity = 10\nperiod = \"1s\"", "capacity = 20\nperiod = \"1s\"");
         let keyed = "capacity = 3\nperiod = \"1s\"\nkey = [\"client\"]\nmatch = { route = \"/a*\" }";
         let plain = |before: &[(&str, &str)], after: &[(&str, &str)]| {
-            diff(&rules(before), &rules(after), Paint { coloured: false })
+            diff(&rules(before), &Rules::default(), &rules(after), Paint { coloured: false })
         };
         assert_eq!(plain(&[("a", few)], &[("a", few)]), "");
         assert_eq!(plain(&[("a", few)], &[("a", more)]), "resource `api`\n  ~ a: capacity 10 → 20\n");
@@ -125,13 +126,18 @@ mod tests {
         let (some, none) = (rules(&[("a", "capacity = 10\nperiod = \"1s\"")]), Rules::default());
         let plain = Paint { coloured: false };
         assert_eq!(
-            diff(&none, &some, plain),
+            diff(&none, &none, &some, plain),
             "resource `api`: these rules in place of the configuration's limits\n  + a: capacity = 10, period = \"1s\"\n"
         );
         assert_eq!(
-            diff(&some, &none, plain),
+            diff(&some, &none, &none, plain),
             "resource `api`: the configuration's limits in place of these rules\n  - a\n"
         );
-        assert!(diff(&none, &some, Paint { coloured: true }).contains("\x1b[32m  + a: "));
+        let counting = rules(&[("a", "capacity = 3\nperiod = \"1000ms\"")]);
+        assert_eq!(
+            diff(&none, &counting, &some, plain),
+            "resource `api`: these rules in place of the configuration's limits\n  ~ a: capacity 3 → 10\n"
+        );
+        assert!(diff(&none, &none, &some, Paint { coloured: true }).contains("\x1b[32m  + a: "));
     }
 }

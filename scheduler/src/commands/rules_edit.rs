@@ -31,6 +31,8 @@ pub(super) struct Present {
     pub(super) revision: u64,
     /// The rules of the latest valid edition.
     pub(super) rules: Rules,
+    /// The limits that count now, for resources whose leaders were asked.
+    pub(super) counting: Rules,
     /// Why the latest edition is invalid, if it is.
     pub(super) refused: Option<String>,
 }
@@ -44,10 +46,15 @@ pub(super) struct Terms {
 }
 
 impl Present {
+    /// No rules.
+    pub(super) fn none() -> Self {
+        Present { revision: 0, rules: Rules::default(), counting: Rules::default(), refused: None }
+    }
+
     /// Reads the rules in the store.
     pub(super) async fn read(store: &RuleStore) -> anyhow::Result<Self> {
         let editions = store.editions().await?;
-        let mut present = Present { revision: 0, rules: Rules::default(), refused: None };
+        let mut present = Present::none();
         for (index, edition) in editions.iter().enumerate() {
             if index == 0 {
                 present.revision = edition.revision;
@@ -86,7 +93,7 @@ pub(super) async fn replace(
         output::line_if_read(format_args!("note: revision {revision} is not valid and does not count: {reason}"));
     }
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let difference = diff(&present.rules, after, Paint { coloured });
+    let difference = diff(&present.rules, &present.counting, after, Paint { coloured });
     if difference.is_empty() && present.refused.is_none() {
         return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
     }

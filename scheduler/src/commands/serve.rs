@@ -1,12 +1,12 @@
 //! `rampmeter serve`
 
+use super::embedded_nats;
 use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use crate::config::{self, Config};
 use crate::serve::{self, Running};
-use anyhow::Context;
 use rampmeter_nats::servers::Servers;
-use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use std::pin::pin;
 /// What `serve` takes.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
+    /// The configuration, in place of `--config`.
+    file: Option<PathBuf>,
     /// The configuration.
     #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
     config: PathBuf,
@@ -31,6 +33,9 @@ pub struct ServeArgs {
     /// The data folder of the private nats-server.
     #[arg(long, value_name = "FOLDER", default_value = "rampmeter-data", env = "RAMPMETER_DATA")]
     data: PathBuf,
+    /// Show the end of NATS's log if the private nats-server does not start.
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// Serves until a signal, then hands over.
@@ -42,7 +47,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let config = configuration(&args)?;
     let servers: Servers = config.nats.url.parse()?;
     let mut embedded = match args.embedded_nats {
-        true => Some(start_nats(&config.nats.url, args.data).await?),
+        true => Some(embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
         false => None,
     };
     let mut asked = pin!(asked_to_stop());
@@ -99,7 +104,7 @@ async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> a
 }
 
 fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
-    let mut config = config::load(&args.config)?;
+    let mut config = config::load(args.file.as_ref().unwrap_or(&args.config))?;
     for note in &config.notes {
         tracing::warn!("{note}");
     }
@@ -110,16 +115,6 @@ fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
         config.http.listen.clone_from(listen);
     }
     Ok(config)
-}
-
-async fn start_nats(url: &str, data: PathBuf) -> anyhow::Result<Server> {
-    let address: async_nats::ServerAddr =
-        url.parse().with_context(|| format!("`nats.url`: {url} is not an address"))?;
-    let binary = Binary::find().await?;
-    let options = Options { port: address.port(), store: Some(data), outlives_interrupt: true, ..Options::default() };
-    let server = Server::start(&binary, options).await?;
-    tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
-    Ok(server)
 }
 
 /// Returns once the embedded server ends. Never returns if there is none.

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_protocol::status::{LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
+use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -62,6 +62,18 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
 
 /// The names of all resources. Every scheduler answers with its own.
 async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
+    let names = names_of_resources(client, subjects).await?;
+    if names.is_empty() {
+        bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
+    }
+    Ok(names)
+}
+
+/// The names of all resources; none if no scheduler answers.
+///
+/// # Errors
+/// If the connection is closed.
+pub(super) async fn names_of_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await?;
     client.publish_with_reply(subjects.resources(), inbox, "".into()).await?;
@@ -74,9 +86,6 @@ async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<
     }
     names.sort();
     names.dedup();
-    if names.is_empty() {
-        bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
-    }
     Ok(names)
 }
 
@@ -121,10 +130,11 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 fn render(status: &Status) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}\n{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}\n",
+        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}\n",
         status.resource,
         status.epoch,
         status.leader,
+        status.differing.iter().map(differing).collect::<String>(),
         status.rules.as_ref().map(rules).unwrap_or_default(),
         status.provider.as_ref().map(provider).unwrap_or_default(),
         count(counters.granted),
@@ -137,6 +147,17 @@ fn render(status: &Status) -> String {
         status.limits.iter().flat_map(notes).collect::<String>(),
         missing_labels(status),
         trimmed(&classes(status)),
+    )
+}
+
+/// A scheduler with another configuration.
+fn differing(other: &DifferingScheduler) -> String {
+    let limits = other.limits.iter().map(|limit| format!("limit `{limit}`"));
+    let parts: Vec<String> = limits.chain(other.settings.iter().cloned()).collect();
+    format!(
+        "warning: {} has another configuration: {}; what counts depends on which scheduler leads\n",
+        other.scheduler,
+        parts.join(", ")
     )
 }
 

@@ -62,6 +62,18 @@ pub(super) fn read<T: DeserializeOwned>(
     source: &Source,
     addition: impl Fn(&str) -> &'static str,
 ) -> Result<(T, Faults), ConfigError> {
+    read_prepared(source, addition, |_, _| Ok(()))
+}
+
+/// The same after `prepare` has changed the tables.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_prepared<T: DeserializeOwned>(
+    source: &Source,
+    addition: impl Fn(&str) -> &'static str,
+    prepare: impl Fn(&Source, &mut DeTable<'_>) -> Result<(), ConfigError>,
+) -> Result<(T, Faults), ConfigError> {
     let mut faults = Faults::default();
     let fault = |error: &toml::de::Error| {
         let (at, message) = (error.span().unwrap_or(0..0), error.message());
@@ -69,7 +81,9 @@ pub(super) fn read<T: DeserializeOwned>(
     };
     let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
     let span = root.span();
-    let mut root = Spanned::new(span, DeValue::Table(root.into_inner()));
+    let mut root = root.into_inner();
+    prepare(source, &mut root)?;
+    let mut root = Spanned::new(span, DeValue::Table(root));
     loop {
         let error = match T::deserialize(root.clone().into_deserializer()) {
             Ok(tables) => return Ok((tables, faults)),
@@ -80,36 +94,45 @@ pub(super) fn read<T: DeserializeOwned>(
         if !faults.spoiled.contains(&at) {
             faults.add(fault(&error));
         }
-        match remove(&mut root, &at) {
-            Some(loser) => faults.spoiled.push(loser),
-            None => return faults.or(None),
+        if remove(&mut root, &at, &mut faults.spoiled).is_none() {
+            return faults.or(None);
         }
     }
 }
 
-/// Removes the key, value or table at `place`. The table that it was in, unless there is no such
-/// thing.
-fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>) -> Option<Range<usize>> {
+/// What a removal was made from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loser {
+    Table,
+    List,
+}
+
+/// Removes the key, value or table at `place`, and notes the table that it was in. Nothing if there
+/// is no such thing.
+fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {
         DeValue::Table(table) => {
-            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place)) {
-                return Some(loser);
+            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place, spoiled)) {
+                spoiled.extend((loser == Loser::List).then_some(own));
+                return Some(Loser::Table);
             }
             let is_it =
                 |(key, value): &(&Spanned<DeString>, &Spanned<DeValue>)| key.span() == *place || value.span() == *place;
             let key = table.iter().find(is_it)?.0.clone();
-            table.remove(&key).map(|_| own)
+            table.remove(&key);
+            spoiled.push(own);
+            Some(Loser::Table)
         }
         DeValue::Array(elements) => {
-            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place)) {
+            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place, spoiled)) {
                 return Some(loser);
             }
             let others = elements.iter().filter(|element| element.span() != *place).cloned();
             let others: DeArray = others.collect();
             let found = others.len() < elements.len();
             *elements = others;
-            found.then_some(own)
+            found.then_some(Loser::List)
         }
         DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {
             None

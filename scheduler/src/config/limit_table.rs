@@ -1,15 +1,17 @@
 //! A limit as the file has it: with every key that is not a default, in one form only.
 
+use super::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, DEFAULT_FLOOR, Learn, LimitSpec, Margin, Pattern,
 };
 use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
-pub(crate) fn limit_table(limit: &LimitSpec) -> Table {
+fn limit_table(limit: &LimitSpec) -> Table {
     let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
@@ -39,6 +41,17 @@ pub(crate) fn limit_table(limit: &LimitSpec) -> Table {
         put("shadow", Value::Boolean(true));
     }
     table
+}
+
+/// All limits of `resource`, those in shadow mode too.
+pub(crate) fn limit_tables(limits: &[LimitSpec]) -> Vec<Table> {
+    limits.iter().map(limit_table).collect()
+}
+
+/// The limits of `resource` as `[[resource.limit]]` tables.
+pub(crate) fn limits_text(resource: &Resource) -> String {
+    let limits = limit_tables(&resource.spec().limits);
+    limits.iter().map(|limit| format!("[[resource.limit]]\n{}", limit_text(limit))).collect::<Vec<_>>().join("\n")
 }
 
 /// The keys that say when there is room again.
@@ -139,7 +152,10 @@ mod tests {
             "algorithm = \"quota\"\nresets = \"day\"\ncapacity = 3\nlearn = false",
             "algorithm = \"quota\"\ncapacity = 3\nlearn = false\nresets = \"day\"\nzone = \"UTC\"",
         ),
-        ("algorithm = \"quota\"\nresets = \"never\"\ncapacity = 3", "algorithm = \"quota\"\ncapacity = 3\nresets = \"never\""),
+        (
+            "algorithm = \"quota\"\nresets = \"never\"\ncapacity = 3",
+            "algorithm = \"quota\"\ncapacity = 3\nresets = \"never\"",
+        ),
         (
             "algorithm = \"quota\"\nresets = \"first-use\"\ncapacity = 3\nperiod = \"24h\"",
             "algorithm = \"quota\"\ncapacity = 3\nperiod = \"1d\"\nresets = \"first-use\"",

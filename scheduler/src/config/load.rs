@@ -12,11 +12,11 @@ use super::safety::on_store_loss;
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable};
 use super::value::{amount, name};
 use crate::provider::ProviderSettings;
-use crate::suggestion::{closest, quoted};
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -139,7 +139,7 @@ pub(super) fn resource_spec(
     faults: &mut Faults,
     spanned: &Spanned<ResourceTable>,
 ) -> Option<ResourceSpec> {
-    if let Some(provider) = &spanned.get_ref().provider {
+    if let (Some(provider), []) = (&spanned.get_ref().provider, &*spanned.get_ref().limit) {
         faults.add(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
         return None;
     }

@@ -91,6 +91,11 @@ impl Rules {
         self.resources.iter().find(|rules| rules.name == *resource)
     }
 
+    /// The resources.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.resources.iter().map(|rules| &rules.name)
+    }
+
     /// These rules together with `others`, which replace those of the same resources.
     #[must_use]
     pub fn with(&self, others: &Rules) -> Rules {
@@ -125,8 +130,18 @@ impl ResourceRules {
     }
 }
 
+/// The limits of `resource` that count now, as [`Rules`] of it alone.
+///
+/// # Errors
+/// If `text` is not what a scheduler says of its limits.
+pub(crate) fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, ConfigError> {
+    let text = format!("[[resource]]\nname = \"{name}\"\n{text}");
+    let rules = parse_stored_rules(Path::new("the limits that count"), &text)?;
+    Ok(rules.resources.into_iter().next().expect("there is one resource"))
+}
+
 /// The limit as text: the name first, then the other keys in alphabetical order.
-fn limit_text(limit: &Table) -> String {
+pub(super) fn limit_text(limit: &Table) -> String {
     let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
     // An inner table is written in braces: with a header, the following keys would belong to it.
     let line = |(key, value): (&String, &Value)| format!("{key} = {value}\n");

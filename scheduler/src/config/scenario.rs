@@ -1,7 +1,7 @@
 //! The file of a scenario: a world to simulate.
 
 use super::dialect::reader;
-use super::faults::read;
+use super::faults::read_prepared;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
 use super::scenario_fleet::FleetTable;
@@ -18,6 +18,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +100,7 @@ fn one() -> u64 {
 /// The faults in its tables and in its resource, or the first one in the rest.
 pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
     let source = Source { path, text, is_stored: false };
-    let (table, mut faults) = read::<ScenarioTable>(&source, |_| "")?;
+    let (table, mut faults) = read_prepared::<ScenarioTable>(&source, |_| "", as_scenario)?;
     let spec = resource_spec(&source, &mut faults, &table.resource);
     let spec = faults.or(spec)?;
     let until = time(&source, table.until.as_ref(), Time::NEVER)?;
@@ -114,6 +115,22 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
     let world = table.fleet.iter().try_fold(world, with)?;
     world.check().map_err(|error| source.fault(&span_of(&table, &error), error.to_string()))?;
     Ok(world)
+}
+
+/// A configuration with fleets is a scenario: its servers do not matter, and its one resource is a
+/// table.
+fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
+    root.remove("nats");
+    root.remove("http");
+    let Some(resource) = root.get_mut("resource") else { return Ok(()) };
+    if let DeValue::Array(resources) = resource.get_ref() {
+        let [only] = &resources[..] else {
+            let first = resources.first().map_or(resource.span(), Spanned::span);
+            return Err(source.fault(&first, format!("a scenario has one [[resource]], not {}", resources.len())));
+        };
+        *resource = only.clone();
+    }
+    Ok(())
 }
 
 /// The place of an error: the name of its fleet, if it has one.

@@ -66,6 +66,7 @@ enum DrawTable {
     },
     #[serde(rename_all = "kebab-case")]
     OneOf {
+        #[serde(alias = "one_of")]
         one_of: Vec<f64>,
     },
     Exponential {
@@ -86,6 +87,7 @@ struct ShiftTable {
 enum ArrivalsTable {
     #[serde(rename_all = "kebab-case")]
     Poisson {
+        #[serde(alias = "per_second")]
         per_second: f64,
     },
     Bursts {

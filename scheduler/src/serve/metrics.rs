@@ -2,6 +2,7 @@
 
 use crate::logging;
 use crate::serve::health::{Duty, Health};
+use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Rulebook;
 use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
@@ -9,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use rampmeter_protocol::status::{LimitStatus, ProviderState, ShadowStatus};
+use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ShadowStatus};
 
 /// Labels of one sample, by name.
 type Labels = Vec<(&'static str, String)>;
@@ -28,7 +29,7 @@ struct Counter(u64);
 
 /// The text of `/metrics`.
 #[must_use]
-pub fn render(reports: &[Report], health: &Health, rules: &Rulebook) -> String {
+pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences: &Differences) -> String {
     let mut registry = Registry::with_prefix("rampmeter");
     register_duties(&mut registry, health);
     register_limits(&mut registry, reports);
@@ -38,6 +39,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook) -> String {
     register_safety(&mut registry, reports, health);
     register_providers(&mut registry, reports);
     register_rules(&mut registry, rules);
+    register_differences(&mut registry, differences);
     register_shadows(&mut registry, reports);
     register_logs(&mut registry);
     let mut text = String::new();
@@ -203,6 +205,24 @@ fn register_rules(registry: &mut Registry, rules: &Rulebook) {
     registry.register("rules_stale", "1 while a later edition of the rules is refused; /readyz says why", one(refused));
     let refusals = Samples(vec![(Vec::new(), Counter(rules.refusals))]);
     registry.register("rules_refused", "Editions of the rules that were refused", refusals);
+}
+
+fn register_differences(registry: &mut Registry, differences: &Differences) {
+    let mut samples = Vec::new();
+    for (resource, schedulers) in differences.all() {
+        for DifferingScheduler { scheduler, limits, settings } in schedulers {
+            let limits = limits.into_iter().map(|limit| ("limit", limit.to_string()));
+            for part in limits.chain(settings.into_iter().map(|setting| ("setting", setting))) {
+                let labels = vec![("resource", resource.to_string()), ("scheduler", scheduler.clone()), part];
+                samples.push((labels, Gauge(1.0)));
+            }
+        }
+    }
+    registry.register(
+        "configuration_differs",
+        "1 for each limit and setting in which another scheduler differs from this one",
+        Samples(samples),
+    );
 }
 
 fn register_shadows(registry: &mut Registry, reports: &[Report]) {

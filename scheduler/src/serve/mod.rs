@@ -26,9 +26,10 @@ use health::{Duty, Health};
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
 use leadership::context::LeaderContext;
-use leadership::peer_discovery::keep_calling;
+use leadership::peer_discovery::{Neighbours, keep_calling};
 use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
+use limits::differences::Differences;
 use limits::effective_limits::EffectiveLimits;
 use permits::loop_handle::Reporter;
 use permits::permit_thread::{Ended, PermitThreads};
@@ -86,9 +87,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let providers =
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
-    let announcement = Announcement::start(client.clone(), subjects.clone(), leader.clone(), known).await?;
+    let differences = Arc::new(Differences::default());
+    let announcement =
+        Announcement::start(client.clone(), subjects.clone(), leader.clone(), known, differences.clone()).await?;
     let peers = Arc::new(Peers::new(&leader));
-    tokio::spawn(keep_calling(client.clone(), nats.prefix, peers.clone(), clock, stopping.clone()));
+    let neighbours = Neighbours { peers: peers.clone(), differences: differences.clone() };
+    tokio::spawn(keep_calling(client.clone(), nats.prefix, neighbours, clock, stopping.clone()));
     let context = LeaderContext {
         client: client.clone(),
         denials,
@@ -97,6 +101,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         subjects,
         health: health.clone(),
         peers: peers.clone(),
+        differences: differences.clone(),
         clock,
         process,
         leader,
@@ -113,7 +118,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let task = ResourceTask::new(context.clone(), known, (publisher, led), limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }
-    let pages = Pages { health: health.clone(), reporters, rules, client };
+    let pages = Pages { health: health.clone(), reporters, rules, differences, client };
     let http = match socket {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,

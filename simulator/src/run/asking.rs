@@ -87,7 +87,7 @@ impl Run<'_> {
             }
             Command::Complete { result: Err(denial), .. } => self.receive_refusal(now, number, &denial),
             Command::Freeze { freeze, .. } => worker.return_if_void(now, freeze),
-            Command::Unrenewed { .. } => {}
+            Command::Unrenewed { .. } | Command::Silent { .. } | Command::Heard { .. } => {}
         }
     }
 

@@ -160,7 +160,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(
         said,
-        "resource `hub`: these rules in place of the configuration's limits\n  + few: capacity = 5, margin = 0, period = \"400h\"\n\
+        "resource `hub`: these rules in place of the configuration's limits\n  ~ few: capacity 10 → 5\n\
          valid; nothing was written, and the rules of revision 0 still count\n"
     );
     assert_eq!(capacities(&worker.status().await), [("few", 10.0)]);
@@ -201,7 +201,7 @@ async fn a_person_shows_and_resets_limits() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["revision"], &json["resources"][0]["limits"][1]["capacity"]), (&json!(1), &json!(50)));
     let (code, said) = limits(RAMPMETER, &nats, &["get", "other"]).await;
-    let none = "rampmeter: no limits were applied to `other`: those of the configuration count\n";
+    let none = "rampmeter: no running scheduler owns resource `other`, and no limits were applied to it\n";
     assert_eq!((code, said.as_str()), (Some(1), none));
 
     let (code, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
@@ -209,6 +209,78 @@ async fn a_person_shows_and_resets_limits() {
     let status = worker.status().await;
     assert_eq!(capacities(&status), [("few", 10.0)]);
     assert!(!status.rules.unwrap().counts);
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn limits_get_prints_what_counts_whichever_source_it_has() {
+    let nats = nats::start().await;
+    let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"tiles\"").replace("\"400h\"", "\"PT1M\""));
+    let running = scheduler::start(&nats, &two).await;
+    applied(&nats, &rules(&[("few", 5)])).await;
+    let (code, said) = limits(RAMPMETER, &nats, &["get"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let (head, tiles) = said.split_once("# These limits count, by the configuration: none were applied.\n").unwrap();
+    assert!(head.starts_with("# revision 1\n\n# These limits were applied, and count.\n[[resource]]\n"), "{said}");
+    assert!(head.contains("capacity = 5\n"), "{said}");
+    let own = "[[resource]]\nname = \"tiles\"\n\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nmargin = 0\n\
+               period = \"1m\"\n";
+    assert_eq!(tiles, own);
+    // What is printed can be applied, and then nothing but the source has changed.
+    let same = applied(&nats, own).await;
+    let first = "resource `tiles`: these rules in place of the configuration's limits\nwritten as revision 2";
+    assert!(same.starts_with(first), "{same}");
+    let (_, json) = limits(RAMPMETER, &nats, &["get", "--json", "tiles"]).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["revision"], &json["resources"][0]["source"]), (&json!(2), &json!("rules")));
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn revisions_count_by_one() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    for revision in 1..=4 {
+        let said = applied(&nats, &rules(&[("few", 10 + revision)])).await;
+        let written = format!("written as revision {revision}, in place of {}\n", revision - 1);
+        assert!(said.contains(&written), "{said}");
+    }
+    let (_, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
+    assert!(said.contains("written as revision 5, in place of 4\n"), "{said}");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn a_resource_that_no_scheduler_has_is_refused_unless_it_is_said_to_be_new() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let typo = rules(&[("few", 5)]).replace("\"hub\"", "\"hbu\"");
+    let (code, said) = apply(RAMPMETER, &nats, &typo, &[]).await;
+    let refused = "rampmeter: no scheduler has a resource `hbu`, and `--new` is for those to come; schedulers have `hub`; \
+                   did you mean `hub`?\n";
+    assert_eq!((code, said.as_str()), (Some(1), refused));
+    assert_eq!(limits(RAMPMETER, &nats, &["get"]).await.1.lines().next(), Some("# revision 0"));
+    let (code, said) = apply(RAMPMETER, &nats, &typo, &["--new"]).await;
+    let later = "`hbu`: no running scheduler owns resource `hbu`; the rules count";
+    assert!(code == Some(0) && said.contains(later), "{said}");
+    let (_, said) = limits(RAMPMETER, &nats, &["get", "hbu"]).await;
+    assert!(said.contains("# These limits were applied. No scheduler leads the resource now.\n"), "{said}");
+    let (code, said) = apply(RAMPMETER, &nats, &typo.replace("capacity = 5", "capacity = 6"), &[]).await;
+    assert!(code == Some(0) && said.contains("  ~ few: capacity 5 → 6"), "it is known by its rules: {said}");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn apply_warns_of_limits_that_count_no_request_without_a_cost() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let typo = rules(&[("few", 5)]).replace("name = \"few\"", "name = \"few\"\nunit = \"request\"");
+    let said = applied(&nats, &typo).await;
+    let note = "note: no limit of `hub` counts `requests`: requests without a `cost` are refused, unless the \
+                configuration says `uncounted = \"allow\"`\n";
+    assert!(said.starts_with(note), "{said}");
+    let worker = Worker::connect(&nats, "hub").await;
+    assert_eq!(worker.ask(json!({})).await["code"], "unknown_unit");
     scheduler::stop(running).await;
 }
 

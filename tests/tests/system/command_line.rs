@@ -27,7 +27,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 async fn help_tells_every_option() {
     #[rustfmt::skip]
     let table = [
-        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--log-format", "RAMPMETER_NATS"]),
+        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
         ("demo",        vec!["--seconds", "--workers", "--json"]),
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
@@ -103,6 +103,51 @@ async fn check_tells_the_place_of_a_fault() {
 }
 
 #[tokio::test]
+async fn check_takes_the_file_without_an_option() {
+    let valid = file(HUB);
+    let path = valid.path().to_str().unwrap();
+    let (code, output, _) = run(&["check", path]).await;
+    assert!(code == Some(0) && output.ends_with(&format!("{path}: valid\n")), "{output}");
+    let (code, _, error) = run(&["serve", "/nowhere/rampmeter.toml"]).await;
+    assert!(code == Some(1) && error.starts_with("rampmeter: /nowhere/rampmeter.toml: can't be read"), "{error}");
+}
+
+#[tokio::test]
+async fn check_tells_all_faults_of_a_file() {
+    let wrong = file(&HUB.replace("capacity = 4", "capactiy = 4\nunti = \"requests\"").replace("\"1s\"", "60"));
+    let path = wrong.path().to_str().unwrap();
+    let (code, _, error) = run(&["check", path]).await;
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!((code, lines.len()), (Some(1), 3), "{error}");
+    assert!(lines[0].starts_with(&format!("rampmeter: {path}:5:1: unknown field `capactiy`")), "{error}");
+    assert!(lines[1].starts_with(&format!("{path}:6:1: unknown field `unti`")), "{error}");
+    let unit = "a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none";
+    assert_eq!(lines[2], format!("{path}:7:10: {unit}"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_answered_with_what_is() {
+    let text = file("hello");
+    let body = text.path().to_str().unwrap();
+    let scenarios = format!("{}/../simulator/scenarios/", env!("CARGO_MANIFEST_DIR"));
+    #[rustfmt::skip]
+    let table = [
+        (vec!["simulate".to_owned(), format!("{scenarios}saturatde.toml")], vec!["saturatde.toml: this scenario can't be read: No such file", "saturated.toml`", "; did you mean `saturated`?"]),
+        (vec!["simulate".to_owned(), "nosuch".to_owned()],                  vec!["nosuch: this scenario can't be read: No such file", "scenarios"]),
+        (["bench", "--only", "nosuch"].map(str::to_owned).to_vec(),         vec!["rampmeter: no case has `nosuch` in its name; there are `scheduler ", "`sdk "]),
+        (["pu", "--body", body].map(str::to_owned).to_vec(),                vec!["the body is no JSON, from line 1, column 1 on; pass the body of a request to Sentinel Hub"]),
+    ];
+    for (arguments, expected) in table {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (code, _, error) = run(&arguments).await;
+        assert_eq!(code, Some(1), "{arguments:?}");
+        for part in expected {
+            assert!(error.contains(part), "{arguments:?} without `{part}`:\n{error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
     let shipped = repository::file("deploy/rampmeter.toml").unwrap().text;
     let (code, printed, error) = run(&["check", "--print-default"]).await;
@@ -118,7 +163,8 @@ async fn serve_says_what_keeps_it_from_starting() {
     let config = file(&scheduler::configuration(gone.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
     assert_eq!(code, Some(1));
-    assert!(error.contains("no NATS server answers at nats://127.0.0.1:"), "{error}");
+    let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats: ", gone.url());
+    assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
 
     let nats = nats::start().await;
     let running = scheduler::start(&nats, HUB).await;
@@ -130,7 +176,7 @@ async fn serve_says_what_keeps_it_from_starting() {
 }
 
 /// A free port for the private server, which has to use the port in the configuration.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

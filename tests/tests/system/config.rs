@@ -110,6 +110,10 @@ fn a_text_that_is_no_configuration_is_refused() {
         (VALID,                             "[[resource]]\n",                               "1:1: missing field `name`"),
     ];
     check_faults(&table);
+    for (instead, this) in [("capacity = 10\n", ""), ("capacity = 10\n", "capacity = 10\nkey = [5]\n")] {
+        let told = config::parse(Path::new("rampmeter.toml"), &VALID.replace(instead, this)).unwrap_err().to_string();
+        assert_eq!(told.lines().count(), 1, "nothing that follows from it: {told}");
+    }
 }
 
 #[test]

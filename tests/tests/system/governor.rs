@@ -44,6 +44,18 @@ async fn let_through(worker: &Worker, labels: Value, count: usize) -> (usize, Op
 }
 
 #[tokio::test]
+async fn it_says_which_labels_workers_send() {
+    let text = imported(RATES, PROJECTS).await.unwrap();
+    let lines: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+    let expected = [
+        "# Imported from the rates of EOM Governor; docs/limits.md describes both formats.",
+        "# Workers send three labels with each request: `route`, the path; `method`, such as GET; and",
+        "# `project`. A request that lacks one of them is not limited.",
+    ];
+    assert_eq!(lines, expected, "{text}");
+}
+
+#[tokio::test]
 async fn its_rules_count_as_they_are_documented() {
     let nats = nats::start().await;
     let running = scheduler::start(&nats, &imported(RATES, PROJECTS).await.unwrap()).await;

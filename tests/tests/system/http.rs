@@ -36,7 +36,11 @@ async fn a_scheduler_that_leads_is_healthy_and_ready() {
     let (status, body) = scheduler::page(&running, "/readyz").await;
     let expected = json!({"ready": true, "nats": true, "resources": {"hub": {"state": "leading", "epoch": 1}}});
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, expected));
-    assert_eq!(scheduler::page(&running, "/elsewhere").await.0, 404);
+    let pages = "there is no /elsewhere; there are: GET /healthz, /readyz and /metrics; \
+                 POST /v1/permit/RESOURCE and /v1/settle/RESOURCE\n";
+    assert_eq!(scheduler::page(&running, "/elsewhere").await, (404, pages.to_owned()));
+    let permit = "/v1/permit/hub takes POST, not GET\n";
+    assert_eq!(scheduler::page(&running, "/v1/permit/hub").await, (405, permit.to_owned()));
 }
 
 #[tokio::test]
@@ -102,6 +106,7 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_provider_up",           "gauge"),
         ("rampmeter_provider_failures",     "counter"),
         ("rampmeter_provider_contract_age_seconds", "gauge"),
+        ("rampmeter_configuration_differs", "gauge"),
     ];
     for (family, kind) in families {
         assert_eq!(page.kind(family), Some(kind), "{family}");

@@ -41,6 +41,7 @@ async fn calls_pass_until_the_limit_is_reached() {
     let policy = "\"few\";q=2;w=1440000";
     let first = front.get("/check", &[]).await;
     assert_eq!((first.status, first.header("ratelimit")), (200, Some("\"few\";r=1;t=720000")), "{first:?}");
+    assert_eq!(first.header("ratelimit-policy"), Some(policy), "the first answer tells it too: {first:?}");
     let second = front.get("/check/some/path?query", &[]).await;
     assert_eq!((second.status, second.header("ratelimit")), (200, Some("\"few\";r=0;t=1440000")), "{second:?}");
     let refused = until("the policies are known", async || {

@@ -36,6 +36,16 @@ async fn a_queue_is_shown_and_jobs_are_taken_away() {
     let table = jobs(&nats, &["status", "roles"]).await.unwrap();
     assert!(table.lines().any(|line| line.split_whitespace().eq(["all", "3", "0", "0"])), "{table}");
 
+    assert!(!table.contains("dropped"), "{table}");
+    for repeated in [false, true, true] {
+        let published = queue.publish(Job::new("guild-2", "another role").id("grant-4711")).await.unwrap();
+        assert_eq!(published.duplicate, repeated);
+    }
+    assert_eq!(queue.repeated().await.unwrap(), 2);
+    let table = jobs(&nats, &["status", "roles"]).await.unwrap();
+    assert!(table.ends_with("\n2 jobs were dropped: their ids had been published before\n"), "{table}");
+    assert_eq!(jobs(&nats, &["delete", "roles", "4"]).await.unwrap().trim(), "job 4 is deleted");
+
     assert_eq!(jobs(&nats, &["delete", "roles", "3"]).await.unwrap().trim(), "job 3 is deleted");
     let complaint = jobs(&nats, &["delete", "roles", "3"]).await.unwrap_err();
     assert!(complaint.contains("there is no job 3 in `roles`"), "{complaint}");

@@ -38,7 +38,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.status.hub",                                             "operator scheduler"),
     ("rampmeter.explain.hub",                                            "operator"),
     ("rampmeter.purge.hub",                                              "operator"),
-    ("rampmeter.resources",                                              "operator"),
+    ("rampmeter.resources",                                              "worker operator"),
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),

@@ -36,6 +36,48 @@ const STRANGE: [&str; 10] = [
     "windows",
 ];
 
+/// A configuration, with workers.
+const CONFIGURED: &str = r#"
+until = "2s"
+[nats]
+url = "nats://nowhere:4222"
+[http]
+listen = ""
+[[resource]]
+name = "api"
+start = "full"
+[resource.provider]
+kind = "sentinel-hub"
+base_url = "https://services.example"
+token_url = "https://services.example/token"
+client_id_env = "ID"
+client_secret_env = "SECRET"
+[[resource.limit]]
+name = "few"
+capacity = 10
+period = "1s"
+[[fleet]]
+name = "workers"
+workers = 2
+arrivals = { per_second = 2 }
+cost = { requests = { one_of = [1, 2] } }
+"#;
+
+#[tokio::test]
+async fn a_configuration_with_fleets_is_a_scenario() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), CONFIGURED).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (code, table, error) = simulate(&[path, "--strategy", "late-binding"]).await;
+    assert!((code, error.as_str()) == (Some(0), "") && table.contains("late-binding"), "{table}{error}");
+
+    let two = CONFIGURED.replace("[[fleet]]", "[[resource]]\nname = \"other\"\n[[fleet]]");
+    std::fs::write(file.path(), two).unwrap();
+    let (code, _, error) = simulate(&[path]).await;
+    let said = format!("rampmeter: {path}:7:1: a scenario has one [[resource]], not 2\n");
+    assert_eq!((code, error), (Some(1), said));
+}
+
 #[tokio::test]
 async fn in_every_scenario_exact_starts_see_no_429_and_no_starvation() {
     let mut seen = 0;

@@ -70,6 +70,11 @@ impl Subjects {
         format!("{}.>", self.lanes)
     }
 
+    /// The subject with the count of repeated jobs.
+    pub(crate) fn repeated(&self) -> String {
+        format!("{}.repeated", self.lanes)
+    }
+
     /// The subject of `kind` of `lane`.
     pub(crate) fn of(&self, kind: LaneMessage, lane: &Lane) -> String {
         format!("{}.{}.{}", self.under(kind), class_token(lane.class.as_ref()), encoded(&lane.group))

@@ -70,6 +70,9 @@ impl Queue {
         let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
         let published = retry_for_a_while(|| self.store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
+        if ack.duplicate {
+            self.store.count_repeated().await;
+        }
         Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
     }
 
@@ -91,6 +94,18 @@ impl Queue {
     /// If JetStream does not answer.
     pub async fn status(&self) -> Result<Vec<GroupStatus>, QueueError> {
         status::of(&self.store).await
+    }
+
+    /// How many jobs were dropped because a job with their id had been published before.
+    ///
+    /// Publishers count them. The count may be too low if many publish such jobs at once, and does
+    /// not include those of other clients of NATS.
+    ///
+    /// # Errors
+    /// If JetStream does not answer.
+    pub async fn repeated(&self) -> Result<u64, QueueError> {
+        let repeated = self.store.repeated().await;
+        repeated.map(|count| count.value).map_err(|error| QueueError::store("reading a count", error))
     }
 
     /// The oldest dead letters, at most `most`.

@@ -18,6 +18,9 @@ use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt};
 use rampmeter_nats::entropy::entropy;
 
+/// How often a count is written anew if others write it at the same time.
+const COUNT_ATTEMPTS: usize = 16;
+
 /// The two streams of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
@@ -104,6 +107,28 @@ impl Store {
     /// Publishes once, and waits for the result.
     pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
         self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
+    }
+
+    /// How many jobs were dropped because their ids were known, and the place of this count.
+    pub(crate) async fn repeated(&self) -> Result<Placed<u64>, stream::RawMessageError> {
+        let last = or_none(self.lanes.get_last_raw_message_by_subject(&self.subjects.repeated()).await)?;
+        let count = |payload: &[u8]| std::str::from_utf8(payload).ok()?.parse().ok();
+        Ok(last.map_or(Placed { sequence: 0, value: 0 }, |message| Placed {
+            sequence: message.sequence,
+            value: count(&message.payload).unwrap_or(0),
+        }))
+    }
+
+    /// Counts one more job that was dropped because its id was known. No job waits long for that.
+    pub(crate) async fn count_repeated(&self) {
+        for _ in 0..COUNT_ATTEMPTS {
+            let Ok(Placed { sequence, value }) = self.repeated().await else { return };
+            let message = PublishMessage::build().payload((value + 1).to_string().into());
+            match self.publish(&self.subjects.repeated(), message.expected_last_subject_sequence(sequence)).await {
+                Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     /// How many messages of `kind` there are, by lane.

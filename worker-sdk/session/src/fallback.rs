@@ -3,6 +3,7 @@
 use super::Session;
 use super::bucket::Bucket;
 use super::fallback_policy::FallbackPolicy;
+use super::outbox::Outbox;
 use super::reachability::Verdict;
 use super::unreachable::Unreachable;
 use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
@@ -45,6 +46,25 @@ impl Session {
         if verdict != Verdict::Reachable {
             // A scheduler that is there answers this.
             oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
+        }
+    }
+
+    /// Tells people which schedulers do not answer, for each resource whose look is due.
+    pub(super) fn report_silence(&mut self, now: Time) {
+        for index in 0..self.outboxes.len() {
+            if self.outboxes[index].silence_report.next_look() > now {
+                continue;
+            }
+            let resource = ResourceNumber(index as u32);
+            let unanswered = self.asks.unanswered_since(resource);
+            let is_pending = self.asks.of_resource(resource).next().is_some();
+            let Outbox { reachability, silence_report, .. } = &mut self.outboxes[index];
+            let silent = unanswered.map(|since| since.max(reachability.last_contact())).or(reachability.lost_since());
+            if let Some(silence) = silence_report.look(now, silent) {
+                self.results.push_back(Command::Silent { resource, silence });
+            } else if silent.is_none() && !is_pending {
+                silence_report.rest();
+            }
         }
     }
 

@@ -44,6 +44,7 @@ mod retries;
 mod safe_rate;
 mod sending;
 mod silence;
+mod silence_report;
 mod unreachable;
 mod vocabulary;
 
@@ -89,6 +90,7 @@ pub struct Session {
     cancelled: Cancelled,
     leases: Leases,
     renews: bool,
+    reports_silence: bool,
     most_asks: usize,
     results: VecDeque<Command>,
     batches: u64,
@@ -113,6 +115,7 @@ impl Session {
             cancelled: Cancelled::default(),
             leases: Leases::default(),
             renews: true,
+            reports_silence: false,
             most_asks: MOST_ASKS,
             results: VecDeque::new(),
             batches: 0,
@@ -123,6 +126,13 @@ impl Session {
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
         Session { most_asks, ..self }
+    }
+
+    /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
+    /// [`Command::Heard`].
+    #[must_use]
+    pub fn reporting_silence(self) -> Self {
+        Session { reports_silence: true, ..self }
     }
 
     /// Handles one event. Afterwards call [`Session::poll`] until it returns `None`.
@@ -157,7 +167,14 @@ impl Session {
         let sends = self.outboxes.iter().filter_map(|outbox| outbox.opens(budget)).filter(|_| self.connected);
         let watches = self.outboxes.iter().map(|outbox| outbox.reachability.next_wakeup());
         let renewals = self.leases.next_due().filter(|_| self.connected);
-        sends.chain(watches).chain(renewals).chain(self.asks.next_due()).min().filter(|next| *next < Time::NEVER)
+        let looks = self.outboxes.iter().map(|outbox| outbox.silence_report.next_look());
+        sends
+            .chain(watches)
+            .chain(looks)
+            .chain(renewals)
+            .chain(self.asks.next_due())
+            .min()
+            .filter(|next| *next < Time::NEVER)
     }
 
     /// The id of `ask`'s permit on the wire.
@@ -181,9 +198,13 @@ impl Session {
             return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
+        let reports_silence = self.reports_silence;
         let outbox = self.outbox(ask.resource);
         outbox.enter(number, false);
         outbox.reachability.expect(now);
+        if reports_silence {
+            outbox.silence_report.expect(now);
+        }
         self.asks.insert(number, ask);
     }
 
@@ -250,7 +271,11 @@ impl Session {
             let silence = self.silence(now, resource);
             self.ask_all_again(now, resource, silence);
         }
-        self.outbox(resource).reachability.note_contact(now);
+        let outbox = self.outbox(resource);
+        outbox.reachability.note_contact(now);
+        if outbox.silence_report.ends() {
+            self.results.push_back(Command::Heard { resource });
+        }
     }
 
     fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {
@@ -292,6 +317,7 @@ impl Session {
             }
         }
         self.check_reachability(now);
+        self.report_silence(now);
     }
 
     fn time_out(&mut self, now: Time, number: AskNumber) {

@@ -4,6 +4,7 @@ use super::backoff::Backoff;
 use super::fallback_policy::FallbackPolicy;
 use super::payload::ArrayPayload;
 use super::reachability::Reachability;
+use super::silence_report::SilenceReport;
 use super::vocabulary::AskNumber;
 use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::settle::Settle;
@@ -22,6 +23,7 @@ pub(super) struct Outbox {
     /// The base delay of the answers of that epoch's leader.
     pub(super) base_delay: BaseDelay,
     pub(super) reachability: Reachability,
+    pub(super) silence_report: SilenceReport,
     pub(super) fallback: FallbackPolicy,
     /// When the last freeze that was announced ends.
     pub(super) frozen_until: Time,

@@ -110,6 +110,11 @@ impl Reachability {
         self.lost.is_some()
     }
 
+    /// Since when no scheduler answers, if none does.
+    pub(super) fn lost_since(&self) -> Option<Time> {
+        self.lost.as_ref().map(|lost| lost.since)
+    }
+
     /// How long no scheduler has answered.
     pub(super) fn silence(&self, now: Time) -> Span {
         self.lost.as_ref().map_or(Span::ZERO, |lost| now.since(lost.since))

@@ -117,6 +117,19 @@ pub enum Command {
         /// The reason, for people.
         message: Box<str>,
     },
+    /// The driver reports to people that no scheduler of the resource answers, and again every
+    /// minute. It comes only if the session [reports silence](super::Session::reporting_silence).
+    Silent {
+        /// The resource.
+        resource: ResourceNumber,
+        /// How long an answer has been owed.
+        silence: Span,
+    },
+    /// The driver reports to people that a scheduler answers again after such a silence.
+    Heard {
+        /// The resource.
+        resource: ResourceNumber,
+    },
     /// The driver answers the caller. It comes exactly once for an ask that is not cancelled.
     Complete {
         /// The ask.

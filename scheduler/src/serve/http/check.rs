@@ -109,7 +109,10 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let (asked, _body) = request.into_parts();
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
     match Origin::new(&asked, peer, &check.settings.trusted_proxies).labels(&check.settings) {
-        Ok(labels) => check.respond(check.ask(labels).await).await,
+        Ok(labels) => {
+            let (answered, ()) = tokio::join!(check.ask(labels), check.policies.first_told());
+            check.respond(answered).await
+        }
         Err(contradiction) => (StatusCode::BAD_REQUEST, format!("{contradiction}\n")).into_response(),
     }
 }

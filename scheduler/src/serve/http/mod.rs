@@ -43,6 +43,7 @@ use crate::config::HttpSettings;
 use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
 use check::Check;
@@ -123,7 +124,7 @@ impl Socket {
     /// If the front can't listen for answers.
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
         let mut router = pages.router();
-        let mut front_client = None;
+        let (mut front_client, has_front) = (None, backing.is_some());
         if let Some(backing) = backing {
             let Backing { client, subjects, led, stopping, clock } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
@@ -131,10 +132,30 @@ impl Socket {
             router = router.merge(routes(Arc::new(front), &self.settings, self.guard));
             front_client = Some(asking);
         }
+        let router = with_directions(router, has_front, self.settings.check.is_some());
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         tokio::spawn(connection_limiter.clone().open(self.listener, router.layer(from_fn(reading::whole))));
         Ok(Serving { address: self.address, connection_limiter, front_client })
     }
+}
+
+/// Answers what is nowhere else: which pages there are, and which methods they take.
+fn with_directions(router: Router, has_front: bool, has_check: bool) -> Router {
+    let pages = [
+        ("GET /healthz, /readyz and /metrics", true),
+        ("POST /v1/permit/RESOURCE and /v1/settle/RESOURCE", has_front),
+        ("any method for /check and below it", has_front && has_check),
+    ];
+    let pages: Vec<&str> = pages.into_iter().filter(|(_, is_there)| *is_there).map(|(page, _)| page).collect();
+    let pages = pages.join("; ");
+    let absent = move |uri: Uri| async move {
+        (StatusCode::NOT_FOUND, format!("there is no {}; there are: {pages}\n", uri.path()))
+    };
+    let misused = |method: Method, uri: Uri| async move {
+        let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
+        (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
+    };
+    router.fallback(absent).method_not_allowed_fallback(misused)
 }
 
 /// The routes of the front.

@@ -1,6 +1,7 @@
 //! Health, readiness and metrics over HTTP.
 
 use crate::serve::health::Health;
+use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
 use crate::serve::permits::loop_handle::Reporter;
@@ -23,6 +24,8 @@ pub struct Pages {
     pub reporters: Vec<Reporter>,
     /// The rules that count, and why later ones do not.
     pub rules: Read,
+    /// The schedulers that count differently.
+    pub differences: Arc<Differences>,
     /// The connection whose state counts for readiness.
     pub client: async_nats::Client,
 }
@@ -48,6 +51,10 @@ async fn ready(State(pages): State<Pages>) -> Response {
     if rules.has_news() {
         body["rules"] = serde_json::json!(rules);
     }
+    let differing = pages.differences.all();
+    if !differing.is_empty() {
+        body["differing"] = serde_json::json!(differing);
+    }
     (status, Json(body)).into_response()
 }
 
@@ -56,6 +63,6 @@ async fn metrics(State(pages): State<Pages>) -> Response {
     for reporter in &pages.reporters {
         reports.extend(reporter.report().await);
     }
-    let text = metrics::render(&reports, &pages.health, &pages.rules.borrow());
+    let text = metrics::render(&reports, &pages.health, &pages.rules.borrow(), &pages.differences);
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
 }

@@ -23,10 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// upstream.
 const MAX_POLICIES: usize = 8;
 
-/// What is known of a resource's limits. It is asked for beside the requests, and no request waits
-/// for it.
+/// What is known of a resource's limits. It is asked for beside the requests. Only the first requests
+/// wait for it, so that their answers tell it too.
 #[derive(Debug)]
 pub(super) struct Policies {
+    /// Held by the request that asks for the others.
+    first: tokio::sync::Mutex<()>,
     front_client: FrontClient,
     resource: Name,
     /// The lock guards what is known, for the time of a copy.
@@ -35,13 +37,33 @@ pub(super) struct Policies {
 
 #[derive(Debug, Default)]
 struct KnownPolicies {
+    /// Whether a leader ever told them.
+    told: bool,
     policies: Option<HeaderValue>,
     asked: Option<Time>,
 }
 
 impl Policies {
     pub(super) fn new(front_client: FrontClient, resource: Name) -> Self {
-        Policies { front_client, resource, known: Arc::default() }
+        Policies { first: tokio::sync::Mutex::default(), front_client, resource, known: Arc::default() }
+    }
+
+    /// Returns once the limits were told, or could not be.
+    pub(super) async fn first_told(&self) {
+        if !self.is_untold() {
+            return;
+        }
+        let _asks = self.first.lock().await;
+        if self.is_untold() {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).asked = Some(self.front_client.clock().now());
+            refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()).await;
+        }
+    }
+
+    /// Whether the limits were never told, and not asked for just now.
+    fn is_untold(&self) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.told && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
     }
 
     /// The fields of the response to a client.
@@ -76,7 +98,8 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     if let Ok(InboxReply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
         && let Ok(status) = serde_json::from_slice::<Status>(&payload)
     {
-        known.lock().unwrap_or_else(PoisonError::into_inner).policies = policies(&status.limits);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        (known.told, known.policies) = (true, policies(&status.limits));
     }
 }
 

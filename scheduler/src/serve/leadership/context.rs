@@ -3,6 +3,7 @@
 use crate::denials::Denials;
 use crate::serve::health::Health;
 use crate::serve::leadership::peers::Peers;
+use crate::serve::limits::differences::Differences;
 use crate::serve::permits::permit_thread::PermitThreads;
 use crate::serve::permits::watch::stall_detector::ProcessWatch;
 use crate::store::Store;
@@ -28,6 +29,8 @@ pub struct LeaderContext {
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,
+    /// Those of them that count differently.
+    pub differences: Arc<Differences>,
     /// The clock of this process.
     pub clock: Clock,
     /// Tells when this process stood still.

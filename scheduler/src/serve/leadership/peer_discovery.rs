@@ -1,6 +1,7 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
 use crate::serve::leadership::peers::Peers;
+use crate::serve::limits::differences::{Differences, Fingerprints};
 use crate::serve::stop::stopped;
 use async_nats::Client;
 use futures::StreamExt;
@@ -19,6 +20,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// What a scheduler says of itself.
 #[derive(Debug, Deserialize)]
 struct ServiceInfo {
+    version: String,
     metadata: Metadata,
 }
 
@@ -27,6 +29,18 @@ struct Metadata {
     prefix: String,
     leader: String,
     resources: String,
+    /// JSON; earlier builds say nothing.
+    #[serde(default)]
+    fingerprints: String,
+}
+
+/// What is known of the other schedulers.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    /// Which live, and what they lead.
+    pub peers: Arc<Peers>,
+    /// Which count differently.
+    pub differences: Arc<Differences>,
 }
 
 /// Calls the schedulers that serve `prefix` again and again, and notes those that answer, until
@@ -34,7 +48,7 @@ struct Metadata {
 pub async fn keep_calling(
     client: Client,
     prefix: Name,
-    peers: Arc<Peers>,
+    neighbours: Neighbours,
     clock: Clock,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -47,9 +61,10 @@ pub async fn keep_calling(
                 if let Err(error) = client.publish_with_reply(PING, inbox.clone(), "".into()).await {
                     tracing::debug!(%error, "the other schedulers could not be called");
                 }
+                neighbours.differences.compare(clock.now());
             }
             answer = answers.next() => match answer {
-                Some(answer) => note(&peers, &prefix, clock, &answer.payload),
+                Some(answer) => note(&neighbours, &prefix, clock, &answer.payload),
                 None => return,
             },
             () = stopped(&mut stop) => return,
@@ -57,10 +72,16 @@ pub async fn keep_calling(
     }
 }
 
-fn note(peers: &Peers, prefix: &Name, clock: Clock, payload: &[u8]) {
-    let Ok(ServiceInfo { metadata }) = serde_json::from_slice(payload) else { return };
+fn note(neighbours: &Neighbours, prefix: &Name, clock: Clock, payload: &[u8]) {
+    let Ok(ServiceInfo { version, metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
-        peers.heard(clock.now(), &metadata.leader, resources);
+        neighbours.peers.heard(clock.now(), &metadata.leader, resources);
+        let fingerprints = serde_json::from_str::<Fingerprints>(&metadata.fingerprints);
+        if let Ok(fingerprints) = fingerprints
+            && version == env!("CARGO_PKG_VERSION")
+        {
+            neighbours.differences.heard(clock.now(), &metadata.leader, fingerprints);
+        }
     }
 }

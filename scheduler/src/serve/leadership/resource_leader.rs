@@ -169,6 +169,7 @@ impl ResourceLeader {
             unconfirmed: fresh.then_some(number),
             provider: self.upstream.provider,
             rules: self.limits.in_force(),
+            differences: context.differences,
         };
         let running = context.permits.run(parts).await?;
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());

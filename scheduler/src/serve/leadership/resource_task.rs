@@ -7,16 +7,19 @@ use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::provider_watch;
 use crate::serve::leadership::resource_leader::{ResourceLeader, Upstream};
+use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
+use crate::serve::limits::fingerprint::Fingerprint;
 use crate::serve::limits::first_limits;
 use crate::serve::permits::loop_handle::{LoopPublisher, LoopWatch};
 use crate::serve::stop::{Stop, stopped};
 use rampmeter_scheduler_core::policy::resource::Resource;
+use std::sync::Arc;
 
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
     context: LeaderContext,
-    known: Known,
+    shown: Appearance,
     led: (LoopPublisher, LoopWatch),
     limits: EffectiveLimits,
     stop: Stop,
@@ -31,7 +34,8 @@ impl ResourceTask {
         limits: EffectiveLimits,
         stop: Stop,
     ) -> Self {
-        ResourceTask { context, known, led, limits, stop }
+        let shown = Appearance { known, differences: context.differences.clone() };
+        ResourceTask { context, shown, led, limits, stop }
     }
 
     /// Returns when the process stops.
@@ -51,8 +55,8 @@ impl ResourceTask {
             tokio::spawn(provider_watch::keep_asking(provider, settings, self.context.clock, led));
         }
         let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let announcing = keep_announced(self.known, self.limits.for_another(), resource.clone());
         let upstream = Upstream { reader: configured.reader, provider: kind };
+        let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {
             ended = leader.run() => ended,
@@ -75,18 +79,32 @@ impl ResourceTask {
                 resource = first_limits::wait_for(configured, provider, clock, trouble) => self.limits.provided(&resource),
             }
         };
-        self.known.set(&resource);
+        self.shown.set(configured, &resource);
         resource
     }
 }
 
-/// Keeps what this scheduler says of a resource up to date, whether it leads or not. Never returns.
-async fn keep_announced(known: Known, mut limits: EffectiveLimits, mut present: Resource) {
-    loop {
-        limits.changed().await;
-        if let Some(NewRules { resource: Some(resource), .. }) = limits.take(&present) {
-            known.set(&resource);
-            present = *resource;
+/// What other schedulers see of the resource.
+struct Appearance {
+    known: Known,
+    differences: Arc<Differences>,
+}
+
+impl Appearance {
+    /// The fingerprint comes first, because the announcement of the resource carries it.
+    fn set(&self, configured: &Configured, resource: &Resource) {
+        self.differences.set_own(resource.name(), Fingerprint::of(configured, resource));
+        self.known.set(resource);
+    }
+
+    /// Keeps it up to date, whether this scheduler leads or not. Never returns.
+    async fn keep(self, configured: Configured, mut limits: EffectiveLimits, mut present: Resource) {
+        loop {
+            limits.changed().await;
+            if let Some(NewRules { resource: Some(resource), .. }) = limits.take(&present) {
+                self.set(&configured, &resource);
+                present = *resource;
+            }
         }
     }
 }

@@ -21,8 +21,12 @@
 //! * A resource without limits in the file waits for its first contract before it stands for
 //!   election. It is not announced to other schedulers meanwhile, so no scheduler hands it over.
 //!   These limits are not stored: without file and provider a scheduler does not lead.
+//! * Every scheduler announces a fingerprint of what it would count. A lasting difference between
+//!   two of them is told by log, readiness, status and metrics, with the names of the limits.
 
+pub mod differences;
 pub mod effective_limits;
+pub mod fingerprint;
 pub(crate) mod first_limits;
 pub(crate) mod limit_change;
 pub(crate) mod limit_sources;

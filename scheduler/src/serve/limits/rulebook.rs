@@ -193,7 +193,9 @@ async fn follow(
     let mut watch = store.watch().await?;
     let editions = store.editions().await?;
     book.send_modify(|book| book.open(&editions));
-    keep_counting(store, book, &editions).await;
+    let revision = book.borrow().revision;
+    let mut counting = editions.into_iter().find(|edition| edition.revision == revision);
+    keep_counting(store, book, &mut counting).await;
     loop {
         let news = match tokio::time::timeout(RECHECK, watch.next()).await {
             Ok(Some(Ok(entry))) => Some(Edition::from(entry)),
@@ -203,19 +205,23 @@ async fn follow(
         let known = book.borrow().latest();
         if let Some(edition) = news.filter(|edition| edition.revision != known) {
             book.send_modify(|book| book.take(&edition));
-            keep_counting(store, book, &[edition]).await;
+            if edition.revision == book.borrow().revision {
+                counting = Some(edition);
+            }
+            keep_counting(store, book, &mut counting).await;
         }
     }
 }
 
-/// Keeps a copy of the edition that counts, if it is among these. Otherwise it may be lost behind
-/// many invalid editions.
-async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, editions: &[Edition]) {
-    let revision = book.borrow().revision;
-    if let Some(counting) = editions.iter().find(|edition| edition.revision == revision)
-        && let Err(error) = store.keep(counting).await
+/// Keeps a copy of the edition that counts once a later one is refused. Otherwise it may be lost
+/// behind many invalid editions. A copy takes a revision, so that valid editions count by one.
+async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, counting: &mut Option<Edition>) {
+    let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
+    if let Some(edition) = counting.take_if(|edition| is_refused && edition.revision == revision)
+        && let Err(error) = store.keep(&edition).await
     {
         tracing::warn!(revision, %error, "no copy of the rules that count could be kept");
+        *counting = Some(edition);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
+use crate::config::limits_text;
+use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
 use crate::serve::limits::limit_sources::LimitSources;
@@ -26,7 +28,7 @@ use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::status::Status;
+use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -67,6 +69,8 @@ pub struct Parts {
     pub provider: Option<&'static str>,
     /// The rules that count.
     pub rules: InForce,
+    /// The schedulers that count differently.
+    pub differences: Arc<Differences>,
 }
 
 /// The loop.
@@ -78,6 +82,7 @@ pub struct PermitLoop {
     intake: Intake,
     term: TermGuard,
     limits: LimitSources,
+    differences: Arc<Differences>,
     responses: ResponseReader,
     purges: Purges,
 }
@@ -88,7 +93,19 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, SubscribeError> {
-        let Parts { core, reader, subjects, clock, process, leader, channels, unconfirmed, provider, rules } = parts;
+        let Parts {
+            core,
+            reader,
+            subjects,
+            clock,
+            process,
+            leader,
+            channels,
+            unconfirmed,
+            provider,
+            rules,
+            differences,
+        } = parts;
         let LoopChannels { orders, inbound, checkpoints, opened } = channels;
         let name = core.resource().name().clone();
         let delivery = Delivery::new(client.clone(), &subjects, &name);
@@ -103,6 +120,7 @@ impl PermitLoop {
             intake,
             term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
             limits: LimitSources::new(rules, provider),
+            differences,
             responses: ResponseReader::new(reader),
             purges: Purges::default(),
         })
@@ -191,7 +209,7 @@ impl PermitLoop {
         match endpoint {
             Endpoint::Permit => self.term.requests(now).take(reply, &payload),
             Endpoint::Settle => Settles::at(now, self.term.core(), &mut self.responses).take(reply, &payload),
-            Endpoint::Status => self.answer_status(now, reply),
+            Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
@@ -224,16 +242,18 @@ impl PermitLoop {
         }
     }
 
-    fn answer_status(&mut self, now: Time, reply: Option<Address>) {
+    fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuestion) {
         if let Some(reply) = reply {
-            let status = self.status(now);
+            let limits_toml = asked.limits_toml.then(|| limits_text(self.term.core().resource()));
+            let status = Status { limits_toml, ..self.status(now) };
             self.term.core().delivery().outbox().send(reply, &status);
         }
     }
 
     fn status(&mut self, now: Time) -> Status {
         let (provider, rules) = self.limits.status(now);
-        Status { provider, rules, ..self.term.status(now) }
+        let differing = self.differences.of(self.term.core().resource().name());
+        Status { provider, rules, differing, ..self.term.status(now) }
     }
 
     fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {

@@ -156,6 +156,7 @@ impl Fleet {
                 Command::Settle { .. } => {}
                 Command::Freeze { .. } => panic!("nobody announces a freeze"),
                 Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
+                Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
             }
         }
         let wakes = self.sessions[client].next_wakeup();

@@ -8,4 +8,5 @@ mod leases;
 mod network;
 mod rules;
 mod script;
+mod silence_report;
 mod unreachable;

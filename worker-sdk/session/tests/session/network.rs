@@ -190,6 +190,7 @@ impl World {
             }
             Command::Freeze { .. } => panic!("nobody announced a freeze"),
             Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
+            Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
         }
     }
 

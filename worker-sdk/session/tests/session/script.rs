@@ -93,6 +93,10 @@ impl Play {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.without_renewal();
             }
+            "report-silence" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.reporting_silence();
+            }
             "cancel" => {
                 let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
                 self.session.handle(now, Event::Cancelled { ask, resource });
@@ -168,6 +172,8 @@ impl Play {
             Command::Unrenewed { id, code, .. } => {
                 format!("unrenewed {} {}", id.as_str().split_once('-').expect("an id of this session").1, code.as_str())
             }
+            Command::Silent { silence, .. } => format!("silent for {silence}"),
+            Command::Heard { .. } => "heard again".to_owned(),
             Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
             Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
                 assert_eq!((grant.received, grant.start), (now, now));

@@ -235,7 +235,9 @@ impl CoreDriver {
             held_by,
             provider: None,
             rules: None,
+            differing: Vec::new(),
             corrections: self.core.corrections(),
+            limits_toml: None,
         }
     }
 

@@ -1,19 +1,22 @@
 //! Names that a mistaken word may have meant.
 
 /// The known word that differs least from `word`; nothing if all differ much.
-pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).clamp(1, 3);
     let near = known.into_iter().map(|known| (distance(word, known), known)).filter(|(steps, _)| *steps <= most);
     near.min_by_key(|(steps, _)| *steps).map(|(_, known)| known)
 }
 
 /// "; did you mean `x`?", or nothing if no known word is close.
-pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     closest(word, known).map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 /// The words as a list for people.
-pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -1,0 +1,37 @@
+//! The limits that count now, as the leaders say.
+
+use super::status::{ask, names_of_resources};
+use crate::config::{Rules, limits_in_force};
+use async_nats::Client;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::subject::Subjects;
+
+/// The limits of these resources that count now, whether they come from rules, the configuration or
+/// a provider. Resources without a leader are left out.
+///
+/// # Errors
+/// If `prefix` is no prefix, or a leader's answer is unreadable.
+pub(super) async fn counting_limits<'a>(
+    client: &Client,
+    prefix: &Name,
+    names: impl Iterator<Item = &'a Name>,
+) -> anyhow::Result<Rules> {
+    let (subjects, mut counting) = (Subjects::new(prefix)?, Rules::default());
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true })?;
+    for name in names {
+        let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
+        if let Some(text) = &status.limits_toml {
+            counting.resources.push(limits_in_force(name, text)?);
+        }
+    }
+    Ok(counting)
+}
+
+/// The resources of all schedulers that answer; there may be none.
+///
+/// # Errors
+/// If the connection is closed.
+pub(super) async fn known_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
+    names_of_resources(client, subjects).await
+}

@@ -1,0 +1,42 @@
+//! Errors as people read them.
+
+use std::error::Error;
+
+/// The error and its causes in one line. A cause that is part of the text already is left out,
+/// because some libraries repeat their cause in their own text.
+#[must_use]
+pub fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.map(ToString::to_string).fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Told {
+        text: &'static str,
+        source: Option<Box<Told>>,
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let chain = |texts: &[&'static str]| {
+            texts.iter().rev().fold(None, |source, text| Some(Box::new(Told { text, source }))).unwrap()
+        };
+        #[rustfmt::skip]
+        let table: [(&[&str], &str); 3] = [
+            (&["no server", "IO error: refused", "refused"],    "no server: IO error: refused"),
+            (&["a", "b", "c"],                                  "a: b: c"),
+            (&["alone"],                                        "alone"),
+        ];
+        for (texts, expected) in table {
+            assert_eq!(with_causes(&*chain(texts)), expected);
+        }
+    }
+}
