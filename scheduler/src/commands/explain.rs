@@ -78,7 +78,7 @@ fn left_out(explanation: &Explanation) -> String {
         (0, ..) | (_, _, None) => String::new(),
         (_, Some(_), _) => format!("and {more} more ahead of it\n"),
         (_, None, Some(last)) => {
-            format!("and {more} more: rampmeter explain {} --after {}\n", explanation.resource, last.id)
+            format!("and {more} more:\nrampmeter explain {} --after {}\n", explanation.resource, last.id)
         }
     }
 }
