@@ -1,4 +1,4 @@
-//! `rampmeter serve --embedded-nats`: the private server ends with its scheduler, whatever ends that.
+//! `rampmeter serve --embedded-nats`: the private server ends with its scheduler, whatever happens.
 //! What keeps the server from starting is told in one line.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
