@@ -142,8 +142,8 @@ IN_CORE = [
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.call_time\.note\(.*;", "let _ = key;"),
     ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
     ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
-    ("labels that requests carry count as missing", "note_labels", r"limit\.labels\.retain\(.*\);", ""),
-    ("requests that a limit is not for lack its labels", "note_labels", r"resource\.conditions_hold\(.*labels\)", "true"),
+    ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
+    ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
     ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
     ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
 ]

@@ -1,6 +1,5 @@
 //! Labels that keyed limits need and that requests may lack.
 
-use super::Scheduler;
 use crate::ids::LimitId;
 use crate::policy::Resource;
 use rampmeter_protocol::labels::Labels;
@@ -31,27 +30,21 @@ impl KeyLabels {
     pub(crate) fn missing(&self) -> impl Iterator<Item = (LimitId, &[String])> {
         self.0.iter().filter(|limit| limit.skipped > 0).map(|limit| (limit.limit, &*limit.labels))
     }
-}
 
-impl<R: Clone> Scheduler<R> {
     /// The labels of this limit's key that no request has carried yet.
-    #[must_use]
-    pub fn missing_labels(&self, limit: LimitId) -> &[String] {
-        let known = self.key_labels.0.iter().find(|known| known.limit == limit);
+    pub(crate) fn missing_of(&self, limit: LimitId) -> &[String] {
+        let known = self.0.iter().find(|known| known.limit == limit);
         known.map_or(&[], |known| &known.labels)
     }
 
-    /// Notes the labels of a request. Returns the limits that have just skipped many requests,
-    /// because no request carries the labels of their keys.
-    #[must_use]
-    pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
-        let Self { key_labels: KeyLabels(limits), resource, .. } = self;
-        limits.retain_mut(|limit| {
+    /// Notes the labels of a request. Returns the limits that have just skipped many requests.
+    pub(crate) fn note(&mut self, resource: &Resource, labels: &Labels<'_>) -> Vec<LimitId> {
+        self.0.retain_mut(|limit| {
             limit.labels.retain(|label| labels.get(label).is_none());
             !limit.labels.is_empty()
         });
         let mut found = Vec::new();
-        for limit in limits.iter_mut().filter(|limit| limit.skipped < MANY) {
+        for limit in self.0.iter_mut().filter(|limit| limit.skipped < MANY) {
             limit.skipped += u32::from(resource.conditions_hold(limit.limit, labels));
             if limit.skipped == MANY {
                 found.push(limit.limit);

@@ -29,6 +29,19 @@ impl<R: Clone> Scheduler<R> {
         limits
     }
 
+    /// The labels of this limit's key that no request has carried yet.
+    #[must_use]
+    pub fn missing_labels(&self, limit: LimitId) -> &[String] {
+        self.key_labels.missing_of(limit)
+    }
+
+    /// Notes the labels of a request. Returns the limits that have just skipped many requests,
+    /// because no request carries the labels of their keys.
+    #[must_use]
+    pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
+        self.key_labels.note(&self.resource, labels)
+    }
+
     /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
     /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
     /// must not be before the last event.

@@ -77,7 +77,7 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     names.sort();
     names.dedup();
     present.counting = counting_limits(&client, &args.nats.prefix, names.iter()).await?;
-    let shown: Vec<Shown> = names.iter().filter_map(|name| Shown::of(&present, name)).collect();
+    let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
         bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
     }
@@ -92,7 +92,7 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     if shown.is_empty() {
         output::line("# No scheduler answers, and no limits were applied.")?;
     }
-    for Shown { source, rules } in &shown {
+    for ShownLimits { source, rules } in &shown {
         let text = Rules { resources: vec![rules.clone()] }.text();
         output::line(format_args!("\n# {}\n{}", source.remark(), text.trim_end()))?;
     }
@@ -100,13 +100,13 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
 }
 
 /// The limits of a resource, and where they come from.
-struct Shown {
-    source: Source,
+struct ShownLimits {
+    source: LimitsSource,
     rules: ResourceRules,
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+enum LimitsSource {
     /// They were applied, and count.
     Rules,
     /// They were applied, and no scheduler leads the resource.
@@ -115,33 +115,33 @@ enum Source {
     Configuration,
 }
 
-impl Source {
+impl LimitsSource {
     fn name(self) -> &'static str {
         match self {
-            Source::Rules | Source::RulesOfNoLeader => "rules",
-            Source::Configuration => "configuration",
+            LimitsSource::Rules | LimitsSource::RulesOfNoLeader => "rules",
+            LimitsSource::Configuration => "configuration",
         }
     }
 
     fn remark(self) -> &'static str {
         match self {
-            Source::Rules => "These limits were applied, and count.",
-            Source::RulesOfNoLeader => "These limits were applied. No scheduler leads the resource now.",
-            Source::Configuration => "These limits count, by the configuration: none were applied.",
+            LimitsSource::Rules => "These limits were applied, and count.",
+            LimitsSource::RulesOfNoLeader => "These limits were applied. No scheduler leads the resource now.",
+            LimitsSource::Configuration => "These limits count, by the configuration: none were applied.",
         }
     }
 }
 
-impl Shown {
+impl ShownLimits {
     /// What counts of `name`; nothing if neither a leader nor the store knows it.
-    fn of(present: &Present, name: &Name) -> Option<Shown> {
+    fn of(present: &Present, name: &Name) -> Option<ShownLimits> {
         let applied = present.rules.of(name);
         Some(match (present.counting.of(name), applied) {
             (None, None) => return None,
-            (None, Some(rules)) => Shown { source: Source::RulesOfNoLeader, rules: rules.clone() },
-            (Some(counting), None) => Shown { source: Source::Configuration, rules: counting.clone() },
-            (Some(counting), Some(rules)) => Shown {
-                source: Source::Rules,
+            (None, Some(rules)) => ShownLimits { source: LimitsSource::RulesOfNoLeader, rules: rules.clone() },
+            (Some(counting), None) => ShownLimits { source: LimitsSource::Configuration, rules: counting.clone() },
+            (Some(counting), Some(rules)) => ShownLimits {
+                source: LimitsSource::Rules,
                 rules: ResourceRules { applied: rules.applied.clone(), ..counting.clone() },
             },
         })
@@ -153,8 +153,8 @@ fn chosen(rules: &Rules, resource: &Name) -> anyhow::Result<()> {
     own.map(drop).with_context(|| format!("no limits were applied to `{resource}`: those of the configuration count"))
 }
 
-fn as_json(present: &Present, shown: &[Shown]) -> Value {
-    let resource = |Shown { source, rules }: &Shown| {
+fn as_json(present: &Present, shown: &[ShownLimits]) -> Value {
+    let resource = |ShownLimits { source, rules }: &ShownLimits| {
         let ResourceRules { name, applied, written, .. } = rules;
         json!({"name": name, "source": source.name(), "applied": applied, "limits": written})
     };

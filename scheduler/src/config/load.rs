@@ -112,14 +112,18 @@ fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTa
         let spec = checked(source, faults, spanned, parts?)?;
         return Some(Configured { spec, provider: None, reader: reader? });
     };
-    let parts = parts?;
+    let parts = parts.filter(|_| !faults.spoiled(table))?;
     let provider = faults.take(provider::settings(source, table.get_ref(), &parts.spec.limits));
     let spec = match spanned.get_ref().limit.is_empty() {
         // A placeholder limit lets the core check everything else.
         true => {
             let limits = vec![placeholder_limit()];
-            let spec =
-                checked(source, faults, spanned, Parts { spec: ResourceSpec { limits, ..parts.spec }, ..parts })?;
+            let spec = checked(
+                source,
+                faults,
+                spanned,
+                WrittenResource { spec: ResourceSpec { limits, ..parts.spec }, ..parts },
+            )?;
             ResourceSpec { limits: Vec::new(), ..spec }
         }
         false => checked(source, faults, spanned, parts)?,
@@ -148,7 +152,7 @@ pub(super) fn resource_spec(
 }
 
 /// What could be read of a resource.
-struct Parts {
+struct WrittenResource {
     spec: ResourceSpec,
     /// The places in the file of its limits and classes.
     limits: Vec<usize>,
@@ -162,9 +166,9 @@ fn checked(
     source: &Source,
     faults: &mut Faults,
     spanned: &Spanned<ResourceTable>,
-    parts: Parts,
+    parts: WrittenResource,
 ) -> Option<ResourceSpec> {
-    let Parts { spec, limits, classes, whole } = parts;
+    let WrittenResource { spec, limits, classes, whole } = parts;
     let mut found = Resource::faults(&spec);
     // What is said of the whole may be wrong only because parts are missing.
     found.retain(|fault| whole || !matches!(fault.place, SpecField::Resource(_)));
@@ -180,7 +184,7 @@ fn checked(
 }
 
 /// The resource in the file, as far as it can be read; not yet checked by the core.
-fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<Parts> {
+fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<WrittenResource> {
     let table = spanned.get_ref();
     let (limits, specs) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
     let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
@@ -198,7 +202,7 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     spec.fair_share = fair_share?;
     spec.learn_costs = learn_costs;
     table.fill(&mut spec);
-    Some(Parts { spec, limits, classes, whole })
+    Some(WrittenResource { spec, limits, classes, whole })
 }
 
 /// The tables that can be read, by their places, and what they say.

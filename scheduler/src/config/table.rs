@@ -86,8 +86,8 @@ keys! {
         /// What happens to requests that no limit applies to: "allow" grants them at once,
         /// "refuse" answers them with `no_limit`.
         pub unmatched: Option<Spanned<AllowOrRefuse>> = Default(r#""allow""#) => unmatched,
-        /// What happens to requests without a `cost` if no limit counts "requests": "refuse" answers
-        /// them with `unknown_unit`, "allow" grants them at once.
+        /// What happens to requests without a `cost` if no limit counts "requests":
+        /// "refuse" answers them with `unknown_unit`, "allow" grants them at once.
         pub uncounted: Option<Spanned<AllowOrRefuse>> = Default(r#""refuse""#) => uncounted,
         /// The level of each bucket if the store never knew this resource: "full", "empty" or
         /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.

@@ -143,7 +143,7 @@ algorithm = "bucket"
     let expected = [
         "2:12: there can be 1, 3 or 5 replicas, not 2",
         "6:1: unknown field `headroon`, expected one of",
-        "7:41: a headroom is a share from 0 to below 1, not 2",
+        "7:42: a headroom is a share from 0 to below 1, not 2",
         "7:81: a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none",
         "10:1: unknown field `capactiy`, expected one of",
         "11:10: a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none",

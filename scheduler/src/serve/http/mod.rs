@@ -123,7 +123,7 @@ impl Socket {
     /// # Errors
     /// If the front can't listen for answers.
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
-        let mut router = pages.router();
+        let mut router = pages.router().method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, backing.is_some());
         if let Some(backing) = backing {
             let Backing { client, subjects, led, stopping, clock } = backing;
@@ -139,7 +139,7 @@ impl Socket {
     }
 }
 
-/// Answers what is nowhere else: which pages there are, and which methods they take.
+/// Answers what is nowhere else: which pages there are.
 fn with_directions(router: Router, has_front: bool, has_check: bool) -> Router {
     let pages = [
         ("GET /healthz, /readyz and /metrics", true),
@@ -151,11 +151,13 @@ fn with_directions(router: Router, has_front: bool, has_check: bool) -> Router {
     let absent = move |uri: Uri| async move {
         (StatusCode::NOT_FOUND, format!("there is no {}; there are: {pages}\n", uri.path()))
     };
-    let misused = |method: Method, uri: Uri| async move {
-        let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
-        (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
-    };
-    router.fallback(absent).method_not_allowed_fallback(misused)
+    router.fallback(absent)
+}
+
+/// Answers a method that a page does not take.
+async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
+    let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
+    (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
 }
 
 /// The routes of the front.
@@ -169,7 +171,7 @@ fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard) -> Router {
         let checks = Router::new().route("/check", any(check::check)).route("/check/{*path}", any(check::check));
         router = router.merge(checks.with_state(check));
     }
-    router.route_layer(from_fn_with_state(guard, token::guard))
+    router.method_not_allowed_fallback(misused).route_layer(from_fn_with_state(guard, token::guard))
 }
 
 impl Serving {

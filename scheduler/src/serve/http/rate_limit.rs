@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// upstream.
 const MAX_POLICIES: usize = 8;
 
-/// What is known of a resource's limits. It is asked for beside the requests. Only the first requests
-/// wait for it, so that their answers tell it too.
+/// What is known of a resource's limits. It is asked for beside the requests. Only the first
+/// requests wait for it, so that their answers tell it too.
 #[derive(Debug)]
 pub(super) struct Policies {
     /// Held by the request that asks for the others.
