@@ -132,7 +132,9 @@ fn delay(attempt: usize, jitter: f64) -> Duration {
 async fn log(event: Event, stopping: bool, connection: Arc<str>) {
     match event {
         Event::Connected => tracing::info!(%connection, "connected to NATS"),
-        Event::Disconnected if stopping => tracing::debug!(%connection, "disconnected from NATS"),
+        Event::Disconnected | Event::ServerError(_) | Event::ClientError(_) if stopping => {
+            tracing::debug!(%event, %connection, "NATS, at the end of this process");
+        }
         Event::Disconnected => tracing::warn!(%connection, "disconnected from NATS"),
         Event::Closed => tracing::debug!(%connection, "closed the connection to NATS"),
         Event::LameDuckMode

@@ -74,12 +74,12 @@ fn a_pause_is_told_from_stock_and_so_is_its_probe() {
         "
         0    wait a                 -> a@0
         0    answered a 429 after=5000 -> a:settled
-        10   wait b progress        -> b#0~5000
+        10   wait b progress        -> b#0~4990
         10   wait c                 ->
         10   why b                  -> requests:frozen+4990
         10   why c                  -> requests:frozen+4990
         10   why next               -> requests:frozen+4990
-        5000                        -> b@5000
+        5000                        -> b#0~2000 b@5000
         5100 why c                  -> requests:probe+1900
         5200 answered b 200         -> b:settled c@5200
         ",

@@ -1,11 +1,11 @@
 //! `rampmeter explain`
 
-use super::human::{count, duration, escaped, in_duration};
+use super::human::{count, duration, escaped, in_duration, wrapped};
 use super::nats_arg::NatsArg;
 use super::output;
 use super::reasons::{About, sentence, word};
 use super::status::ask;
-use super::table::{right_aligned, table, trimmed};
+use super::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
 use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
@@ -78,7 +78,7 @@ fn left_out(explanation: &Explanation) -> String {
         (0, ..) | (_, _, None) => String::new(),
         (_, Some(_), _) => format!("and {more} more ahead of it\n"),
         (_, None, Some(last)) => {
-            format!("and {more} more: rampmeter explain {} --after {}\n", explanation.resource, last.id)
+            format!("and {more} more:\nrampmeter explain {} --after {}\n", explanation.resource, last.id)
         }
     }
 }
@@ -96,7 +96,7 @@ fn describe(request: &Explained, explanation: &Explanation) -> String {
             "{title}\nhas waited {}, will probably start {}\n{}{}\n",
             duration(request.waited_ms),
             in_duration(request.eta_ms),
-            because(request, explanation).map_or(String::new(), |because| because + "\n"),
+            because(request, explanation).map_or(String::new(), |because| wrapped(&because, text_width()) + "\n"),
             ahead(request.position),
         ),
     }

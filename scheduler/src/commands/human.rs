@@ -61,6 +61,21 @@ pub(super) fn count(number: u64) -> String {
     groups.join(" ")
 }
 
+/// A text in lines of so many columns, as far as its words allow.
+pub(super) fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 /// A text from a worker with its control characters escaped: a terminal would obey them.
 pub(super) fn escaped(text: &str) -> String {
     text.escape_debug().to_string()
@@ -95,6 +110,13 @@ mod tests {
         for (value, text) in table {
             assert_eq!(amount(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn long_sentences_are_wrapped_between_words() {
+        assert_eq!(wrapped("a sentence of words", 10), "a sentence\nof words");
+        assert_eq!(wrapped("short", 80), "short");
+        assert_eq!(wrapped("an-endless-word here", 5), "an-endless-word\nhere");
     }
 
     #[test]

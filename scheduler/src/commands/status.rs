@@ -1,10 +1,10 @@
 //! `rampmeter status`
 
-use super::human::{amount, count, duration, escaped};
+use super::human::{amount, count, duration, escaped, wrapped};
 use super::nats_arg::NatsArg;
 use super::output;
 use super::reasons::{About, sentence};
-use super::table::{right_aligned, table, trimmed};
+use super::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
@@ -169,7 +169,7 @@ fn delayed(status: &Status) -> String {
         (Some(_), Some(limit), Some(reason), Some(holder)) => {
             let verb = if reason == Reason::QuotaSpent { "refused" } else { "delayed" };
             let because = sentence(reason, limit, holder, &About { takes: None, class: None });
-            format!("the next request is {verb} by `{}`:\n{because}", limit.name)
+            format!("the next request is {verb} by `{}`:\n{}", limit.name, wrapped(&because, text_width()))
         }
         (Some(name), ..) => format!("the next request is delayed by `{name}`"),
     }
@@ -274,7 +274,8 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
         )
     });
     let all = [margin, in_flight, keys, frozen, learned, shadow];
-    all.into_iter().flatten().map(|note| format!(" `{}`: {note}\n", limit.name)).collect()
+    let notes = all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name));
+    notes.map(|note| wrapped(&note, text_width()) + "\n").collect()
 }
 
 fn classes(status: &Status) -> Table {

@@ -4,8 +4,10 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use std::io::{IsTerminal, stdout};
 use std::ops::Range;
 
+/// The columns that sentences have where there is no terminal.
+const TEXT_WIDTH: usize = 80;
 /// One line below the head, and none between rows.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
 /// A table with this head. It fits into the terminal; elsewhere no cell is broken, so that programs
 /// find it whole.
@@ -16,6 +18,11 @@ pub(super) fn table(head: &[&str]) -> Table {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     table
+}
+
+/// The columns that sentences have.
+pub(super) fn text_width() -> usize {
+    terminal_width().map_or(TEXT_WIDTH, usize::from)
 }
 
 fn terminal_width() -> Option<u16> {

@@ -19,7 +19,8 @@ async fn unread(arguments: &[&str]) -> (Option<i32>, String) {
     drop(reader);
     let mut command = tokio::process::Command::new(RAMPMETER);
     command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).kill_on_drop(true);
-    let output = within("a command ends", command.output()).await.unwrap();
+    let child = command.spawn().unwrap();
+    let output = within("a command ends", child.wait_with_output()).await.unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 

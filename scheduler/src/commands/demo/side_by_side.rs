@@ -31,14 +31,14 @@ mod tests {
     #[test]
     fn both_phases_stand_side_by_side() {
         let golden = [
-            "                                    uncoordinated      with permits",
-            " calls sent                                  5000              1100",
-            " answered 200                                1000              1100",
-            " answered 429                                4000                 0",
-            " use of the bandwidth                           –            99.5 %",
-            " wait p50 / p99, interactive   812.5 ms / 12.35 s   0.8 ms / 2.5 ms",
-            " wait p50 / p99, standard         0.0 ms / 1.0 ms   1.0 ms / 4.0 ms",
-            " wait p50 / p99, bulk                           –   6.00 s / 7.00 s",
+            "                                   uncoordinated     with permits",
+            " calls sent                                 5000             1100",
+            " answered 200                               1000             1100",
+            " answered 429                               4000                0",
+            " use of the bandwidth                          –           99.5 %",
+            " wait p50 / p99, interactive  812.5 ms / 12.35 s  0.8 ms / 2.5 ms",
+            " wait p50 / p99, standard        0.0 ms / 1.0 ms  1.0 ms / 4.0 ms",
+            " wait p50 / p99, bulk                          –  6.00 s / 7.00 s",
         ];
         let text = render(&example()).to_string();
         let rows: Vec<_> = text.lines().filter(|line| !line.starts_with('─')).map(str::trim_end).collect();
