@@ -120,6 +120,7 @@ async fn the_quick_start_runs_as_printed_without_a_429() {
     let (_, stats) = scheduler::get(&format!("{upstream}/stats")).await;
     let stats: Value = serde_json::from_str(&stats).unwrap();
     assert_eq!((&stats["ok"], &stats["sent"]), (&40.into(), &40.into()), "{stats}");
+    assert_eq!(stats["policies"][1]["spent"], 80.0, "calls cost the upstream what their permits say: {stats}");
     stop(playing).await;
     stop(serving).await;
 }

@@ -64,7 +64,7 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
     }
     let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
     output::line(side_by_side::render(comparison))?;
-    output::line(notes::render(comparison, &program))
+    output::line(format_args!("\n{}", notes::render(comparison, &program)))
 }
 
 /// Runs both phases, each against an upstream with full buckets. It takes about twice

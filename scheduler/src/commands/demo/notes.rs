@@ -46,11 +46,11 @@ fn same_bandwidth(alone: &Figures, with: &Figures) -> Option<String> {
 fn small_calls(alone: &Figures, with: &Figures) -> Option<String> {
     let urgent = [Class::Interactive, Class::Standard].into_iter().filter(|class| is_shorter(alone, with, *class));
     let names: Vec<&str> = urgent.map(Class::name).collect();
-    let (names, units) = (capitalized(&names.join(" and ")), Class::Bulk.processing_units());
+    let (listed, units) = (names.join(" and "), Class::Bulk.processing_units());
     (!names.is_empty()).then(|| {
         format!(
-            "{names} calls hardly wait without permits either, because they are small. They often fit where a bulk \
-             call of {units} processing units does not."
+            "The median wait of {listed} calls is short without permits, too, because they are small. They often fit \
+             where a bulk call of {units} processing units does not."
         )
     })
 }
@@ -75,11 +75,6 @@ fn first_moment(with: &Figures) -> Option<String> {
 fn is_shorter(alone: &Figures, with: &Figures, class: Class) -> bool {
     let medians = alone.wait_ms[class].zip(with.wait_ms[class]);
     medians.is_some_and(|(alone, with)| alone.p50 < with.p50)
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A note on lines of at most [`COLUMNS`].
@@ -128,8 +123,9 @@ mod tests {
         let golden = "\
 * Both sides use the same bandwidth, because a 429 takes nothing from a limit.
   What permits change is the number of rejected calls, and which call waits.
-* Interactive calls hardly wait without permits either, because they are small.
-  They often fit where a bulk call of 3 processing units does not.
+* The median wait of interactive calls is short without permits, too, because
+  they are small. They often fit where a bulk call of 3 processing units does
+  not.
 * Bulk calls seem to wait less without permits, because a median counts calls.
   The lucky few call again and again, while the other workers back off for up to
   20 s. With permits all wait their turn.
@@ -158,6 +154,6 @@ What next:
         let standard = Some(Wait { p50: 12.0, p99: 70.0 });
         let wait_ms = ByClass { standard, ..coordinated.wait_ms };
         let note = small_calls(&uncoordinated, &Figures { wait_ms, ..coordinated }).unwrap();
-        assert!(note.starts_with("Interactive and standard calls hardly wait"), "{note}");
+        assert!(note.starts_with("The median wait of interactive and standard calls is short"), "{note}");
     }
 }
