@@ -1,7 +1,7 @@
 //! The cost of an event beside very many waiting requests, reservations, keys and calls in flight.
 //!
-//! Tests can't count most steps from outside, so they compare times. A hundred times as many may make an
-//! event a few times as slow (deeper trees, colder caches), but not a hundred times.
+//! Tests can't count most steps from outside, so they compare times. A hundred times as many may
+//! make an event a few times as slow (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]

@@ -203,8 +203,7 @@ impl CountedBucket {
         self.ends.insert((listed_until(limit, key, until), key));
     }
 
-    /// The start of the call that is in flight for the longest time; none is known of usage without
-    /// calls.
+    /// The start of the oldest call in flight; none is known of usage without calls.
     pub(crate) fn oldest_call(&self) -> Option<Time> {
         self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now)
     }

@@ -129,7 +129,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The bill of a call under the present limits. Without the call, they charge it `bill` as before.
+    /// The bill of a call under the present limits. Without the call, they charge `bill` as before.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
         let Some(call) = call else {
             return self.resource.check_payable(bill).map(|()| bill.clone());

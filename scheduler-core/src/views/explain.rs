@@ -1,6 +1,6 @@
 //! Answers to "why am I waiting?".
 
-use super::listing::Page;
+use super::listing::RequestPage;
 use super::reasons::Obstacle;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -24,7 +24,7 @@ impl<R: Clone> Scheduler<R> {
         let after = question.after.as_ref().map(find).transpose()?;
         let request = slot.map(|slot| self.explain_one(now, slot));
         let waiting = request.as_ref().map_or(self.waiting() as u64, |request| request.position);
-        let Page { slots, more } =
+        let RequestPage { slots, more } =
             slot.map_or_else(|| self.page_after(after), |slot| self.page_ahead_of(slot, waiting));
         let first = slots.into_iter().map(|slot| self.explain_one(now, slot)).collect();
         let (resource, epoch) = (self.resource.name().clone(), self.epoch);

@@ -11,30 +11,30 @@ const MAX_LISTED: usize = 10;
 const MAX_COUNTED: usize = 10_000;
 
 /// A page of waiting requests, and how many follow it.
-pub(super) struct Page {
+pub(super) struct RequestPage {
     pub(super) slots: Vec<Slot>,
     pub(super) more: u64,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The first of the `waiting` requests that are ahead of the one in `slot`: in its key queue, or
-    /// in all class queues and then in key queues.
-    pub(super) fn page_ahead_of(&self, slot: Slot, waiting: u64) -> Page {
+    /// The first of the `waiting` requests that are ahead of the one in `slot`: in its key queue,
+    /// or in all class queues and then in key queues.
+    pub(super) fn page_ahead_of(&self, slot: Slot, waiting: u64) -> RequestPage {
         let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
         let own = self.permits.get(slot).as_waiting();
         let slots: Vec<Slot> = match own.and_then(|own| self.key_queue_of(own)) {
             Some((_, key_queue)) => key_queue.iter().take(count).collect(),
             None => self.listed_after(None, count),
         };
-        Page { more: waiting - slots.len() as u64, slots }
+        RequestPage { more: waiting - slots.len() as u64, slots }
     }
 
     /// The first waiting requests behind the one in `after`. If that does not wait, or if there is
     /// none, those at the front.
-    pub(super) fn page_after(&self, after: Option<Slot>) -> Page {
+    pub(super) fn page_after(&self, after: Option<Slot>) -> RequestPage {
         let after = after.filter(|slot| self.permits.get(*slot).as_waiting().is_some());
         let slots = self.listed_after(after, MAX_LISTED);
-        Page { more: slots.last().map_or(0, |last| self.count_after(*last)), slots }
+        RequestPage { more: slots.last().map_or(0, |last| self.count_after(*last)), slots }
     }
 
     fn listed_after(&self, after: Option<Slot>, count: usize) -> Vec<Slot> {

@@ -42,7 +42,7 @@ impl<R: Clone> Scheduler<R> {
             None if position > 0 || at_key.is_some() => (limit, Reason::Turn),
             None => match self.ledger.unproven(now, bill) {
                 Some(unproven) => (Some(unproven), Reason::Unproven),
-                None if self.awaits_store(now, bill) => (limit, Reason::Store),
+                None if self.waits_for_store(now, bill) => (limit, Reason::Store),
                 None => (limit, Reason::Turn),
             },
         };
@@ -93,7 +93,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
-    fn awaits_store(&self, now: Time, bill: &Bill) -> bool {
+    fn waits_for_store(&self, now: Time, bill: &Bill) -> bool {
         let is_uncovered = |budget: &GrantBudget| !budget.covers(&self.resource, bill, now);
         self.is_held_up() || self.grant_budget.as_ref().is_some_and(is_uncovered)
     }

@@ -9,9 +9,10 @@ use nix::unistd::Pid;
 use tokio::time::{sleep, timeout};
 
 use crate::binary::Binary;
-use crate::launch::{Launch, StartError};
+use crate::launch::Launch;
 use crate::options::Options;
 use crate::running::Running;
+use crate::start_error::StartError;
 
 /// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);

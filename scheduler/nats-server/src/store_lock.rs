@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::launch::StartError;
+use crate::start_error::StartError;
 
 /// The file in the store that its server keeps locked.
 const FILE: &str = "nats-server.lock";

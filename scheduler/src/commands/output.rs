@@ -1,4 +1,5 @@
-//! What commands print. A reader that goes away, as `head` does, ends the command and is no failure.
+//! What commands print. A reader that goes away, as `head` does, ends the command and is no
+//! failure.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};

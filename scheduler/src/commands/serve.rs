@@ -78,7 +78,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs once that start-up is over: which scheduler leads which resource, and where workers connect.
+/// Logs once that start-up is over: which scheduler leads which resource, and where workers
+/// connect.
 async fn tell_ready(leaders: impl Future<Output = Vec<(Name, Option<String>)>>, servers: &Servers) -> Infallible {
     tracing::info!("{}", ready(&leaders.await, servers));
     std::future::pending().await

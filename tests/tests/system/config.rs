@@ -51,18 +51,6 @@ fn faults_are_reported_with_their_place() {
         ("max_starvation = \"60s\"",        "max_starvation = \"soon\"",                    "7:83: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\""),
         ("horizon = \"50ms\"",              "horizon = \"-1s\"",                            "8:11: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\", and is neither negative nor above 584 years"),
         ("horizon = \"50ms\"",              "horizon = 50",                                 "8:11: a duration has a unit, such as \"50s\" or \"50ms\"; 50 has none"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"bucket\"",                       "12:13: algorithm `bucket` is not known; there are `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `concurrency`, `quota`"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"noon\"", "13:11: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"day\"", "15:10: `period` has no meaning beside the calendar; leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\nresets = \"day\"", "13:10: `resets` is for `algorithm = \"quota\"`; leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"day\"\nzone = \"Berlin\"", "14:8: there is no time zone `Berlin`; zones are called like `Europe/Berlin` or `UTC`"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"", "13:12: a quota needs `resets`, which says when it is full again: \"day\", \"month\", \"epoch\" or \"first-use\" with a `period`, or \"never\""),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"noon\"", "13:10: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`, `never`"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"never\"", "15:10: `period` has no meaning beside a quota that is never reset (`resets` says when one is); leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nzone = \"UTC\"", "13:8: `zone` is for windows of days and months; leave it out otherwise"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"token-bucket\"\ntime_to_live = \"1s\"", "13:16: `time_to_live` is for `algorithm = \"concurrency\"`; leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
-        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nrefill_interval = \"1s\"", "13:19: `refill_interval` is for buckets of tokens; give a `period`"),
         ("capacity = 10\n",                 "capacity = 0\n",                               "13:12: a capacity is above 0"),
         ("capacity = 10\n",                 "capacity = -10\n",                             "13:12: an amount is a number from 0 to 1e9, not -1e1"),
         ("capacity = 10\n",                 "capacity = 1e10\n",                            "13:12: an amount is a number from 0 to 1e9, not 1e10"),
@@ -97,6 +85,26 @@ fn faults_are_reported_with_their_place() {
         ("horizon = \"50ms\"",              "max_waiting = -1",                             "8:15: invalid value: integer `-1`"),
         ("horizon = \"50ms\"",              "max_permits = 0",                              "8:15: a bound is from 1 to 4294967295"),
         ("horizon = \"50ms\"",              "max_permits = 5000000000",                     "8:15: a bound is from 1 to 4294967295"),
+    ];
+    check_faults(&table);
+}
+
+#[test]
+fn faults_of_an_algorithm_are_reported_with_their_place() {
+    #[rustfmt::skip]
+    let table = [
+        ("algorithm = \"token-bucket\"",    "algorithm = \"bucket\"",                       "12:13: algorithm `bucket` is not known; there are `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `concurrency`, `quota`"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"noon\"", "13:11: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\naligned = \"day\"", "15:10: `period` has no meaning beside the calendar; leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"fixed-window\"\nresets = \"day\"", "13:10: `resets` is for `algorithm = \"quota\"`; leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"day\"\nzone = \"Berlin\"", "14:8: there is no time zone `Berlin`; zones are called like `Europe/Berlin` or `UTC`"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"", "13:12: a quota needs `resets`, which says when it is full again: \"day\", \"month\", \"epoch\" or \"first-use\" with a `period`, or \"never\""),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"noon\"", "13:10: `noon` is no beginning of a window; there are `epoch`, `first-use`, `day`, `month`, `never`"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"quota\"\nresets = \"never\"", "15:10: `period` has no meaning beside a quota that is never reset (`resets` says when one is); leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nzone = \"UTC\"", "13:8: `zone` is for windows of days and months; leave it out otherwise"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"token-bucket\"\ntime_to_live = \"1s\"", "13:16: `time_to_live` is for `algorithm = \"concurrency\"`; leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
+        ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nrefill_interval = \"1s\"", "13:19: `refill_interval` is for buckets of tokens; give a `period`"),
     ];
     check_faults(&table);
 }
