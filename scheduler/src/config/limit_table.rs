@@ -118,10 +118,10 @@ fn number(amount: Amount) -> Value {
 
 /// The largest unit that leaves a whole number: "400h", "90s", "1500ms".
 fn time(span: Span) -> Value {
-    let units = [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
-    let smaller = [("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    let long = [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
+    let short = [("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
     let nanos = span.nanos();
-    let mut fitting = units.into_iter().chain(smaller).filter(|(_, length)| nanos.is_multiple_of(*length));
+    let mut fitting = long.into_iter().chain(short).filter(|(_, length)| nanos.is_multiple_of(*length));
     let (unit, length) = fitting.next().expect("nanoseconds always fit");
     Value::String(format!("{}{unit}", nanos / length))
 }
@@ -158,7 +158,7 @@ mod tests {
         ),
         (
             "algorithm = \"quota\"\nresets = \"first-use\"\ncapacity = 3\nperiod = \"24h\"",
-            "algorithm = \"quota\"\ncapacity = 3\nperiod = \"1d\"\nresets = \"first-use\"",
+            "algorithm = \"quota\"\ncapacity = 3\nperiod = \"24h\"\nresets = \"first-use\"",
         ),
         (
             "algorithm = \"concurrency\"\ntime_to_live = \"90s\"\ncapacity = 3\nfloor = 0.2",
