@@ -1,9 +1,10 @@
 //! `rampmeter apply`
 
-use super::counting::{counting_limits, known_resources};
+use super::counting::counting_limits;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::rules_edit::{Present, Terms, replace};
+use super::status::known_resources;
 use crate::config::{Applied, ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
 use crate::store::RuleStore;

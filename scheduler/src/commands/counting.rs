@@ -1,6 +1,6 @@
 //! The limits that count now, as the leaders say.
 
-use super::status::{ask, names_of_resources};
+use super::status::ask;
 use crate::config::{Rules, limits_in_force};
 use async_nats::Client;
 use rampmeter_protocol::name::Name;
@@ -26,12 +26,4 @@ pub(super) async fn counting_limits<'a>(
         }
     }
     Ok(counting)
-}
-
-/// The resources of all schedulers that answer; there may be none.
-///
-/// # Errors
-/// If the connection is closed.
-pub(super) async fn known_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
-    names_of_resources(client, subjects).await
 }

@@ -62,7 +62,7 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
 
 /// The names of all resources. Every scheduler answers with its own.
 async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
-    let names = names_of_resources(client, subjects).await?;
+    let names = known_resources(client, subjects).await?;
     if names.is_empty() {
         bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
     }
@@ -73,7 +73,7 @@ async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<
 ///
 /// # Errors
 /// If the connection is closed.
-pub(super) async fn names_of_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
+pub(super) async fn known_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await?;
     client.publish_with_reply(subjects.resources(), inbox, "".into()).await?;

@@ -3,6 +3,7 @@
 use super::backoff::LONGEST;
 use super::class::Class;
 use super::figures::{Comparison, Figures};
+use crate::commands::human::wrapped;
 
 /// The columns of a narrow terminal.
 const COLUMNS: usize = 80;
@@ -79,17 +80,7 @@ fn is_shorter(alone: &Figures, with: &Figures, class: Class) -> bool {
 
 /// A note on lines of at most [`COLUMNS`].
 fn bullet(note: &str) -> String {
-    let mut lines = vec!["*".to_owned()];
-    for word in note.split_whitespace() {
-        let last = lines.last_mut().expect("begins with one");
-        if last.chars().count() + 1 + word.chars().count() <= COLUMNS {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(format!("  {word}"));
-        }
-    }
-    lines.join("\n")
+    format!("* {}", wrapped(note, COLUMNS - 2).replace('\n', "\n  "))
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ impl Display for Difference {
     }
 }
 
-/// FNV-1a of the value's debug text: the same in every build of one version.
+/// The checksum of the value's debug text: the same in every build of one version.
 fn hash(value: &impl Debug) -> u32 {
-    format!("{value:?}").bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    crc32c::crc32c(format!("{value:?}").as_bytes())
 }
 
 #[cfg(test)]
