@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants faults in the core and in jobs, one at a time, and sees whether a test fails for each.
+"""Plants faults in the core, in sessions and in jobs, one at a time, and sees whether a test fails for each.
 
     tests/faults/plant.py              all of them, some minutes
     tests/faults/plant.py headroom     those whose name has this in it
@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
 # Where faults are planted, and which tests have to fail then.
 CORE = ("scheduler-core/src", ["-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"])
+SESSION = ("worker-sdk/session/src", ["-p", "rampmeter-worker-session"])
 JOBS = ("worker-sdk/jobs/src", ["--workspace", "--lib", "--test", "system", "jobs"])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
@@ -156,9 +157,14 @@ IN_JOBS = [
     ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
     ("one job by two ids", "publish", r"\.message_id\(&id\);", ";\n        drop(&id);"),
     ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
+    ("a queue of another party is taken", "unless_different", r"differences\.is_empty\(\)", "differences.len() < usize::MAX"),
     ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()(\w+\.after_ms)", r"\1.min(1)"),
 ]
-FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]
+IN_SESSION = [
+    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
+    ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
+]
+FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(SESSION, *fault) for fault in IN_SESSION] + [(JOBS, *fault) for fault in IN_JOBS]
 
 
 def copy_tree():

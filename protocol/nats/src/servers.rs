@@ -37,10 +37,12 @@ pub enum ServersError {
     NoText,
 }
 
-/// The user to log in as.
+/// The user to log in as. It has no `Debug`, which would show the password.
 #[derive(Clone, PartialEq, Eq)]
-enum Login {
+pub enum Login {
+    /// A user and the password.
     User(String, String),
+    /// A token.
     Token(String),
 }
 
@@ -64,7 +66,11 @@ impl Servers {
         })
     }
 
-    fn login(&self) -> Result<Option<Login>, ServersError> {
+    /// The user or the token of the first address that names one.
+    ///
+    /// # Errors
+    /// [`ServersError::NoText`].
+    pub fn login(&self) -> Result<Option<Login>, ServersError> {
         let named = self.addresses.iter().find_map(|server| Some((server.username()?, server.password())));
         let Some((user, password)) = named else { return Ok(None) };
         let user = decoded(user)?;
@@ -88,9 +94,12 @@ impl FromStr for Servers {
     }
 }
 
+/// An address ends with its port. What follows a `/`, `?` or `#` is likely the rest of a password.
 fn address(text: &str) -> Option<ServerAddr> {
     let address: ServerAddr = text.trim().parse().ok()?;
-    (!address.host().is_empty()).then_some(address)
+    let url = address.clone().into_inner();
+    let is_whole = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+    (is_whole && !address.host().is_empty()).then_some(address)
 }
 
 impl fmt::Display for Servers {
@@ -141,7 +150,17 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_without_being_shown() {
-        for url in ["", "http://u:secret@a", "nats://u:secret@a:port", "nats://a,,nats://u:secret@b"] {
+        let table = [
+            "",
+            "http://u:secret@a",
+            "nats://u:secret@a:port",
+            "nats://a,,nats://u:secret@b",
+            "nats://u:12#secret@a:4222",
+            "nats://u:12/secret@a:4222",
+            "nats://u:12?secret@a:4222",
+            "nats:/u:secret@a:4222",
+        ];
+        for url in table {
             let error = url.parse::<Servers>().err().expect(url);
             assert!(!format!("{error}{error:?}").contains("secret"), "{error}");
         }

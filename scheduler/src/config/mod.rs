@@ -7,7 +7,7 @@ mod algorithm;
 mod applies;
 mod default_file;
 mod dialect;
-mod duration;
+pub(crate) mod duration;
 mod fair_share;
 mod faults;
 mod http;

@@ -67,6 +67,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$JS.API.CONSUMER.INFO.KV_rampmeter.a",                             "scheduler"),
     ("$JS.API.CONSUMER.DELETE.KV_rampmeter.a",                           "scheduler"),
     ("$JS.FC.KV_rampmeter.a.b",                                          "scheduler"),
+    ("$JS.FC.domain.hash.KV_rampmeter.a.b",                              "scheduler"),
     // The rules.
     ("$KV.rampmeter-rules.rules",                                        "operator"),
     ("$KV.rampmeter-rules.counts",                                       "scheduler"),
@@ -143,6 +144,10 @@ impl User {
             std::future::ready(())
         });
         User { client: options.connect(nats.url()).await.unwrap(), refusals, markers: 0 }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(crate) async fn publish(&mut self, subject: &str) -> Vec<String> {

@@ -34,6 +34,7 @@ mod fallback;
 mod fallback_policy;
 mod freeze;
 mod ids;
+mod known_epoch;
 mod leases;
 mod outbox;
 mod patience;
@@ -61,6 +62,7 @@ use dice::Dice;
 use ids::Ids;
 use leases::Leases;
 use outbox::Outbox;
+use rampmeter_protocol::epoch::highest_of_an_event;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -148,7 +150,7 @@ impl Session {
             Event::Settled { resource, settle } => self.settled(resource, settle),
             Event::Answered { batch, payload } => self.answered(now, batch, payload),
             Event::Undelivered { batch } => self.undelivered(now, batch),
-            Event::News { resource, payload } => self.news(now, resource, payload),
+            Event::News { resource, payload, unix_ms } => self.news(now, resource, payload, unix_ms),
             Event::Closed => self.close(now),
         }
     }
@@ -239,9 +241,11 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8]) {
+    /// Drops what is no event, what no leader can have sent, and what is of a deposed leader.
+    fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
-        if news.epoch().is_some_and(|epoch| self.is_past(resource, epoch)) {
+        let known = &self.outbox(resource).epoch;
+        if news.epoch().is_some_and(|epoch| epoch > highest_of_an_event(unix_ms) || known.is_past(now, epoch)) {
             return;
         }
         match news {
@@ -252,15 +256,10 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// Whether the leader of this epoch has a successor that this session knows of.
-    fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
-        self.outbox(resource).epoch.is_some_and(|known| epoch < known)
-    }
-
     /// A term has begun. Its epoch may already be known, because a leader with an empty store
     /// counts from one. It learns of the former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        self.outbox(resource).epoch = Some(epoch);
+        self.outbox(resource).epoch.announce(now, epoch);
         self.note_contact(now, resource, true);
     }
 

@@ -2,6 +2,7 @@
 
 use super::backoff::Backoff;
 use super::fallback_policy::FallbackPolicy;
+use super::known_epoch::KnownEpoch;
 use super::payload::ArrayPayload;
 use super::reachability::Reachability;
 use super::silence_report::SilenceReport;
@@ -18,8 +19,7 @@ const MOST_SETTLES: usize = 65_536;
 /// The messages for one resource, and what is known of its schedulers.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// The highest epoch that an answer or an event has named.
-    pub(super) epoch: Option<u64>,
+    pub(super) epoch: KnownEpoch,
     /// The base delay of the answers of that epoch's leader.
     pub(super) base_delay: BaseDelay,
     pub(super) reachability: Reachability,

@@ -117,7 +117,7 @@ impl Session {
         let mut array = ArrayPayload::default();
         while !array.is_full() {
             let Some(number) = outbox.next(again) else { break };
-            array.push(self.asks.send(now, number, batch, outbox.epoch));
+            array.push(self.asks.send(now, number, batch, outbox.epoch.get()));
         }
         Command::Ask { resource, batch, payload: array.finish() }
     }

@@ -71,6 +71,9 @@ pub enum Event<'a> {
         resource: ResourceNumber,
         /// The payload as received.
         payload: &'a [u8],
+        /// The wall clock at the receipt, in milliseconds since 1970. An event with an epoch far
+        /// beyond it is not believed.
+        unix_ms: u64,
     },
     /// The client closes. Callers are told, and unsettled permits are settled.
     Closed,

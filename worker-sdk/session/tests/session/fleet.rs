@@ -127,7 +127,7 @@ impl Fleet {
     /// A new leader announces itself to all clients of the first resource.
     fn announce(&mut self, now: Time, client: usize, epoch: u64) {
         let news = json!({"event": "leader", "epoch": epoch, "leader": "x"}).to_string();
-        self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes() });
+        self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes(), unix_ms: 0 });
     }
 
     fn happen(&mut self, now: Time, client: usize, happening: Happening) {

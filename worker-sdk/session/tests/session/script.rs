@@ -18,6 +18,9 @@ use serde_json::Value;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// The wall clock of a script, which stands still.
+const UNIX_MS: u64 = 1_000_000;
+
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
     for seed in 0..20 {
@@ -108,7 +111,7 @@ impl Play {
             "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
             "news" => {
                 let resource = ResourceNumber(0);
-                self.session.handle(now, Event::News { resource, payload: payload.as_bytes() });
+                self.session.handle(now, Event::News { resource, payload: payload.as_bytes(), unix_ms: UNIX_MS });
             }
             "answer" => {
                 let (batch, payload) = payload.split_once(' ').expect("a batch and its answer");

@@ -2,6 +2,7 @@
 
 use crate::serve::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::highest_of_a_leader;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use std::sync::Arc;
@@ -11,8 +12,6 @@ const ECHO: Span = Span::from_secs(1);
 /// How long a leader listens. Workers of another leader ask four times a second. A request that
 /// wants its answer at once waits a little longer than that at most.
 const LISTEN: Span = Span::from_millis(400);
-/// How far the wall clocks of schedulers may be apart, as far as epochs are concerned.
-const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
 /// Whether a loop is sure to lead, or how it becomes sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +192,7 @@ impl LeadershipCheck {
 
 /// The highest epoch that any leader can have had by now.
 fn epoch_bound() -> u64 {
-    unix_ms() + CLOCK_TOLERANCE_MS
+    highest_of_a_leader(unix_ms())
 }
 
 #[cfg(test)]
