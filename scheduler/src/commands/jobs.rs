@@ -95,7 +95,7 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
 
 async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
     let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers).await?.name("rampmeter-jobs");
+    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
     Ok(Queue::builder().options(options).prefix(&*nats.prefix).existing(servers.to_string(), name).await?)
 }
 
