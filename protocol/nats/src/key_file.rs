@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that is
-/// named by mistake does not.
+/// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that
+/// is named by mistake does not.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Why a file is of no use. The text contains nothing of the file.

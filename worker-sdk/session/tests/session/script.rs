@@ -124,8 +124,8 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>]`; a range `1-70`
-    /// asks for each number.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>]`; a range
+    /// `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");

@@ -12,9 +12,9 @@ fn requests_of_one_class_travel_together_and_apart_from_others() {
         0 ask 3 wait
         0 ask 4 wait class=bulk
         0 connect
-        > 0 ask 0 of bulk: 1 since=0, 4 since=0
-        > 0 ask 1 of urgent: 2 since=0
-        > 0 ask 2: 3 since=0
+        > 0 ask 0 of bulk: [1, 4]
+        > 0 ask 1 of urgent: 2
+        > 0 ask 2: 3
         ",
     );
 }
@@ -27,7 +27,7 @@ fn without_such_subjects_all_classes_travel_together() {
         0 ask 2 wait class=urgent
         0 ask 3 wait
         0 connect
-        > 0 ask 0: 1 since=0, 2 since=0, 3 since=0
+        > 0 ask 0: [1, 2, 3]
         ",
     );
 }

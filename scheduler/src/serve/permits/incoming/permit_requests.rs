@@ -28,8 +28,8 @@ impl<'a> PermitRequests<'a> {
         PermitRequests { now, core, leadership }
     }
 
-    /// Takes a message, whose subject may name the class of all its requests. A sender that wants no
-    /// answer gets no permit.
+    /// Takes a message, whose subject may name the class of all its requests. A sender that wants
+    /// no answer gets no permit.
     pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], class: Option<&Name>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
