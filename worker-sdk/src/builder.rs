@@ -120,7 +120,7 @@ impl ClientBuilder {
         ClientBuilder { user_file: Some(UserFile::Credentials(file.into())), ..self }
     }
 
-    /// The file with the seed of this user's NKey. It is read once.
+    /// The file with the seed of this user's `NKey`. It is read once.
     pub fn nkey_file(self, file: impl Into<PathBuf>) -> Self {
         ClientBuilder { user_file: Some(UserFile::NKey(file.into())), ..self }
     }

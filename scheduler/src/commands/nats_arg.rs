@@ -21,7 +21,7 @@ pub struct NatsArg {
     /// The file with NATS credentials.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_CREDENTIALS")]
     pub credentials_file: Option<String>,
-    /// The file with the seed of an NKey.
+    /// The file with the seed of an `NKey`.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_NKEY_FILE", conflicts_with = "credentials_file")]
     pub nkey_file: Option<String>,
     /// The authorities (PEM) that count instead of the system's; requires encryption.

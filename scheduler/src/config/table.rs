@@ -37,7 +37,7 @@ keys! {
         pub url: String = Default(r#""nats://127.0.0.1:4222""#),
         /// The file with the credentials (JWT and seed), if the server wants some.
         pub credentials_file: Option<String> = Example(r#""/etc/rampmeter/nats.creds""#),
-        /// The file with the seed of an NKey, if the server wants one. Not beside credentials.
+        /// The file with the seed of an `NKey`, if the server wants one. Not beside credentials.
         pub nkey_file: Option<String> = Example(r#""/etc/rampmeter/nats.nk""#),
         /// How the connection is encrypted. Without this the server and the URL decide:
         /// `tls://host:4222` requires TLS. With it there are

@@ -116,7 +116,9 @@ async fn requests_and_settles_stay_in_order_whatever_their_subjects() {
     let worker = Worker::connect(&nats, "hub").await;
     let answers = worker.send("permit-bulk", json!({"id": "first"}).to_string()).await;
     for number in 0..ASKED {
-        worker.send_also(&answers, "permit-bulk", json!({"id": format!("p-{number}"), "mode": "wait"}).to_string()).await;
+        worker
+            .send_also(&answers, "permit-bulk", json!({"id": format!("p-{number}"), "mode": "wait"}).to_string())
+            .await;
         worker.send_also(&answers, "settle", json!({"id": format!("p-{number}"), "used": false}).to_string()).await;
     }
     assert_eq!(worker.status().await.counters.returned, ASKED);

@@ -1,4 +1,4 @@
-//! Users of NATS that prove who they are by a key: an NKey, or a JWT with its seed. No log, error
+//! Users of NATS that prove who they are by a key: an `NKey`, or a JWT with its seed. No log, error
 //! or command line shows a seed.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
