@@ -38,6 +38,8 @@ IN_CORE = [
     ("headroom ignored", "demand", r"\(cost \+ .*\)(?=\.min)", "cost"),
     ("the margin forgotten", "new", r" - rate\.credit\(margin\)", ""),
     ("one bucket is enough", "search", r"== all\b", ">= 1"),
+    ("a class outside the subject's is granted", "class_of", r"\*stated != \*\*permitted", "false"),
+    ("the subject's class is ignored", "class_of", r"permitted\.map\(.*\)\.or\(stated\)", "stated"),
     ("later promises are not looked at", "start_in_gap", r"self\.check_later_starts\(.*\)\?;", ""),
     ("a lost queue entry", "remove", r"self\.merge\((\w+), (\w+)\), ", r"\1.or(\2), "),
     ("idle clients save credit", "join", r"\.end\.max\(clock\)", ".end"),

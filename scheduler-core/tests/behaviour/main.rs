@@ -29,6 +29,7 @@ mod restart;
 mod rules;
 mod settling;
 mod status;
+mod subject_classes;
 mod uncounted;
 mod undelivered;
 mod windows;

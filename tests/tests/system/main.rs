@@ -1,6 +1,7 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod class_permissions;
 mod closed_pipes;
 mod cluster;
 mod command_line;
@@ -33,6 +34,8 @@ mod leases;
 mod logs;
 mod nats_configuration;
 mod nats_restart;
+mod nats_tls;
+mod nats_users;
 mod permissions;
 mod processing_units;
 mod protocol;

@@ -7,6 +7,7 @@ use crate::serve::permits::watch::leadership_check::LeadershipCheck;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -27,19 +28,20 @@ impl<'a> PermitRequests<'a> {
         PermitRequests { now, core, leadership }
     }
 
-    /// Takes a message. A sender that wants no answer gets no permit.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+    /// Takes a message, whose subject may name the class of all its requests. A sender that wants
+    /// no answer gets no permit.
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], class: Option<&Name>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), request),
+            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), request, class),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for request in requests {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(to, request);
+                    self.take_one(to, request, class);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -63,7 +65,7 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(&mut self, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+    fn take_one(&mut self, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>, class: Option<&Name>) {
         let Self { now, core, leadership } = self;
         let request = match request {
             Ok(request) => request,
@@ -82,7 +84,7 @@ impl<'a> PermitRequests<'a> {
             core.handle(*now, Event::Doubt);
         }
         core.note_labels(&request.labels);
-        match wire::ask(core.resource(), to, &request) {
+        match wire::ask(core.resource(), to, &request, class) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }
