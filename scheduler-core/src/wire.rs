@@ -3,7 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
-use crate::ids::LimitId;
+use crate::ids::{Asker, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -17,11 +17,15 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request into an event's content.
+/// Turns a request of `asker` into an event's content.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost: the refusal, and where it goes.
-pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
+pub fn ask<R>(
+    resource: &Resource,
+    (to, asker): (R, Asker),
+    request: &PermitRequest<'_>,
+) -> Result<event::Ask<R>, (R, Refusal)> {
     let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
     let bill = resource.bill(&request.labels, request.cost.iter());
     let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
@@ -30,6 +34,7 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
     };
     Ok(event::Ask {
         to,
+        asker,
         id: request.id.clone(),
         bill,
         class,
@@ -97,6 +102,10 @@ pub fn answer<R>(
         Command::Refuse { to, id, refusal } => {
             send(to, &refused(resource, epoch, id.as_ref(), &refusal));
         }
+        Command::RefuseSettle { to: Some(to), id, refusal } => {
+            send(to, &refused(resource, epoch, Some(&id), &refusal));
+        }
+        Command::RefuseSettle { to: None, .. } => {}
         // The driver publishes it with `news`.
         Command::Announce(_) => {}
         Command::Settled { to, id, extended } => send(to, &Answer::Settled { id: Text::from(id.as_str()), extended }),

@@ -1,6 +1,7 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod claims;
 mod closed_pipes;
 mod cluster;
 mod command_line;
@@ -16,6 +17,7 @@ mod fleet;
 mod fuzz;
 mod gone_clients;
 mod governor;
+mod hearsay;
 mod http;
 mod http_check;
 mod http_door;
