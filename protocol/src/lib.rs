@@ -30,6 +30,7 @@ pub mod limit_order;
 pub mod millis;
 pub mod name;
 pub mod object;
+pub mod plain_types;
 pub mod purge;
 pub mod rate_limit;
 pub mod reason;
