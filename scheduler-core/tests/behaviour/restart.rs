@@ -106,7 +106,7 @@ fn levels_debts_promises_and_ids_survive() {
         (100, 100),
         "
         100  levels                              -> requests=-12
-        100  reserve a                           -> a@100
+        100  reserve a                           -> a:already_settled
         100  reserve c                           -> c@1100
         100  reserve d                           -> d:unknown_permit
         100  used a requests=20                  -> a:settled

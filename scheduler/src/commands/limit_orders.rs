@@ -41,7 +41,7 @@ pub struct EmptyArgs {
 }
 
 /// An order of an operator's, and how its answer is told.
-struct Order {
+struct LimitCommand {
     resource: Name,
     limit: Option<Name>,
     json: bool,
@@ -57,7 +57,7 @@ struct Order {
 /// If NATS can't be reached, no scheduler leads the resource, or it refuses.
 pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     let ThawArgs { resource, limit, json, nats } = args;
-    Order { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
+    LimitCommand { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
 }
 
 /// Takes the stock of limits, and prints which.
@@ -66,10 +66,10 @@ pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
 /// If NATS can't be reached, no scheduler leads the resource, or it refuses.
 pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     let EmptyArgs { resource, limit, json, nats, all: _ } = args;
-    Order { resource, limit, json, nats, subject: Subjects::empty, done: "emptied" }.give().await
+    LimitCommand { resource, limit, json, nats, subject: Subjects::empty, done: "emptied" }.give().await
 }
 
-impl Order {
+impl LimitCommand {
     /// Gives the order until nothing more is to be done.
     async fn give(self) -> anyhow::Result<()> {
         let client = connect(&self.nats.table(), "rampmeter-limits").await?;

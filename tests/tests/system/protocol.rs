@@ -5,7 +5,6 @@
 use async_nats::{Message, StatusCode};
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::unix_ms;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::{Answers, Worker, body};
