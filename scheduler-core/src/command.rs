@@ -41,7 +41,7 @@ pub enum Command<R> {
         /// Whether the call goes on: the permit is still to be settled.
         extended: bool,
     },
-    /// A settle was refused, as a whole or in a part. It is counted even if nobody wants to hear it.
+    /// A settle was refused, as a whole or in a part. It is counted even without an address.
     RefuseSettle {
         /// Where the answer goes, if one is wanted.
         to: Option<R>,

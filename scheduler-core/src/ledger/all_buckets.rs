@@ -159,7 +159,7 @@ impl Ledger {
         self.read(now, Account::of(bill, limit), |bucket, _| is_confirmed(bucket))
     }
 
-    /// Whether calls wait for the end of a pause of `limit`, of one of its keys, or of a spent quota.
+    /// Whether calls wait for a pause of `limit` or of one of its keys, or for a spent quota.
     pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
         let adaptive = self.adaptive(limit);
         let is_frozen = adaptive.bucket.freeze().is_some_and(|freeze| freeze.next_start() > now);

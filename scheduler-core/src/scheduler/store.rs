@@ -54,7 +54,7 @@ impl<R: Clone> Scheduler<R> {
         self.grant_budget.as_ref().is_none_or(GrantBudget::is_trusted)
     }
 
-    /// Empties the buckets of short limits, as unknown schedulers may have granted what is in stock.
+    /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
     /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
     /// too long, on the word of a client.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {

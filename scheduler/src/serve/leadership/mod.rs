@@ -9,10 +9,10 @@
 //!   that the leader is gone. A silence of 0.7 s means that it hangs or is stopped. A leader that
 //!   answers but has not renewed its checkpoint for 12 s cannot reach the store. A released record
 //!   is taken at once, first by the scheduler that the record names.
-//! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s. A sleep of the
-//!   machine counts as a standstill. The leader answers nothing until the store has taken another
-//!   checkpoint. If another scheduler leads, it steps down silently. Otherwise it tells the requests
-//!   that came in meanwhile to ask again.
+//! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s. A sleep of
+//!   the machine counts as a standstill. The leader answers nothing until the store has taken
+//!   another checkpoint. If another scheduler leads, it steps down silently. Otherwise it tells the
+//!   requests that came in meanwhile to ask again.
 //! * **Hearsay.** A client may name a higher epoch. The leader goes on, as its grants are within
 //!   stored checkpoints, and writes the next checkpoint at once. If the store takes it, this
 //!   scheduler leads, and its epoch rises above all that a leader can have had, once in a term.
