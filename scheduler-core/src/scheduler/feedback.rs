@@ -41,8 +41,8 @@ struct Pause {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Takes note of the answer to a call of `asker` that was charged `bill`. If a limit rejected the
-    /// call, returns the bill that it is settled at: the other charges are refunded.
+    /// Takes note of the answer to a call of `asker` that was charged `bill`. If a limit rejected
+    /// the call, returns the bill that it is settled at: the other charges are refunded.
     pub(crate) fn observe(
         &mut self,
         now: Time,

@@ -2,8 +2,10 @@
 //!
 //! A client that names one may have seen another leader: our successor, or a leader from before the
 //! store was put back. It may also be mistaken. Its word alone changes no level and refuses no
-//! call. The next checkpoint asks the store. If the store takes it, this scheduler leads, and its epoch
-//! rises once in a term. Clients ignore answers of a lower epoch than they have seen.
+//! call.
+//!
+//! The next checkpoint asks the store. If the store takes it, this scheduler leads, and its epoch
+//! rises once in a term: clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
