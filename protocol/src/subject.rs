@@ -90,6 +90,18 @@ impl Subjects {
         self.of("purge", resource)
     }
 
+    /// Orders that end pauses of limits.
+    #[must_use]
+    pub fn thaw(&self, resource: &Name) -> String {
+        self.of("thaw", resource)
+    }
+
+    /// Orders that take the stock of limits.
+    #[must_use]
+    pub fn empty(&self, resource: &Name) -> String {
+        self.of("empty", resource)
+    }
+
     /// The beginning of the subjects on which NATS reports to one scheduler that an answer was not
     /// delivered. `token` is unique to that scheduler.
     #[must_use]

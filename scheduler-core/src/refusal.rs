@@ -71,6 +71,9 @@ pub enum Refusal {
     /// The start is past: a call that began now would take what other calls have been promised.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
+    /// The call of the permit was settled: another call would be charged to no limit.
+    #[error("the call of this permit was settled; ask under a new id")]
+    AlreadySettled,
     /// No class has this name.
     #[error("`class`: no such class; there are {}", listed(known))]
     UnknownClass {
@@ -142,6 +145,7 @@ impl Refusal {
             Refusal::RenewedTooLate => (Code::NotInTime, None, None),
             Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
             Refusal::Lapsed => (Code::Lapsed, None, None),
+            Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
             Refusal::StillWaiting | Refusal::OtherClass { .. } => (Code::InvalidRequest, None, None),

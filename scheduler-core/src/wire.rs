@@ -3,7 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
-use crate::ids::{ClassId, LimitId};
+use crate::ids::{Asker, ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -18,7 +18,7 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request into an event's content. `permitted` is the class that its subject names: its
+/// Turns a request of `asker` into an event's content. `permitted` is the class that its subject names: its
 /// sender may ask for no other.
 ///
 /// # Errors
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// its subject: the refusal, and where it goes.
 pub fn ask<R>(
     resource: &Resource,
-    to: R,
+    (to, asker): (R, Asker),
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
@@ -38,6 +38,7 @@ pub fn ask<R>(
     };
     Ok(event::Ask {
         to,
+        asker,
         id: request.id.clone(),
         bill,
         class,
@@ -116,6 +117,10 @@ pub fn answer<R>(
         Command::Refuse { to, id, refusal } => {
             send(to, &refused(resource, epoch, id.as_ref(), &refusal));
         }
+        Command::RefuseSettle { to: Some(to), id, refusal } => {
+            send(to, &refused(resource, epoch, Some(&id), &refusal));
+        }
+        Command::RefuseSettle { to: None, .. } => {}
         // The driver publishes it with `news`.
         Command::Announce(_) => {}
         Command::Settled { to, id, extended } => send(to, &Answer::Settled { id: Text::from(id.as_str()), extended }),

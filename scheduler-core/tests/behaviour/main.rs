@@ -6,6 +6,7 @@
 mod bounds;
 mod calendars;
 mod changes;
+mod claims;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;

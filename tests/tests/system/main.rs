@@ -1,6 +1,7 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod claims;
 mod class_permissions;
 mod closed_pipes;
 mod cluster;
@@ -18,6 +19,7 @@ mod fleet;
 mod fuzz;
 mod gone_clients;
 mod governor;
+mod hearsay;
 mod http;
 mod http_check;
 mod http_door;

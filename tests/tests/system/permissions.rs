@@ -40,6 +40,8 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.status.hub",                                             "operator scheduler"),
     ("rampmeter.explain.hub",                                            "operator"),
     ("rampmeter.purge.hub",                                              "operator"),
+    ("rampmeter.thaw.hub",                                               "operator"),
+    ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
