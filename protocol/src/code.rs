@@ -28,6 +28,8 @@ pub enum Code {
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
     Lapsed,
+    /// The call of this permit was settled. Another call needs another id.
+    AlreadySettled,
     /// The resource has no such class.
     UnknownClass,
     /// No limit of the resource counts this unit. The unit is `requests` if no cost is stated.
@@ -45,7 +47,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -55,6 +57,7 @@ impl Code {
         Code::UnknownResource,
         Code::UnknownPermit,
         Code::Lapsed,
+        Code::AlreadySettled,
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
@@ -72,7 +75,7 @@ impl Code {
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
-            Code::Purged => 409,
+            Code::Purged | Code::AlreadySettled => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -91,6 +94,7 @@ impl Code {
             Code::UnknownResource => "unknown_resource",
             Code::UnknownPermit => "unknown_permit",
             Code::Lapsed => "lapsed",
+            Code::AlreadySettled => "already_settled",
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",

@@ -27,6 +27,7 @@ pub mod incoming;
 pub mod labels;
 pub mod lateness;
 pub mod left;
+pub mod limit_order;
 pub mod millis;
 pub mod name;
 pub mod object;

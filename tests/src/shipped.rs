@@ -10,8 +10,12 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// The users of that configuration, and the inboxes for their answers.
-pub const USERS: [(&str, &str); 3] =
-    [("worker", "_INBOX_worker"), ("operator", "_INBOX"), ("scheduler", "_INBOX_scheduler")];
+pub const USERS: [(&str, &str); 4] = [
+    ("worker", "_INBOX_worker"),
+    ("bulk", "_INBOX_bulk"),
+    ("operator", "_INBOX_operator"),
+    ("scheduler", "_INBOX_scheduler"),
+];
 
 /// The users of the account of jobs, and their inboxes.
 pub const JOBS_USERS: [(&str, &str); 2] = [("jobs", "_INBOX_jobs"), ("jobs-operator", "_INBOX")];

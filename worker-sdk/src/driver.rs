@@ -138,8 +138,8 @@ impl Driver {
 
     async fn execute(&mut self, command: Command) {
         match command {
-            Command::Ask { resource, batch, payload } => {
-                if !self.transport.ask(resource, batch, payload).await {
+            Command::Ask { resource, class, batch, payload } => {
+                if !self.transport.ask(resource, class.as_deref(), batch, payload).await {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });
                 }
             }

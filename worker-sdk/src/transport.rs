@@ -72,9 +72,16 @@ impl Transport {
         resource
     }
 
-    /// Sends requests, and returns whether that succeeded.
-    pub(crate) async fn ask(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
-        let subject = self.resources[resource.0 as usize].permit.clone();
+    /// Sends requests, of `class` if the subject is to name it, and returns whether that succeeded.
+    pub(crate) async fn ask(
+        &self,
+        resource: ResourceNumber,
+        class: Option<&str>,
+        batch: BatchNumber,
+        payload: Vec<u8>,
+    ) -> bool {
+        let Targets { name, permit, .. } = &self.resources[resource.0 as usize];
+        let subject = class.map_or_else(|| permit.clone(), |class| self.subjects.permit_of_class(name, class).into());
         let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }

@@ -56,9 +56,14 @@ impl Servers {
     /// The same options with the user or the token of the first address that names one. It counts
     /// for all servers, also for those found later. The client itself ignores the user in a URL.
     ///
+    /// If one address begins with `tls://`, all servers have to speak TLS. The client itself would
+    /// send the password in plain text to a server that it found later.
+    ///
     /// # Errors
     /// [`ServersError::NoText`].
     pub fn authenticated(&self, options: ConnectOptions) -> Result<ConnectOptions, ServersError> {
+        let encrypted = self.addresses.iter().any(ServerAddr::tls_required);
+        let options = if encrypted { options.require_tls(true) } else { options };
         Ok(match self.login()? {
             Some(Login::User(user, password)) => options.user_and_password(user, password),
             Some(Login::Token(token)) => options.token(token),

@@ -5,7 +5,7 @@ use super::snapshot::{
     DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot,
 };
 use crate::arithmetic::{Credit, Rate};
-use crate::ids::LimitId;
+use crate::ids::{Asker, LimitId};
 use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
@@ -143,7 +143,7 @@ impl<R: Clone> Scheduler<R> {
         if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
             self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
-        let slot = self.permits.insert(permit.id.clone(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), bill, Asker::UNKNOWN, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 

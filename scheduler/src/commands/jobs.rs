@@ -140,7 +140,7 @@ async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
 /// A queue at these servers, and their URL.
 async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
     let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers).await?.name("rampmeter-jobs");
+    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
     Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
 }
 

@@ -23,6 +23,7 @@ mod safety;
 mod scenario;
 mod scenario_fleet;
 mod table;
+mod tls;
 mod value;
 
 pub use default_file::default_file;

@@ -79,6 +79,8 @@ async fn commands_at_a_server_end_quietly() {
         vec!["jobs", "status", "roles"],
         vec!["jobs", "dead", "roles", "--json"],
         vec!["purge", "hub"],
+        vec!["thaw", "hub"],
+        vec!["empty", "hub", "--all"],
     ] {
         check(&[&arguments[..], &["--nats", nats.url()]].concat()).await;
     }

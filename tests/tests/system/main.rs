@@ -1,6 +1,8 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod claims;
+mod class_permissions;
 mod closed_pipes;
 mod cluster;
 mod command_line;
@@ -17,6 +19,7 @@ mod fleet;
 mod fuzz;
 mod gone_clients;
 mod governor;
+mod hearsay;
 mod http;
 mod http_check;
 mod http_door;
@@ -33,6 +36,8 @@ mod leases;
 mod logs;
 mod nats_configuration;
 mod nats_restart;
+mod nats_tls;
+mod nats_users;
 mod permissions;
 mod processing_units;
 mod protocol;

@@ -1,6 +1,7 @@
 //! Why a queue operation failed.
 
 use rampmeter_nats::servers::{Servers, ServersError};
+use rampmeter_nats::tls_fault::tls_fault;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -52,7 +53,8 @@ impl QueueError {
 
     pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let message = format!("no connection to NATS at {servers}: {source}");
+        let reason = tls_fault(&*source).unwrap_or_else(|| source.to_string());
+        let message = format!("no connection to NATS at {servers}: {reason}");
         QueueError { kind: QueueErrorKind::Connect, message, source: Some(source) }
     }
 

@@ -47,6 +47,7 @@ mod sending;
 mod silence;
 mod silence_report;
 mod unreachable;
+mod unsent;
 mod vocabulary;
 
 pub use freeze::Freeze;
@@ -93,6 +94,7 @@ pub struct Session {
     leases: Leases,
     renews: bool,
     reports_silence: bool,
+    one_class_per_message: bool,
     most_asks: usize,
     results: VecDeque<Command>,
     batches: u64,
@@ -118,6 +120,7 @@ impl Session {
             leases: Leases::default(),
             renews: true,
             reports_silence: false,
+            one_class_per_message: false,
             most_asks: MOST_ASKS,
             results: VecDeque::new(),
             batches: 0,
@@ -128,6 +131,13 @@ impl Session {
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
         Session { most_asks, ..self }
+    }
+
+    /// Puts requests of one class only into a message, for a driver that names the class in its
+    /// subject.
+    #[must_use]
+    pub fn with_one_class_per_message(self) -> Self {
+        Session { one_class_per_message: true, ..self }
     }
 
     /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
@@ -200,14 +210,15 @@ impl Session {
             return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
-        let reports_silence = self.reports_silence;
-        let outbox = self.outbox(ask.resource);
-        outbox.enter(number, false);
+        let (resource, reports_silence) = (ask.resource, self.reports_silence);
+        self.asks.insert(number, ask);
+        let class = self.subject_class(number);
+        let outbox = self.outbox(resource);
+        outbox.enter(number, false, class);
         outbox.reachability.expect(now);
         if reports_silence {
             outbox.silence_report.expect(now);
         }
-        self.asks.insert(number, ask);
     }
 
     /// An ask that was never sent needs no giving back. An ask that is not known here was granted

@@ -148,7 +148,7 @@ impl Fleet {
     fn drain(&mut self, now: Time, client: usize) {
         while let Some(command) = self.sessions[client].poll(now) {
             match command {
-                Command::Ask { resource, batch, payload } => self.carry(now, client, resource, batch, &payload),
+                Command::Ask { resource, batch, payload, .. } => self.carry(now, client, resource, batch, &payload),
                 Command::Complete { result, .. } => {
                     assert!(result.is_ok_and(|grant| grant.is_local()), "no scheduler grants, nobody gives up");
                     self.granted.push((now, client));
