@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants faults in the core, in sessions and in jobs, one at a time, and sees whether a test fails for each.
+"""Plants faults in core, sessions and jobs, one at a time, and sees whether a test fails for each.
 
     tests/faults/plant.py              all of them, about a minute each
     tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
