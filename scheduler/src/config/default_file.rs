@@ -126,6 +126,7 @@ mod tests {
     fn beside(keys: &[Key], name: &str) -> &'static str {
         let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
         match name {
+            "trusted_hops" => "trusted_proxies = [\"127.0.0.1\"]\n",
             "ride_for" => "on_kv_loss = \"ride\"\n",
             "weights" => "fair_share = \"client\"\n",
             "client_secret_file" => "",

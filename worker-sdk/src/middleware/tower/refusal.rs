@@ -53,7 +53,7 @@ fn status_of_code(code: Code) -> StatusCode {
         | Code::Purged
         | Code::Unavailable
         | Code::UnknownResource => StatusCode::SERVICE_UNAVAILABLE,
-        Code::UnknownPermit | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Other => {
+        Code::UnknownPermit | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Forbidden | Code::Other => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
     }
