@@ -129,6 +129,7 @@ mod tests {
     fn beside(keys: &[Key], name: &str) -> &'static str {
         let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
         match name {
+            "trusted_hops" => "trusted_proxies = [\"127.0.0.1\"]\n",
             "cert_file" => "key_file = \"a.pem\"\n",
             "key_file" => "cert_file = \"a.pem\"\n",
             "ride_for" => "on_kv_loss = \"ride\"\n",
