@@ -8,6 +8,7 @@
 
 pub mod api;
 pub mod cluster;
+pub mod decoders;
 pub mod dice;
 pub mod drill;
 pub mod figures;
@@ -17,6 +18,7 @@ pub mod front;
 pub mod gateway;
 pub mod guilds;
 pub mod holder;
+pub mod hostile;
 pub mod job_run;
 pub mod judge;
 pub mod listening;
