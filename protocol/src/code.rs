@@ -2,17 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The code of a refusal. Each has a status of its own in the header `Nats-Service-Error-Code`.
+/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`; several
+/// codes share a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request would have to wait longer than it may. Nothing is charged.
+    /// The request would have to wait longer than it may, or the call was renewed after its lease. A
+    /// refused request is charged nothing.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
     /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// The number of waiting requests has reached its bound.
+    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or purges.
+    /// The message names it.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,
@@ -25,6 +28,8 @@ pub enum Code {
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
     Lapsed,
+    /// The call of this permit was settled. Another call needs another id.
+    AlreadySettled,
     /// The resource has no such class.
     UnknownClass,
     /// No limit of the resource counts this unit. The unit is `requests` if no cost is stated.
@@ -42,7 +47,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -52,6 +57,7 @@ impl Code {
         Code::UnknownResource,
         Code::UnknownPermit,
         Code::Lapsed,
+        Code::AlreadySettled,
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
@@ -69,7 +75,7 @@ impl Code {
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
-            Code::Purged => 409,
+            Code::Purged | Code::AlreadySettled => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -88,6 +94,7 @@ impl Code {
             Code::UnknownResource => "unknown_resource",
             Code::UnknownPermit => "unknown_permit",
             Code::Lapsed => "lapsed",
+            Code::AlreadySettled => "already_settled",
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",

@@ -1,10 +1,29 @@
 //! The command line as users type it.
 
+use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, import, jobs, limits, pu, purge, serve, simulate, state, status, upstream,
+    apply, bench, check, demo, explain, import, jobs, limit_orders, limits, pu, purge, serve, simulate, state, status,
+    upstream,
 };
 use crate::logging::LogFormat;
+use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What the binary `rampmeter` does. Here, because a function that waits for futures compiles them:
+/// each binary would do so anew.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(cli.run()));
+    let done = done.or_else(|error| if is_reader_gone(&error) { Ok(()) } else { Err(error) });
+    if let Err(error) = &done {
+        tracing::debug!(?error, "failed");
+    }
+    let last_message = done.as_ref().err().map(|error| format!("rampmeter: {}", error_text::with_causes(&**error)));
+    logging::finish(last_message.as_deref());
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 /// Permits for rate-limited APIs: thousands of workers, one account, no 429.
 #[derive(Debug, Parser)]
@@ -30,7 +49,7 @@ enum Command {
     Apply(apply::ApplyArgs),
     /// Show the limits that count now, or go back to those of the configuration.
     Limits(limits::LimitsArgs),
-    /// Look at a queue of jobs: which are delayed, running and dead.
+    /// Make a queue of jobs, and look at it: which are delayed, running and dead.
     Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
     Import(import::ImportArgs),
@@ -43,6 +62,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// End the waits of all requests for a resource, or of those of one client or class.
     Purge(purge::PurgeArgs),
+    /// End the pauses of a resource's limits that the upstream is said to demand.
+    Thaw(limit_orders::ThawArgs),
+    /// Take the stock of a resource's limits, as after the store was put back to an older state.
+    Empty(limit_orders::EmptyArgs),
     /// Simulate limits and workers in virtual time, with Rampmeter and without.
     Simulate(simulate::SimulateArgs),
     /// Calculate the processing units of a Sentinel Hub request, from parameters or from its body.
@@ -60,7 +83,7 @@ impl Cli {
     /// What went wrong, as text for people.
     pub async fn run(self) -> anyhow::Result<()> {
         let quiet = !matches!(self.command, Command::Serve(_));
-        crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
+        logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
         match self.command {
             Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,
@@ -73,6 +96,8 @@ impl Cli {
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Purge(args) => purge::run(args).await,
+            Command::Thaw(args) => limit_orders::thaw(args).await,
+            Command::Empty(args) => limit_orders::empty(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plants faults in the core and in jobs, one at a time, and sees whether a test fails for each.
+"""Plants faults in the core, in sessions and in jobs, one at a time, and sees whether a test fails for each.
 
-    tests/faults/plant.py              all of them, some minutes
-    tests/faults/plant.py headroom     those whose name has this in it
+    tests/faults/plant.py              all of them, about a minute each
+    tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
     tests/faults/plant.py --list       their names
     tests/faults/plant.py --check      whether each can be planted, without a test
 
@@ -23,8 +23,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
 # Where faults are planted, and which tests have to fail then.
-CORE = ("scheduler-core/src", ["-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"])
-JOBS = ("worker-sdk/jobs/src", ["--workspace", "--lib", "--test", "system", "jobs"])
+CORE = ("scheduler-core/src", [["-p", "rampmeter-scheduler-core"], ["-p", "rampmeter-simulator"]])
+SESSION = ("worker-sdk/session/src", [["-p", "rampmeter-worker-session"]])
+JOBS = ("worker-sdk/jobs/src", [["--workspace", "--lib", "--test", "system", "jobs"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 
@@ -37,6 +38,8 @@ IN_CORE = [
     ("headroom ignored", "demand", r"\(cost \+ .*\)(?=\.min)", "cost"),
     ("the margin forgotten", "new", r" - rate\.credit\(margin\)", ""),
     ("one bucket is enough", "search", r"== all\b", ">= 1"),
+    ("a class outside the subject's is granted", "class_of", r"\*stated != \*\*permitted", "false"),
+    ("the subject's class is ignored", "class_of", r"permitted\.map\(.*\)\.or\(stated\)", "stated"),
     ("later promises are not looked at", "start_in_gap", r"self\.check_later_starts\(.*\)\?;", ""),
     ("a lost queue entry", "remove", r"self\.merge\((\w+), (\w+)\), ", r"\1.or(\2), "),
     ("idle clients save credit", "join", r"\.end\.max\(clock\)", ".end"),
@@ -60,6 +63,13 @@ IN_CORE = [
     ("the checkpoint that the store holds is forgotten", "confirm", r">= number\b", "> number"),
     ("doubts are ignored", "doubt", r"self\.trusted_from = .*;", ""),
     ("a lapsed start is repeated", "ask_again", r"\S+ \+ LATENESS < now", "false"),
+    ("a settled id is granted again", "ask_again", r"!granted\.is_open\(\)", "false"),
+    ("a wrong unit undoes a settle", "settle_used", r"= (self\.resource\.check_units\(.*\));", r"= Ok(\1?);"),
+    ("one client's word is enough for hours", "pauses", r"told\.min\(UNCONFIRMED\)", "told"),
+    ("one client is two witnesses", "is_confirmed_by", r" && asker != self\.claimed_by", ""),
+    ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
+    ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
+    ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),
     ("returned permits fill the memory", "busy", r" - self\.idle\.len\(\)", ""),
     ("returned ids have no bound", "push_idle", r"\S+ > MAX_IDLE_PERMITS", "false"),
     ("a list of starts ends behind a returned one", "unlist", r"\.swap_remove\(", ".truncate("),
@@ -156,9 +166,14 @@ IN_JOBS = [
     ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
     ("one job by two ids", "publish", r"\.message_id\(&id\);", ";\n        drop(&id);"),
     ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
+    ("a queue of another party is taken", "unless_different", r"differences\.is_empty\(\)", "differences.len() < usize::MAX"),
     ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()(\w+\.after_ms)", r"\1.min(1)"),
 ]
-FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]
+IN_SESSION = [
+    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
+    ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
+]
+FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(SESSION, *fault) for fault in IN_SESSION] + [(JOBS, *fault) for fault in IN_JOBS]
 
 
 def copy_tree():
@@ -174,8 +189,13 @@ def copy_tree():
             shutil.copyfile(source, target)
 
 
-def run_tests(tests):
-    """Whether they fail, and the first line that says which."""
+def run_tests(parts):
+    """Whether they fail, and the first line that says which. What fails first spares the rest."""
+    results = map(run_part, parts)
+    return next((result for result in results if result[0]), (False, ""))
+
+
+def run_part(tests):
     command = ["cargo", "test", "--quiet", "--target-dir", str(COPY.parent / "build"), *tests]
     build = subprocess.run([*command, "--no-run"], cwd=COPY, capture_output=True, text=True)
     if build.returncode != 0:
@@ -214,7 +234,7 @@ def misplaced(root, folder, name, function, pattern):
 
 def plant(part, name, function, pattern, planted):
     """Whether a test failed."""
-    folder, tests = part
+    folder, parts = part
     reason = misplaced(COPY, folder, name, function, pattern)
     if reason:
         print(reason, flush=True)
@@ -223,7 +243,7 @@ def plant(part, name, function, pattern, planted):
     text = place.string
     try:
         path.write_text(text[: place.start()] + place.expand(planted) + text[place.end() :])
-        failed, which = run_tests(tests)
+        failed, which = run_tests(parts)
     finally:
         path.write_text(text)
     print(f"{name}: {'caught by' if failed else 'SURVIVES'} {which}", flush=True)
@@ -239,12 +259,12 @@ def main():
     if wanted == "--check":
         reasons = [misplaced(ROOT, folder, *place) for (folder, _), *place, _ in FAULTS]
         return sys.exit("\n".join(filter(None, reasons)) or None)
-    chosen = [fault for fault in FAULTS if wanted in fault[1]]
+    chosen = [fault for fault in FAULTS if re.search(wanted, fault[1])]
     if not chosen:
-        sys.exit(f"no fault has `{wanted}` in its name; see --list")
+        sys.exit(f"`{wanted}` finds no fault; see --list")
     copy_tree()
-    for _, tests in {part[0]: part for part, *_ in chosen}.values():
-        failed, which = run_tests(tests)
+    for _, parts in {part[0]: part for part, *_ in chosen}.values():
+        failed, which = run_tests(parts)
         if failed:
             sys.exit(f"the tests fail without any fault: {which}")
     caught = sum(plant(*fault) for fault in chosen)

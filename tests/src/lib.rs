@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 pub mod api;
+pub mod certificates;
 pub mod cluster;
 pub mod decoders;
 pub mod dice;

@@ -5,7 +5,7 @@ use super::snapshot::{
     DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot,
 };
 use crate::arithmetic::{Credit, Rate};
-use crate::ids::LimitId;
+use crate::ids::{Asker, LimitId};
 use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
@@ -65,14 +65,14 @@ impl<R: Clone> Scheduler<R> {
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
         let rate = *self.resource[limit].rate();
-        let book = self.ledger.adaptive_mut(limit);
-        if known.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
+        let adaptive = self.ledger.adaptive_mut(limit);
+        if known.taken.as_ref().is_some_and(|taken| adaptive.resume_usage(then, taken)) {
             return;
         }
         if let Some(learned) = &known.learned {
-            book.resume_learning(then, learned);
+            adaptive.resume_learning(then, learned);
         }
-        book.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
+        adaptive.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
     }
 
     fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {
@@ -143,7 +143,7 @@ impl<R: Clone> Scheduler<R> {
         if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
             self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
-        let slot = self.permits.insert(permit.id.clone(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), bill, Asker::UNKNOWN, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
     }
 

@@ -55,6 +55,7 @@ use std::sync::Arc;
 /// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
+/// use rampmeter_scheduler_core::ids::Asker;
 /// use rampmeter_scheduler_core::policy::resource::Resource;
 /// use rampmeter_scheduler_core::scheduler::Scheduler;
 /// use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
@@ -71,7 +72,7 @@ use std::sync::Arc;
 /// let mut delays = Vec::new();
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
-///         to: worker, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
+///         to: worker, asker: Asker::UNKNOWN, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
 ///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
@@ -211,7 +212,11 @@ impl<R: Clone> Scheduler<R> {
             Event::HeldUp => self.held_up(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
-            Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
+            Event::Recheck => self.hasten_checkpoint(),
+            Event::Epoch(epoch) => self.raise_epoch(epoch),
+            Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
+            Event::Thaw(limits) => self.thaw(now, &limits),
+            Event::Empty(limits) => self.empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
@@ -237,8 +242,8 @@ impl<R: Clone> Scheduler<R> {
         self.commands.pop_front()
     }
 
-    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. What is overdue is
-    /// due at the time of the last event.
+    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An
+    /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let dispatch = self.next_dispatch.filter(|_| !self.delivery.is_held_up());

@@ -2,7 +2,7 @@
 
 use super::dispatch::just_past;
 use crate::collections::{Index, Slab, Slot};
-use crate::ids::{ClassId, LimitId};
+use crate::ids::{Asker, ClassId, LimitId};
 use crate::ledger::Bills;
 use crate::limits::StartKey;
 use crate::policy::{Bill, MAX_IDLE_PERMITS, Succession};
@@ -24,6 +24,8 @@ pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
+    /// Whose word the settle of the call is.
+    pub(crate) asker: Asker,
     pub(crate) state: State<R>,
 }
 
@@ -158,11 +160,11 @@ impl<R> Permits<R> {
         self.permits.nth_place(number)
     }
 
-    /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
+    /// Remembers a permit of `asker` whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
-    pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, state: State<R>) -> Slot {
+    pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, asker: Asker, state: State<R>) -> Slot {
         let bill = self.bills.keep(bill);
-        let slot = self.permits.insert(Permit { id, bill, state });
+        let slot = self.permits.insert(Permit { id, bill, asker, state });
         self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
         slot
     }

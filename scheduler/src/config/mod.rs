@@ -7,7 +7,7 @@ mod algorithm;
 mod applies;
 mod default_file;
 mod dialect;
-mod duration;
+pub(crate) mod duration;
 mod fair_share;
 mod faults;
 mod http;
@@ -23,6 +23,7 @@ mod safety;
 mod scenario;
 mod scenario_fleet;
 mod table;
+mod tls;
 mod value;
 
 pub use default_file::default_file;

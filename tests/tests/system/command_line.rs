@@ -34,6 +34,8 @@ async fn help_tells_every_option() {
         ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
@@ -81,7 +83,7 @@ async fn check_tells_what_is_configured() {
     let (code, output, error) = run(&["check", "--config", path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(output.contains("note: resource `hub`: `unmatched` has no effect, because"), "{output}");
-    assert!(output.contains("resource `hub`: 1 limits, 1 classes"), "{output}");
+    assert!(output.contains("resource `hub`: 1 limit, 1 class"), "{output}");
     assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
 }
 

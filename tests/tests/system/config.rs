@@ -33,7 +33,11 @@ fn faults_are_reported_with_their_place() {
         ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `resource`"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`, expected one of `name`, `unmatched`"),
         ("headroom = 0.2",                  "headroon = 0.2",                               "7:50: unknown field `headroon`, expected one of `name`, `headroom`, `max_starvation`"),
-        ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `prefix`, `inbox_prefix`, `replicas`"),
+        ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `nkey_file`, `tls`, `prefix`, `inbox_prefix`, `replicas`"),
+        ("replicas = 1\n",                  "tls = { ca = \"a\" }\n",                    "3:9: unknown field `ca`, expected one of `required`, `ca_file`, `cert_file`, `key_file`"),
+        ("replicas = 1\n",                  "tls = { cert_file = \"a\" }\n",             "3:7: `cert_file` needs the private key: `key_file`"),
+        ("replicas = 1\n",                  "tls = { key_file = \"a\" }\n",              "3:7: `key_file` needs the certificate: `cert_file`"),
+        ("replicas = 1\n",                  "tls = true\n",                               "3:7: invalid type: boolean `true`"),
         ("replicas = 1\n",                  "replicas = 2\n",                               "3:12: there can be 1, 3 or 5 replicas, not 2"),
         ("replicas = 1\n",                  "replicas = \"3\"\n",                           "3:12: invalid type: string \"3\""),
         ("prefix = \"rampmeter\"",          "prefix = \"ramp.meter\"",                      "2:10: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
@@ -164,6 +168,20 @@ algorithm = "bucket"
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.starts_with(&format!("rampmeter.toml:{expected}")), "not {expected}:\n{told}");
     }
+}
+
+#[test]
+fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
+    let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"")
+        + "\n[[resource.limit]]\nname = \"x\"\ncapacity = 1\nperiod = 60\n";
+    let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].ends_with("6:17: there is no class `bluk`; there are `urgent`, `bulk`"), "{told}");
+    assert!(lines[1].contains("a duration has a unit"), "{told}");
+    let lost = VALID.replace("classes = [{", "classes = 3 # [{");
+    let told = config::parse(Path::new("rampmeter.toml"), &lost).unwrap_err().to_string();
+    assert!(!told.contains("there is no class"), "classes that cannot be read are not missing: {told}");
 }
 
 #[test]
@@ -386,6 +404,8 @@ fn what_is_right_is_taken() {
         ("horizon = \"50ms\"",              "fair_share = \"client\"\nweights = { team-a = 3, team-b = 0.5 }"),
         ("horizon = \"50ms\"",              "max_waiting = 1\nmax_permits = 1"),
         ("replicas = 1",                    "replicas = 3\ninbox_prefix = \"_INBOX_a\"\ncredentials_file = \"nats.creds\"\nurl = \"tls://nats:4222\""),
+        ("replicas = 1",                    "tls = {}\nnkey_file = \"nats.nk\""),
+        ("replicas = 1",                    "tls = { required = false, ca_file = \"a\", cert_file = \"b\", key_file = \"c\" }"),
         ("[nats]\n",                        "[http]\nlisten = \"\"\n[nats]\n"),
     ];
     for (right, other) in table {

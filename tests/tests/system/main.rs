@@ -1,6 +1,8 @@
 //! The system from the outside: real programs on real servers.
 
 mod bad_input;
+mod claims;
+mod class_permissions;
 mod closed_pipes;
 mod cluster;
 mod command_line;
@@ -11,11 +13,13 @@ mod differing;
 mod embedded_nats;
 mod examples;
 mod fair_queue;
+mod false_events;
 mod feedback;
 mod fleet;
 mod fuzz;
 mod gone_clients;
 mod governor;
+mod hearsay;
 mod http;
 mod http_check;
 mod http_door;
@@ -25,12 +29,15 @@ mod http_nginx;
 mod jobs;
 mod jobs_cli;
 mod jobs_faults;
+mod jobs_init;
 mod jobs_permissions;
 mod keys;
 mod leases;
 mod logs;
 mod nats_configuration;
 mod nats_restart;
+mod nats_tls;
+mod nats_users;
 mod permissions;
 mod processing_units;
 mod protocol;

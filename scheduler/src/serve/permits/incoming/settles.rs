@@ -4,6 +4,7 @@ use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
@@ -47,6 +48,7 @@ impl<'a> Settles<'a> {
             }
             Err(invalid) => {
                 tracing::warn!(reason = %invalid, "a settle is not of the protocol");
+                self.core.tally().refused_settles.count(Code::InvalidRequest);
                 if let Some(to) = to {
                     self.core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
                 }
