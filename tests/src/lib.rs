@@ -9,6 +9,7 @@
 pub mod api;
 pub mod certificates;
 pub mod cluster;
+pub mod decoders;
 pub mod dice;
 pub mod drill;
 pub mod figures;
@@ -18,6 +19,7 @@ pub mod front;
 pub mod gateway;
 pub mod guilds;
 pub mod holder;
+pub mod hostile;
 pub mod job_run;
 pub mod judge;
 pub mod listening;

@@ -45,11 +45,11 @@ mod token;
 mod token_holder;
 mod token_reader;
 
-use crate::config::HttpSettings;
+use crate::config::{CheckSettings, HttpSettings};
 use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri, request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
 use browser::BrowserGuard;
@@ -57,12 +57,14 @@ use check::Check;
 use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
+use origin::Origin;
 use pages::Pages;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use token::Guard;
 use tokio::net::TcpListener;
@@ -146,6 +148,14 @@ impl Socket {
         tokio::spawn(connection_limiter.clone().open(self.listener, router));
         Ok(Serving { address: self.address, connection_limiter, front_client })
     }
+}
+
+/// The labels of the request that a proxy at `peer` asks about.
+///
+/// # Errors
+/// Why the original request is not clear.
+pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &CheckSettings) -> Result<Labels<'static>, String> {
+    Origin::new(asked, peer, &settings.trusted_proxies).labels(settings).map_err(|error| error.to_string())
 }
 
 /// Answers what is nowhere else: which pages there are.
