@@ -22,6 +22,8 @@ pub enum Code {
     UnknownResource,
     /// The scheduler does not know this permit, or the permit was given back.
     UnknownPermit,
+    /// The id belongs to another request, which waits or is under way.
+    IdInUse,
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
     Lapsed,
@@ -42,7 +44,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -51,6 +53,7 @@ impl Code {
         Code::TooManyKeys,
         Code::UnknownResource,
         Code::UnknownPermit,
+        Code::IdInUse,
         Code::Lapsed,
         Code::UnknownClass,
         Code::UnknownUnit,
@@ -69,7 +72,7 @@ impl Code {
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
-            Code::Purged => 409,
+            Code::IdInUse | Code::Purged => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -87,6 +90,7 @@ impl Code {
             Code::TooManyKeys => "too_many_keys",
             Code::UnknownResource => "unknown_resource",
             Code::UnknownPermit => "unknown_permit",
+            Code::IdInUse => "id_in_use",
             Code::Lapsed => "lapsed",
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",

@@ -12,6 +12,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
@@ -91,7 +92,8 @@ impl World {
         self.next = (self.next + 1) % IDS;
         let ask = Ask {
             to: self.next as u64,
-            id: Some(self.ids[self.next].clone()),
+            id: self.ids[self.next].clone(),
+            identity: Identity::default(),
             bill: self.bill.clone(),
             class: self.scheduler.resource().default_class(),
             mode,

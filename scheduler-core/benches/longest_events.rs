@@ -20,6 +20,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -391,7 +392,8 @@ impl<'a> World<'a> {
         let class = ["urgent", "bulk"][self.asked as usize % 2];
         Ask {
             to: self.asked,
-            id: Some(id(self.asked)),
+            id: id(self.asked),
+            identity: Identity::default(),
             bill: self.bill(&client),
             class: self.scheduler.resource().class(class).expect("a class"),
             mode,

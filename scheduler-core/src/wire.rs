@@ -3,6 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
+use crate::identity::Identity;
 use crate::ids::LimitId;
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
@@ -17,11 +18,16 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request into an event's content.
+/// Turns a request of `user` into an event's content. The request has this id or none.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost: the refusal, and where it goes.
-pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result<event::Ask<R>, (R, Refusal)> {
+pub fn ask<R>(
+    resource: &Resource,
+    to: R,
+    (user, id): (&str, PermitId),
+    request: &PermitRequest<'_>,
+) -> Result<event::Ask<R>, (R, Refusal)> {
     let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
     let bill = resource.bill(&request.labels, request.cost.iter());
     let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
@@ -30,7 +36,8 @@ pub fn ask<R>(resource: &Resource, to: R, request: &PermitRequest<'_>) -> Result
     };
     Ok(event::Ask {
         to,
-        id: request.id.clone(),
+        id,
+        identity: Identity::of(user, request),
         bill,
         class,
         mode: request.mode,

@@ -96,7 +96,8 @@ impl SimulatedScheduler {
     /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
-            match wire::ask(self.core.resource(), to, &request) {
+            let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
+            match wire::ask(self.core.resource(), to, ("", id), &request) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));

@@ -6,7 +6,7 @@ use crate::policy::Policies;
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
-use rampmeter_nats::entropy::entropy;
+use rampmeter_nats::entropy::secret;
 use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
@@ -144,7 +144,7 @@ impl ClientBuilder {
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();
-        let session = Session::new(entropy()).with_most_asks(max_asks).reporting_silence();
+        let session = Session::new(secret()).with_most_asks(max_asks).reporting_silence();
         let session = if renews { session } else { session.without_renewal() };
         let counters = Arc::default();
         tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));

@@ -10,6 +10,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
@@ -20,26 +21,17 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
     front_client: FrontClient,
     stopping: Stop,
-    ids: Ids,
-}
-
-/// Names for permits whose clients give none.
-#[derive(Debug)]
-struct Ids {
-    prefix: u64,
-    count: AtomicU64,
 }
 
 impl Front {
     pub(super) fn new(front_client: FrontClient, stopping: Stop) -> Self {
-        Front { front_client, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
+        Front { front_client, stopping }
     }
 
     /// The connection that it asks on.
@@ -62,7 +54,7 @@ impl Front {
         endpoint: Endpoint,
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
-        let batch = Batch::new(asks, || self.ids.next());
+        let batch = Batch::new(asks, || PermitId::secret(secret()));
         let conversation = Conversation::new(&self.front_client, resource, endpoint, batch);
         let (code, message) = match self.front_client.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
@@ -93,13 +85,6 @@ impl Front {
                 many(&self.answers(resource, endpoint, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
             }
         }
-    }
-}
-
-impl Ids {
-    fn next(&self) -> PermitId {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        PermitId::new(&format!("http-{:016x}-{count}", self.prefix)).expect("a valid id")
     }
 }
 

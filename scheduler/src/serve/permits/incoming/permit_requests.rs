@@ -4,8 +4,10 @@ use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
+use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
@@ -33,13 +35,14 @@ impl<'a> PermitRequests<'a> {
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
+        let user = self.core.delivery().user(&reply).to_owned();
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), request),
+            Incoming::One(request) => self.take_one(&user, ReplyTo::alone(reply), request),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for request in requests {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(to, request);
+                    self.take_one(&user, to, request);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -63,7 +66,7 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(&mut self, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+    fn take_one(&mut self, user: &str, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
         let Self { now, core, leadership } = self;
         let request = match request {
             Ok(request) => request,
@@ -82,7 +85,8 @@ impl<'a> PermitRequests<'a> {
             core.handle(*now, Event::Doubt);
         }
         core.note_labels(&request.labels);
-        match wire::ask(core.resource(), to, &request) {
+        let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
+        match wire::ask(core.resource(), to, (user, id), &request) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }
