@@ -2,33 +2,37 @@
 
 use rampmeter_protocol::request::PermitRequest;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZeroU32;
 
-/// Who asks, and for what: the NATS user, the client's `from`, class, cost and labels, as 32 bits of
-/// a hash. An id is a secret, so that only ids collide that two clients have chosen badly; of four
-/// billion collisions one stays unnoticed.
+/// Who asks, and for what, as hashes of 16 bits: the NATS user, the client's `from`, the cost, and
+/// class and labels together. A part that a request does not state is zero, and is not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
-/// is the same request. The default is unknown, as for a permit of a former leader.
+/// is the same request. The default is unknown, as for a permit of a former leader. An id is a
+/// secret, so that only ids collide that two clients have chosen badly; of 65 000 collisions one
+/// stays unnoticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity(Option<NonZeroU32>);
+pub struct Identity([u16; 4]);
 
 impl Identity {
     /// Of a request by this user.
     #[must_use]
     pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (user, request.from.as_deref(), request.class.as_deref()).hash(&mut hasher);
+        let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };
+        let (class, from) = (request.class.as_deref(), request.from.as_deref());
         // Clients may write the members of an object in any order.
-        let cost = request.cost.iter().map(|(unit, amount)| hash_of((unit, amount)));
-        let labels = request.labels.iter().map(|(label, value)| hash_of((label, value)));
-        (cost.fold(0, u64::wrapping_add), labels.fold(0, u64::wrapping_add)).hash(&mut hasher);
-        Identity(NonZeroU32::new(hasher.finish() as u32 | 1))
+        let cost = request.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
+        let labels = request.labels.iter().map(hash_of).fold(0, u64::wrapping_add);
+        Identity([
+            stated(!user.is_empty(), hash_of(user)),
+            stated(from.is_some(), hash_of(from)),
+            stated(!request.cost.is_empty(), cost),
+            stated(class.is_some() || !request.labels.is_empty(), hash_of((class, labels))),
+        ])
     }
 
     /// Whether both may be the same request, as far as both are known.
     pub(crate) fn may_be(self, other: Identity) -> bool {
-        self.0.zip(other.0).is_none_or(|(own, other)| own == other)
+        self.0.iter().zip(other.0).all(|(own, other)| *own == other || *own == 0 || other == 0)
     }
 }
 
@@ -54,14 +58,16 @@ mod tests {
     #[test]
     fn a_request_is_the_same_if_the_same_user_asks_for_the_same() {
         let asked = || request([("requests", 1.0), ("units", 2.0)], [("a", "1"), ("b", "2")]);
-        let first = Identity::of("_INBOX_worker", &asked());
+        let first = Identity::of("_INBOX_worker", &PermitRequest { from: Some("host-1".into()), ..asked() });
         let in_another_order = request([("units", 2.0), ("requests", 1.0)], [("b", "2"), ("a", "1")]);
         let repeated = PermitRequest { mode: Mode::Wait, epoch: Some(7), progress: true, ..in_another_order };
         assert!(first.may_be(Identity::of("_INBOX_worker", &repeated)));
+        let unstated = PermitRequest { from: Some("host-1".into()), ..PermitRequest::default() };
+        assert!(first.may_be(Identity::of("_INBOX_worker", &unstated)), "what one of both leaves out");
         let others = [
             ("_INBOX_other", asked()),
-            ("_INBOX_worker", PermitRequest { from: Some("host-1".into()), ..asked() }),
-            ("_INBOX_worker", PermitRequest { class: None, ..asked() }),
+            ("_INBOX_worker", PermitRequest { from: Some("host-2".into()), ..asked() }),
+            ("_INBOX_worker", PermitRequest { class: Some("urgent".into()), ..asked() }),
             ("_INBOX_worker", request([("requests", 2.0), ("units", 1.0)], [("a", "1"), ("b", "2")])),
             ("_INBOX_worker", request([("requests", 1.0), ("units", 2.0)], [("a", "2"), ("b", "1")])),
         ];

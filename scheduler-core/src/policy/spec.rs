@@ -243,8 +243,8 @@ pub enum StartPolicy {
 }
 
 /// The largest number of remembered permits that were returned, and of those that hold next to
-/// nothing of any limit. Their own bounds, about 8 MB each, keep a client from filling the memory of
-/// all other permits.
+/// nothing of any limit while the bound of all permits is reached. These bounds, about 8 MB each,
+/// keep a client from filling the memory of all other permits.
 /// Beyond the bound, the scheduler forgets the oldest. A late copy of its request is charged anew.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 

@@ -76,7 +76,7 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) stage: Stage,
-    /// The first whole second after its start and its leases; none ([`UNLISTED`]) for a small permit.
+    /// The first whole second after its start and its leases; [`UNLISTED`] for a small permit.
     pub(crate) end: u32,
 }
 
@@ -113,8 +113,8 @@ const MAX_FORGOTTEN: usize = 512;
 
 /// All permits.
 ///
-/// Invariant: a permit that has a start is in `by_end`, or in `small` if it takes next to nothing; a
-/// returned permit is in `idle` or in `small`.
+/// Invariant: a permit that has a start is in `by_end`, or in `small` if it takes next to nothing.
+/// A returned permit is in `idle` or in `small`.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,

@@ -36,13 +36,13 @@ fn an_id_in_use_is_refused_to_another_request() {
         &with_bulk(ten_per_second(), 0.0),
         "
         0    reserve a from=x requests=10        -> a@0
-        0    reserve b from=x client=c           -> b@100
+        0    reserve b from=x requests=1 class=urgent guild:f -> b@100
         0    reserve b from=y                    -> b:id_in_use
         0    reserve b from=x requests=2         -> b:id_in_use
         0    reserve b from=x class=bulk         -> b:id_in_use
         0    reserve b from=x guild:g            -> b:id_in_use
         0    levels                              -> requests=-1
-        # The same again, and a client that does not say who it is.
+        # The same again, and what one of both does not state.
         0    wait b from=x                       -> b@100
         0    reserve b                           -> b@100
         # A place in line, a lapsed start and a call that was settled or given back.

@@ -42,7 +42,7 @@ const ELEMENTS: usize = 1024;
 /// Messages of one flood, and requests of the quiet client during it.
 const FLOOD: usize = 200;
 const ASKED: usize = 40;
-/// Requests that wait while reports walk along them.
+/// Requests that wait while reports are made of them.
 const WAITING: usize = 20_000;
 
 fn array(element: &Value) -> String {
@@ -158,9 +158,9 @@ async fn a_flood_of_questions_leaves_time_for_permits() {
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
     let waiting = array(&json!({"mode": "wait", "cost": {"units": 1000}}));
+    let mut answers = Vec::new();
     for _ in 0..WAITING / ELEMENTS {
-        let reply = worker.client().new_inbox();
-        worker.client().publish_with_reply(worker.subject("permit"), reply, waiting.clone().into()).await.unwrap();
+        answers.push(worker.send("permit", waiting.clone()).await);
     }
     let queued = async || worker.status().await.classes[0].queued;
     until("they wait", async || (queued().await > WAITING as u64 / 2).then_some(())).await;

@@ -19,7 +19,7 @@ start = "full"
 [[resource.limit]]
 name = "many"
 capacity = 1000
-period = "8000h"
+period = "8h"
 margin = 0
 "#;
 
@@ -85,7 +85,7 @@ async fn a_chosen_id_in_use_is_refused_to_another_request() {
     let status = Worker::connect(&nats, "hub").await;
     let worker = worker_of(&nats, "_INBOX_a").await;
     take_all(&worker).await;
-    let tile = json!({"id": "tile-7", "cost": {"requests": 2}, "from": "host-1"});
+    let tile = json!({"id": "tile-7", "cost": {"requests": 2}, "from": "host-1", "labels": {"tile": "7"}});
     assert_eq!(ask(&worker, tile.clone()).await["status"], "granted");
     let others = [
         (worker_of(&nats, "_INBOX_b").await, tile.clone()),
@@ -110,7 +110,7 @@ async fn requests_over_http_are_of_one_user_whichever_way_they_take() {
     let other = Front::start(&nats, "", HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
     take_all(worker.client()).await;
-    let tile = r#"{"id": "tile-7"}"#;
+    let tile = r#"{"id": "tile-7", "cost": {"requests": 1}}"#;
     for front in [&front, &other] {
         assert_eq!(front.post("/v1/permit/hub", tile).await.body["status"], "granted");
     }
