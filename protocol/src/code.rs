@@ -2,17 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The code of a refusal. Each has a status of its own in the header `Nats-Service-Error-Code`.
+/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`; several
+/// codes share a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request would have to wait longer than it may. Nothing is charged.
+    /// The request would have to wait longer than it may, or the call was renewed after its lease. A
+    /// refused request is charged nothing.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
     /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// The number of waiting requests has reached its bound.
+    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or purges.
+    /// The message names it.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,

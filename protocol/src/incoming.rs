@@ -3,6 +3,7 @@
 use crate::bounds::MAX_BATCH;
 use crate::id::PermitId;
 use crate::object::Object;
+use crate::plain_types::in_plain_types;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt;
@@ -99,7 +100,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
                 false => Invalid {
                     id,
                     field: (path != ".").then(|| shortened(&path)),
-                    reason: shortened(&error.to_string()),
+                    reason: shortened(&in_plain_types(&error.to_string())),
                 },
             }
         }

@@ -29,6 +29,7 @@ pub mod left;
 pub mod millis;
 pub mod name;
 pub mod object;
+pub mod plain_types;
 pub mod purge;
 pub mod rate_limit;
 pub mod reason;

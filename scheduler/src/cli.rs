@@ -1,10 +1,28 @@
 //! The command line as users type it.
 
+use crate::commands::output::is_reader_gone;
 use crate::commands::{
     apply, bench, check, demo, explain, import, jobs, limits, pu, purge, serve, simulate, state, status, upstream,
 };
 use crate::logging::LogFormat;
+use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What the binary `rampmeter` does. Here, because a function that waits for futures compiles them:
+/// each binary would do so anew.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(cli.run()));
+    let done = done.or_else(|error| if is_reader_gone(&error) { Ok(()) } else { Err(error) });
+    if let Err(error) = &done {
+        tracing::debug!(?error, "failed");
+    }
+    let last_message = done.as_ref().err().map(|error| format!("rampmeter: {}", error_text::with_causes(&**error)));
+    logging::finish(last_message.as_deref());
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
 
 /// Permits for rate-limited APIs: thousands of workers, one account, no 429.
 #[derive(Debug, Parser)]
@@ -60,7 +78,7 @@ impl Cli {
     /// What went wrong, as text for people.
     pub async fn run(self) -> anyhow::Result<()> {
         let quiet = !matches!(self.command, Command::Serve(_));
-        crate::logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
+        logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
         match self.command {
             Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,

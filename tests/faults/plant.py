@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Plants faults in the core and in jobs, one at a time, and sees whether a test fails for each.
 
-    tests/faults/plant.py              all of them, some minutes
-    tests/faults/plant.py headroom     those whose name has this in it
+    tests/faults/plant.py              all of them, about a minute each
+    tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
     tests/faults/plant.py --list       their names
     tests/faults/plant.py --check      whether each can be planted, without a test
 
@@ -23,8 +23,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
 # Where faults are planted, and which tests have to fail then.
-CORE = ("scheduler-core/src", ["-p", "rampmeter-scheduler-core", "-p", "rampmeter-simulator"])
-JOBS = ("worker-sdk/jobs/src", ["--workspace", "--lib", "--test", "system", "jobs"])
+CORE = ("scheduler-core/src", [["-p", "rampmeter-scheduler-core"], ["-p", "rampmeter-simulator"]])
+JOBS = ("worker-sdk/jobs/src", [["--workspace", "--lib", "--test", "system", "jobs"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 
@@ -178,8 +178,13 @@ def copy_tree():
             shutil.copyfile(source, target)
 
 
-def run_tests(tests):
-    """Whether they fail, and the first line that says which."""
+def run_tests(parts):
+    """Whether they fail, and the first line that says which. What fails first spares the rest."""
+    results = map(run_part, parts)
+    return next((result for result in results if result[0]), (False, ""))
+
+
+def run_part(tests):
     command = ["cargo", "test", "--quiet", "--target-dir", str(COPY.parent / "build"), *tests]
     build = subprocess.run([*command, "--no-run"], cwd=COPY, capture_output=True, text=True)
     if build.returncode != 0:
@@ -218,7 +223,7 @@ def misplaced(root, folder, name, function, pattern):
 
 def plant(part, name, function, pattern, planted):
     """Whether a test failed."""
-    folder, tests = part
+    folder, parts = part
     reason = misplaced(COPY, folder, name, function, pattern)
     if reason:
         print(reason, flush=True)
@@ -227,7 +232,7 @@ def plant(part, name, function, pattern, planted):
     text = place.string
     try:
         path.write_text(text[: place.start()] + place.expand(planted) + text[place.end() :])
-        failed, which = run_tests(tests)
+        failed, which = run_tests(parts)
     finally:
         path.write_text(text)
     print(f"{name}: {'caught by' if failed else 'SURVIVES'} {which}", flush=True)
@@ -243,12 +248,12 @@ def main():
     if wanted == "--check":
         reasons = [misplaced(ROOT, folder, *place) for (folder, _), *place, _ in FAULTS]
         return sys.exit("\n".join(filter(None, reasons)) or None)
-    chosen = [fault for fault in FAULTS if wanted in fault[1]]
+    chosen = [fault for fault in FAULTS if re.search(wanted, fault[1])]
     if not chosen:
-        sys.exit(f"no fault has `{wanted}` in its name; see --list")
+        sys.exit(f"`{wanted}` finds no fault; see --list")
     copy_tree()
-    for _, tests in {part[0]: part for part, *_ in chosen}.values():
-        failed, which = run_tests(tests)
+    for _, parts in {part[0]: part for part, *_ in chosen}.values():
+        failed, which = run_tests(parts)
         if failed:
             sys.exit(f"the tests fail without any fault: {which}")
     caught = sum(plant(*fault) for fault in chosen)

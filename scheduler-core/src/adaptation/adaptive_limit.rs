@@ -218,7 +218,7 @@ impl AdaptiveLimit {
         Some(self.bucket.level_after(&self.limit, at)? + self.held_back())
     }
 
-    /// The distance of the levels here below those of the upstream.
+    /// How far this bucket's levels are kept below the upstream's.
     fn held_back(&self) -> Credit {
         self.margin() + self.estimator.stock
     }

@@ -47,8 +47,8 @@ impl<R: Clone> Scheduler<R> {
         Some(Checkpoint { number, state, budget })
     }
 
-    /// The keys of a checkpoint: `listed` ones with budgets, and those with far promises, which are
-    /// empty until the last one. All others are empty until near starts are past.
+    /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises are empty until
+    /// the last of those. Every other key counts as empty until near starts are past.
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());

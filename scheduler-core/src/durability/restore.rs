@@ -66,14 +66,14 @@ impl<R: Clone> Scheduler<R> {
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
         let rate = *self.resource[limit].rate();
-        let book = self.ledger.adaptive_mut(limit);
-        if known.taken.as_ref().is_some_and(|taken| book.resume_usage(then, taken)) {
+        let adaptive = self.ledger.adaptive_mut(limit);
+        if known.taken.as_ref().is_some_and(|taken| adaptive.resume_usage(then, taken)) {
             return;
         }
         if let Some(learned) = &known.learned {
-            book.resume_learning(then, learned);
+            adaptive.resume_learning(then, learned);
         }
-        book.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
+        adaptive.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
     }
 
     fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {

@@ -284,7 +284,7 @@ impl Bucket {
         for_both!(self, kind => kind.level(limit, now))
     }
 
-    /// When tokens at this level would be none; until when any other bucket may have been used.
+    /// A token bucket: when it was empty, or will be. Any other bucket: when its last use may end.
     pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
         if limit.has_tokens() {
             return limit.empty_at(now, self.level_when_paid(limit, now));

@@ -7,10 +7,10 @@ use rampmeter_protocol::time::Time;
 /// A level at some time.
 type Point = (Time, Credit);
 
-/// Most high-water marks of a bucket; a busy one needs a handful. Beyond the bound neighbours are
+/// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound neighbours are
 /// merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
-/// Most levels of a bucket; older ones are sparser.
+/// The largest number of remembered levels of a bucket; older ones are thinned out.
 const MAX_LEVELS: usize = 512;
 
 /// Levels right before past starts, each higher than all later ones. They tell the highest level

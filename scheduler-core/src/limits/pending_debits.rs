@@ -35,7 +35,7 @@ impl PendingDebits {
         self.0.iter().find(|(until, _)| time <= *until).map_or(Credit::ZERO, |(_, credit)| *credit)
     }
 
-    /// From when on no more than `most` is pending.
+    /// The earliest time at which at most `most` is pending.
     pub(crate) fn at_most(&self, most: Credit) -> Time {
         let last = self.0.iter().rev().find(|(_, credit)| *credit > most);
         last.map_or(Time::ORIGIN, |(until, _)| *until + Span::from_nanos(1))

@@ -104,8 +104,8 @@ impl Counting {
         }
     }
 
-    /// When a start at `time` counts no more at the latest; nothing for tokens, which come in all
-    /// the time.
+    /// The latest time at which a start at `time` stops counting. Nothing for tokens, which come in
+    /// all the time.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
         match self {
             Counting::Tokens => None,

@@ -1,11 +1,14 @@
 //! A set of limits as a bit mask.
 
 use super::bill::Bill;
+use super::spec::MAX_LIMITS;
 use crate::ids::LimitId;
 
 /// A set of limits; bit `n` stands for the limit with index `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LimitSet(u64);
+
+const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit");
 
 impl LimitSet {
     pub(crate) fn of(bill: &Bill) -> Self {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// The largest number of limits of a resource, because every request is charged to all of them.
+/// The largest number of limits of a resource: a set of limits is a word of 64 bits.
 pub const MAX_LIMITS: usize = 64;
 /// The largest number of classes of a resource; people tell a handful apart.
 pub const MAX_CLASSES: usize = 16;
@@ -37,7 +37,8 @@ pub struct ResourceSpec {
     pub horizon: Span,
     /// Bounds on the scheduler's memory.
     pub bounds: Bounds,
-    /// The budget that each checkpoint reserves, as a time of refill. A crash costs at most this.
+    /// The budget that each checkpoint reserves, as a time of refill. A crash costs about
+    /// this, and more only where more was granted since the last checkpoint.
     pub reservation: Span,
     /// The behaviour while the store does not answer.
     pub on_store_loss: OnStoreLoss,
@@ -259,10 +260,10 @@ pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 pub struct Bounds {
     /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
-    /// The largest number of remembered permits, about 100 bytes each. An id is known for a minute,
-    /// so this suffices for 66 000 permits a second.
+    /// The largest number of remembered permits, about 100 bytes each. An id is known for
+    /// 300 s, and near this bound for a minute. So the default suffices for 66 000 permits a second.
     pub max_permits: usize,
-    /// The largest number of buckets by key that are not full, about 150 bytes each.
+    /// The largest number of buckets by key that are not full, about 160 bytes each.
     pub max_keys: usize,
 }
 

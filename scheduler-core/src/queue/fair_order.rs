@@ -30,7 +30,7 @@ impl Arrival {
 pub(crate) struct Turn {
     /// The start tag: where the request's slice begins.
     pub(crate) tag: VirtualTime,
-    /// Whether its client has had more than its share. Of equal tags, the other clients' come
+    /// Whether its client has had more than its share. At equal tags, clients below their share go
     /// first.
     pub(crate) returning: bool,
     pub(crate) arrival: Arrival,

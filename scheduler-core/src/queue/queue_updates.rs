@@ -61,7 +61,7 @@ impl QueueUpdates {
         self.changed |= changed;
     }
 
-    /// Begins a round that tells all.
+    /// Makes a full round due: every waiting client hears its place.
     pub(crate) fn tell_all(&mut self, now: Time) {
         (self.round, self.next_full_round) = (None, now);
     }

@@ -242,8 +242,8 @@ impl<R: Clone> Scheduler<R> {
         self.commands.pop_front()
     }
 
-    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. What is overdue is
-    /// due at the time of the last event.
+    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An
+    /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let dispatch = self.next_dispatch.filter(|_| !self.delivery.is_held_up());

@@ -77,11 +77,6 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// Counts an upstream's answer of 429.
-    pub fn count_upstream_429(&mut self) {
-        self.counters.upstream_429 += 1;
-    }
-
     /// The number of remembered permits.
     #[must_use]
     pub fn remembered(&self) -> usize {

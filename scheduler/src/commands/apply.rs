@@ -27,8 +27,11 @@ pub struct ApplyArgs {
     /// `-` is standard input.
     ///
     /// Resources that the file does not name keep their limits.
-    #[arg(short, long, value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "file")]
+    rules: Option<PathBuf>,
+    /// The same, by name.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "rules")]
+    file: Option<PathBuf>,
     /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -46,13 +49,20 @@ pub struct ApplyArgs {
     nats: NatsArg,
 }
 
+impl ApplyArgs {
+    fn path(&self) -> &Path {
+        self.rules.as_deref().or(self.file.as_deref()).expect("one of both is required")
+    }
+}
+
 /// Changes the limits of all resources in a file, or of none.
 ///
 /// # Errors
 /// All faults in the file with their places, or why nothing could be written.
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
-    let text = text(&args.file)?;
-    let rules = with_author(parse_rules(&args.file, &text)?, &args, &text);
+    let file = args.path();
+    let text = text(file)?;
+    let rules = with_author(parse_rules(file, &text)?, &args, &text);
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
     let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
     let mut present = Present::read(&store).await?;
@@ -115,7 +125,7 @@ fn with_author(mut rules: Rules, args: &ApplyArgs, text: &str) -> Rules {
     });
     let now = i64::try_from(unix_ms() / 1000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     let at = now.map_or_else(String::new, |now| now.to_string());
-    let applied = Applied { by: args.by.clone(), at, file: args.file.display().to_string(), sha256 };
+    let applied = Applied { by: args.by.clone(), at, file: args.path().display().to_string(), sha256 };
     rules.resources.iter_mut().for_each(|rules| rules.applied = Some(applied.clone()));
     rules
 }

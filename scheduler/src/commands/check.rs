@@ -53,9 +53,14 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
 fn describe(configured: &Configured) -> String {
     let limits = match configured.spec.limits.len() {
         0 => "no limits but its provider's".to_owned(),
+        1 => "1 limit".to_owned(),
         limits => format!("{limits} limits"),
     };
-    let own = format!("resource `{}`: {limits}, {} classes", configured.name(), configured.spec.classes.len().max(1));
+    let classes = match configured.spec.classes.len() {
+        0 | 1 => "1 class".to_owned(),
+        classes => format!("{classes} classes"),
+    };
+    let own = format!("resource `{}`: {limits}, {classes}", configured.name());
     match configured.provider.as_ref().map(|settings| settings.kind.name()) {
         Some(kind) => format!("{own}, provider {kind}"),
         None => own,

@@ -77,7 +77,7 @@ pub(super) fn read_prepared<T: DeserializeOwned>(
     let mut faults = Faults::default();
     let fault = |error: &toml::de::Error| {
         let (at, message) = (error.span().unwrap_or(0..0), error.message());
-        source.fault(&at, for_people(message) + addition(message))
+        source.fault(&at, message.to_owned() + addition(message))
     };
     let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
     let span = root.span();
@@ -138,12 +138,4 @@ fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>, spoiled: &mut V
             None
         }
     }
-}
-
-/// The parser's message in the words of people.
-fn for_people(message: &str) -> String {
-    let words = [("f64", "a number"), ("u64", "a whole number"), ("usize", "a whole number")];
-    let plain =
-        |message: String, (word, plain)| message.replace(&format!("expected {word}"), &format!("expected {plain}"));
-    words.into_iter().fold(message.to_owned(), plain)
 }

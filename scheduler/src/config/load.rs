@@ -157,6 +157,8 @@ struct WrittenResource {
     /// The places in the file of its limits and classes.
     limits: Vec<usize>,
     classes: Vec<usize>,
+    /// Whether no class is missing.
+    all_classes: bool,
     /// Whether nothing is missing.
     whole: bool,
 }
@@ -168,10 +170,14 @@ fn checked(
     spanned: &Spanned<ResourceTable>,
     parts: WrittenResource,
 ) -> Option<ResourceSpec> {
-    let WrittenResource { spec, limits, classes, whole } = parts;
+    let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
     let mut found = Resource::faults(&spec);
-    // What is said of the whole may be wrong only because parts are missing.
-    found.retain(|fault| whole || !matches!(fault.place, SpecField::Resource(_)));
+    // Missing parts are no further faults.
+    found.retain(|fault| match fault.place {
+        SpecField::Resource("limit") => whole,
+        SpecField::Resource("default_class") => all_classes,
+        SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
+    });
     for fault in &mut found {
         fault.place = match fault.place {
             SpecField::Resource(field) => SpecField::Resource(field),
@@ -192,8 +198,9 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     let fair_share = faults.take(fair_share(source, table));
     let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
     let name = faults.take(name(source, &table.name))?;
-    let is_whole = limits.len() == table.limit.len() && classes.len() == table.classes.len();
-    let whole = is_whole && !faults.spoiled(spanned);
+    let spoiled = faults.spoiled(spanned);
+    let all_classes = classes.len() == table.classes.len() && !(spoiled && classes.is_empty());
+    let whole = all_classes && limits.len() == table.limit.len() && !spoiled;
     let mut spec = ResourceSpec::new(name, specs);
     // A scheduler can't know that the account was not used before.
     spec.start = StartPolicy::Unproven;
@@ -202,7 +209,7 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     spec.fair_share = fair_share?;
     spec.learn_costs = learn_costs;
     table.fill(&mut spec);
-    Some(WrittenResource { spec, limits, classes, whole })
+    Some(WrittenResource { spec, limits, classes, all_classes, whole })
 }
 
 /// The tables that can be read, by their places, and what they say.

@@ -1,5 +1,6 @@
 //! The place of a fault in a file.
 
+use rampmeter_protocol::plain_types::in_plain_types;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ pub(super) struct Source<'a> {
 
 impl Source<'_> {
     pub(super) fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
-        let reason = in_plain_words(&reason.into());
+        let reason = in_plain_types(&reason.into());
         ConfigError::Wrong { path: self.path.to_owned(), place: self.place(span.start), reason }
     }
 
@@ -73,32 +74,5 @@ impl Source<'_> {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
         Place { line, column: before[line_start..].chars().count() + 1 }
-    }
-}
-
-/// What the parser calls types, and what people do.
-const TYPES: [(&str, &str); 6] = [
-    ("expected f64", "expected a number"),
-    ("expected usize", "expected a whole number"),
-    ("expected u64", "expected a whole number"),
-    ("expected u32", "expected a whole number"),
-    ("expected i64", "expected a whole number"),
-    ("expected a boolean", "expected true or false"),
-];
-
-fn in_plain_words(reason: &str) -> String {
-    let types = TYPES.iter().find(|(of_parser, _)| reason.ends_with(of_parser));
-    types.map_or(reason.to_owned(), |(of_parser, plain)| reason.replace(of_parser, plain))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_have_no_types_of_rust_in_them() {
-        let source = Source { path: Path::new("a.toml"), text: "x = 1", is_stored: false };
-        let fault = source.fault(&(4..5), "invalid type: string \"five\", expected f64").to_string();
-        assert_eq!(fault, "a.toml:1:5: invalid type: string \"five\", expected a number");
     }
 }

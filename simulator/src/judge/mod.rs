@@ -1,4 +1,4 @@
-//! Checks the outcome of a world without a line of the core.
+//! Checks the outcome of a world without the core's arithmetic: only its settings are read.
 
 mod buckets;
 mod holdings;

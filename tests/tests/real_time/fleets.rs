@@ -2,8 +2,7 @@
 //! minutes, almost all of it waiting. Long runs make all of their calls: `RAMPMETER_FIRE=long`; in
 //! a usual run workers call less often.
 //!
-//! An ideal scheduler needs the calls beyond the first burst at the refill rate. The measured
-//! guards of before needed 1.1 s more and got 429s.
+//! An ideal scheduler takes the time in which all calls beyond the first burst are refilled.
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 

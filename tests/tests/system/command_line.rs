@@ -81,7 +81,7 @@ async fn check_tells_what_is_configured() {
     let (code, output, error) = run(&["check", "--config", path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(output.contains("note: resource `hub`: `unmatched` has no effect, because"), "{output}");
-    assert!(output.contains("resource `hub`: 1 limits, 1 classes"), "{output}");
+    assert!(output.contains("resource `hub`: 1 limit, 1 class"), "{output}");
     assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
 }
 

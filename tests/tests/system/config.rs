@@ -167,6 +167,20 @@ algorithm = "bucket"
 }
 
 #[test]
+fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
+    let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"")
+        + "\n[[resource.limit]]\nname = \"x\"\ncapacity = 1\nperiod = 60\n";
+    let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].ends_with("6:17: there is no class `bluk`; there are `urgent`, `bulk`"), "{told}");
+    assert!(lines[1].contains("a duration has a unit"), "{told}");
+    let lost = VALID.replace("classes = [{", "classes = 3 # [{");
+    let told = config::parse(Path::new("rampmeter.toml"), &lost).unwrap_err().to_string();
+    assert!(!told.contains("there is no class"), "classes that cannot be read are not missing: {told}");
+}
+
+#[test]
 fn a_class_that_does_not_exist_is_answered_with_those_that_do() {
     let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"");
     let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();

@@ -318,7 +318,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
     let file = rules.path().to_str().unwrap();
     let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
-    let edits = [vec!["apply", "-f", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
+    let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
     for arguments in looks.into_iter().chain(edits) {
         let Output { status, stdout, stderr } =
             process::run(RAMPMETER, &[&arguments[..], &["--nats", &url]].concat()).await;

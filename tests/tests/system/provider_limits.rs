@@ -142,7 +142,7 @@ async fn check_asks_the_provider_for_real() {
     assert_eq!(code, Some(0), "{text}");
     #[rustfmt::skip]
     let lines = [
-        "resource `hub`: 1 limits, 1 classes, provider sentinel-hub",
+        "resource `hub`: 1 limit, 1 class, provider sentinel-hub",
         "  `hub` may use 500 requests in 60s",
         "  `hub` may use 50 requests in 1s",
         "  the contract says that `per-minute` is 500 in 60s, not 1000",

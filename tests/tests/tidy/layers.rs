@@ -1,4 +1,5 @@
-//! Imports go one way: between folders downwards, between files never in a circle.
+//! Imports go one way: between folders downwards, between files in no circle. Each exception is
+//! listed with its reason.
 
 use crate::package::{Edge, packages};
 use rampmeter_tests::repository::files;

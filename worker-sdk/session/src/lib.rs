@@ -73,7 +73,7 @@ use silence::Silence;
 use std::collections::VecDeque;
 
 /// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
-/// also stops a caller that never stops asking before its memory is full.
+/// also keeps a caller in an endless loop from filling the memory.
 pub const MOST_ASKS: usize = 1 << 18;
 
 /// The pending asks, the calls in flight and the unsent settles of one client, over all its

@@ -37,7 +37,7 @@ enum Claim {
     Released,
     /// It was left to another scheduler just now.
     LeftToAnother,
-    /// This scheduler leads it.
+    /// The named scheduler leads it.
     Led(String),
 }
 

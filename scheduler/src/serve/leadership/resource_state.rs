@@ -83,7 +83,7 @@ impl ResourceState {
     }
 }
 
-/// Whether the store has lost no later record. It compares the present `server` with the server at
+/// Whether the record is certainly the newest that was ever written. It compares the present `server` with the server at
 /// the writing, and with the first one that this process saw. A record without a server was written
 /// under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {

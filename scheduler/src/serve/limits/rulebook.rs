@@ -30,8 +30,7 @@ const SOURCE: &str = "rules";
 /// What is known of the rules.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rulebook {
-    /// The edition that counts. It is 0 if there are no rules, and the configuration's limits
-    /// count.
+    /// The revision in force; 0 means that the configuration's limits are in force.
     pub revision: u64,
     /// A later edition that can't be used.
     #[serde(skip_serializing_if = "Option::is_none")]

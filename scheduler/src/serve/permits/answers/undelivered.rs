@@ -68,7 +68,7 @@ impl Undelivered {
         (inbox.len() <= LONGEST_INBOX).then(report)
     }
 
-    /// The permit and the inbox of a report. Anything else that comes in there is none.
+    /// The permit and the inbox of a report; nothing for any other message on this subject.
     fn read<'a>(&self, report: &'a Message) -> Option<(PermitId, &'a str)> {
         let (id, inbox) = report.subject.strip_prefix(&self.prefix)?.split_once('.')?;
         let id = PermitId::new(&id.replace('=', ".")).ok()?;
