@@ -66,7 +66,7 @@ async fn connect_with(
         let (stopping, connection) = (*stopping.borrow(), Arc::clone(&connection));
         async move {
             if is_told {
-                log(event, stopping, connection)
+                log(event, stopping, connection);
             }
         }
     });

@@ -1,7 +1,7 @@
 //! Randomness of the system.
 
 /// 128 bits that no other process can guess, for ids that are secrets. They come from a generator
-/// for cryptography (ChaCha), which the system seeds.
+/// for cryptography, which the system seeds.
 #[must_use]
 pub fn secret() -> u128 {
     rand::random()

@@ -66,11 +66,11 @@ impl<'a> Settles<'a> {
     /// What the upstream's answer tells of its limits.
     fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
         let response = settle.response.as_ref()?;
-        if response.is_throttled() {
-            if let Some(left_out) = self.log.admit(self.now, "429") {
-                let retry_after = response.headers.get("retry-after");
-                tracing::warn!(id = %settle.id, retry_after, left_out, "the upstream answered 429");
-            }
+        if response.is_throttled()
+            && let Some(left_out) = self.log.admit(self.now, "429")
+        {
+            let retry_after = response.headers.get("retry-after");
+            tracing::warn!(id = %settle.id, retry_after, left_out, "the upstream answered 429");
         }
         Some(self.responses.hear(self.now, (self.core.tally(), self.log), &settle.id, response))
     }
